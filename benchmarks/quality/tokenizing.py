@@ -35,17 +35,17 @@ SETS = (
 _NEVER = 10**6  # letters that no word has
 SETTINGS: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "stems alone": {"_BEGINNING": _NEVER, "runs": False},
+    "stems alone": {"_PREFIX": _NEVER, "runs": False},
     "no runs": {"runs": False},
-    "no beginnings": {"_BEGINNING": _NEVER},
+    "no beginnings": {"_PREFIX": _NEVER},
     "runs in English, too": {"runs": True},
     "parts weigh .125": {"FRAGMENT_WEIGHT": 0.125},
     "parts weigh .5": {"FRAGMENT_WEIGHT": 0.5},
     "parts weigh 1": {"FRAGMENT_WEIGHT": 1.0},
-    "beginnings of 3": {"_BEGINNING": 3},
-    "beginnings of 5": {"_BEGINNING": 5},
-    "runs of 3": {"_RUN": 3},
-    "runs of 5": {"_RUN": 5},
+    "beginnings of 3": {"_PREFIX": 3},
+    "beginnings of 5": {"_PREFIX": 5},
+    "runs of 3": {"_NGRAM": 3},
+    "runs of 5": {"_NGRAM": 5},
     "single characters": {"characters": 1},
     "three characters": {"characters": 3},
 }
@@ -60,7 +60,7 @@ def changed(setting: dict[str, Any]) -> Iterator[None]:
         if setting:
             stack.enter_context(patch.multiple(words, **setting))
         if runs is not None:
-            told = patch.object(words.WordTokenizer, "_with_runs", lambda self, given: runs)
+            told = patch.object(words.WordTokenizer, "_with_ngrams", lambda self, given: runs)
             stack.enter_context(told)
         if characters is not None:
             forms = words.WordTokenizer._forms

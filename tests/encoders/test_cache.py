@@ -148,7 +148,7 @@ def test_an_encoder_that_returns_nan_leaves_nothing_in_the_cache(tiny, tmp_path,
     bad = Encoded(np.full((1, 16), np.nan, np.float32), np.ones((1, 16), np.float32))
     monkeypatch.setattr(encoder, "encode", lambda *_, **__: bad)
     cached = CachedEncoder(encoder, tmp_path)
-    with pytest.raises(ValueError, match="returned NaN or infinity; nothing of it was kept"):
+    with pytest.raises(ValueError, match="returned NaN or infinity; nothing was cached"):
         cached.encode(["a"], "query")
     monkeypatch.undo()
     assert np.isfinite(cached.encode(["a"], "query").embedding).all()

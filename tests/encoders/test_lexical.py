@@ -93,7 +93,7 @@ def test_data_in_a_text_is_one_term_and_is_not_remembered():
     assert words.terms(blob[:200]) == [blob[:200].lower()]
     assert words.terms("北京大学的学生" * 50)[:2] == ["北京", "京大"]
     words("北京大学的学生" * 50)
-    assert all(len(word) < 100 for word, _ in words._remembered)
+    assert all(len(word) < 100 for word, _ in words._cached)
 
 
 def test_words_that_say_little_are_terms_like_any_other():

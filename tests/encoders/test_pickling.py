@@ -41,7 +41,7 @@ def test_a_model_that_has_changed_meanwhile_is_refused(saved):
     folder = saved("model")
     pickled = pickle.dumps(load_encoder(folder))
     saved("model", pooling="cls")
-    with pytest.raises(ValueError, match="is not the model that it was in the other process"):
+    with pytest.raises(ValueError, match="is not the same model as in the other process"):
         pickle.loads(pickled)
 
 

@@ -136,7 +136,7 @@ def test_a_folder_that_is_not_there_is_a_clear_error(given):
 
 
 def test_a_folder_without_a_model_is_a_clear_error(tmp_path):
-    with pytest.raises(OSError, match="holds no model that sentence-transformers can load"):
+    with pytest.raises(OSError, match="contains no model that sentence-transformers can load"):
         SentenceTransformerEncoder(tmp_path)
 
 
@@ -149,7 +149,7 @@ def test_code_that_comes_with_a_model_is_not_run(saved):
     modules = json.loads((folder / "modules.json").read_text())
     modules[1]["type"] = "payload.Own"
     (folder / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(OSError, match="Here no model's code is run: if you trust it"):
+    with pytest.raises(OSError, match="Code shipped with a model is never run: if you trust it"):
         load_encoder(folder)
     assert not (folder / "ran").exists()
 

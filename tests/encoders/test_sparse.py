@@ -64,7 +64,7 @@ def test_a_model_that_compares_by_cosine_has_passages_of_length_1(splade):
 
 
 def test_other_comparisons_are_refused(splade):
-    with pytest.raises(ValueError, match="compares by 'euclidean'"):
+    with pytest.raises(ValueError, match="similarity function 'euclidean'"):
         LearnedSparse(splade(similarity_fn_name="euclidean"))
 
 

@@ -286,7 +286,7 @@ def test_a_passage_of_ten_megabytes_is_read_to_its_end(uec):
 def test_an_index_whose_words_were_split_otherwise_is_refused(tmp_path, monkeypatch):
     uec = UEC(["bm25"]).fit(pairs(60))
     indexed(uec).save(tmp_path / "index")
-    monkeypatch.setattr("uec_rag.encoders.lexical._BEGINNING", 5)  # as a later version might
+    monkeypatch.setattr("uec_rag.encoders.lexical._PREFIX", 5)  # as a later version might
     with pytest.raises(FingerprintMismatch, match="its terms of a text have changed"):
         Retriever.load(tmp_path / "index")
 

@@ -137,7 +137,7 @@ def test_the_code_of_a_model_that_a_folder_names_does_not_run(tmp_path):
         text = (files_of(tmp_path / "saved") / "uec.json").read_text()
         (folder / "uec.json").write_text(text.replace('"spec": null', f'"spec": "{model}"'))
     for trust in (True, False):
-        with pytest.raises((OSError, ValueError), match="no model's code is run"):
+        with pytest.raises((OSError, ValueError), match="Code shipped with a model is never run"):
             UEC.load(tmp_path / "naming", trust=trust)
     assert not (tmp_path / "ran").exists()
     assert os.fspath(model) in (files_of(tmp_path / "naming") / "uec.json").read_text()

@@ -17,12 +17,12 @@ REASONS: dict[Action, str] = {
     "answer": "The documents seem to answer this.",
     "abstain": "The documents do not seem to answer this.",
 }
-"""Sentences for people."""
+"""The default reasons, as sentences for users."""
 
 NOTHING_FOUND = "There is no passage to answer from."
 
 PLAUSIBLE = 0.3
-"""P(the corpus answers the query) below which the documents are said not to answer it."""
+"""The value of P(the corpus answers the query) below which the reason says that it does not."""
 
 
 @dataclass(frozen=True)
@@ -33,26 +33,28 @@ class Decision:
     ----------
     action : {"answer", "clarify", "abstain"}
     reason : str
-        A sentence for people; "clarify" asks which reading is meant. Its figures are `figures`.
+        A sentence for users; for "clarify", the question which reading is meant. `figures` has the
+        numbers behind it.
     readings : tuple of Reading
-        The things that the question may mean, whatever the action: the likeliest first.
+        The possible meanings of the question, most probable first, whatever the action.
     confidence : float
-        P(the query is answered by its hits), which the action rests on.
+        P(the query is answered by its hits).
     in_corpus : float
-        P(the corpus answers the query); 1 if that is not known.
+        P(the corpus answers the query); 1 if unknown.
     underspecified : float
         P(the corpus answers several readings of the query, which does not say which is meant).
     threshold : float
-        Of confidence, above which to answer.
+        The confidence above which to answer.
     unfamiliar : str
         How the query differs from those that confidence was learned from, or how its spelling was
         corrected; "" if neither.
     basis : str
-        Fingerprint of what confidence rests on (see `Retriever.basis`), if it is known.
+        Fingerprint of the settings that confidence depends on (see `Retriever.basis`); "" if
+        unknown.
     hits : int
-        How many hits confidence is of; 0 if that is not known.
+        Number of hits that confidence is about; 0 if unknown.
     size : int
-        How many passages were searched; 0 if that is not known.
+        Number of passages that were searched; 0 if unknown.
 
     Raises
     ------
@@ -73,18 +75,18 @@ class Decision:
     size: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
-        # Every decision is made here. Comparisons with what is no number are all false: a gate
-        # would abstain, and a user's own "if confidence < 0.5: refuse" would answer.
+        # Comparisons with NaN are all false: a gate would abstain, while user code such as
+        # "if confidence < 0.5: refuse" would answer.
         probabilities = (self.confidence, self.in_corpus, self.underspecified)
         if any(map(math.isnan, probabilities)):
             raise InternalError(
                 f"a confidence is not a number (confidence, in_corpus, underspecified: "
-                f"{probabilities}): a defect of uec_rag; please report how it arose."
+                f"{probabilities}): a bug in uec_rag; please report how it arose."
             )
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The ids of the passages of the readings to choose from; none unless it is "clarify"."""
+        """The ids of the passages of all readings; empty unless the action is "clarify"."""
         if self.action != "clarify":
             return ()
         return tuple(id_ for reading in self.readings for id_ in reading.ids)
@@ -94,50 +96,51 @@ class Decision:
         """The question to the user, "Do you mean A or B?"; "" unless the action is "clarify"."""
         if self.action != "clarify":
             return ""
-        # Read off serialised hits a decision has the sentence, and no longer the readings.
+        # A decision restored from serialised hits has the sentence, but not the readings.
         written = not self.readings and asks_back(self.reason)
         return self.reason if written else ask_back(self.readings)
 
     @property
     def choices(self) -> list[dict[str, Any]]:
-        """The readings to choose from, as JSON takes them; none unless it is "clarify"."""
+        """The readings as JSON objects; empty unless the action is "clarify"."""
         if self.action != "clarify":
             return []
         return [asdict(reading) | {"ids": [*reading.ids]} for reading in self.readings]
 
     @property
     def decision(self) -> Action:
-        """The action, by the name that it has in metadata."""
+        """The action, under its name in metadata."""
         return self.action
 
     @property
     def figures(self) -> str:
-        """The numbers that the action rests on, in words."""
-        sure, least = self.confidence, self.threshold
-        # As many digits as it takes to see which is higher.
-        digits = next((d for d in range(2, 9) if f"{sure:.{d}f}" != f"{least:.{d}f}"), 2)
+        """The numbers that the action is based on, as text."""
+        value, least = self.confidence, self.threshold
+        # As many digits as are needed to tell them apart.
+        digits = next((d for d in range(2, 9) if f"{value:.{d}f}" != f"{least:.{d}f}"), 2)
         above = "no threshold" if math.isinf(least) else f"threshold {least:.{digits}f}"
-        held = f"an answer is in the documents with probability {self.in_corpus:.2f}"
-        return f"confidence {sure:.{digits}f}, {above}; {held}"
+        present = f"an answer is in the documents with probability {self.in_corpus:.2f}"
+        return f"confidence {value:.{digits}f}, {above}; {present}"
 
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
-    """Make the attributes of decisions in traces: action, confidence, in_corpus."""
+    """Return the attributes of decisions for traces: action, confidence, in_corpus."""
     names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for key, name in names.items():
-        values = [getattr(one, name) for one in decisions]
-        found[key] = values[0] if len(values) == 1 else values
-    return found
+        values = [getattr(decision, name) for decision in decisions]
+        attributes[key] = values[0] if len(values) == 1 else values
+    return attributes
 
 
 def is_asked_back(
     underspecified: float, in_corpus: float, readings: Sequence[Reading], ask: float = ASK
 ) -> bool:
-    """Tell if a question is asked back about.
+    """Return whether to ask for clarification of a question.
 
-    It is if it is probably underspecified, which is likelier than that the corpus does not answer
-    it, and there is a choice. Parameters are those of `decide_one`.
+    This is the case if P(underspecified) is at least `ask`, the question is more likely to be
+    underspecified than unanswerable, and there is not just one reading. Parameters are those of
+    `decide_one`.
     """
     likelier = underspecified * in_corpus > 1 - in_corpus
     return underspecified >= ask and likelier and len(readings) != 1
@@ -153,23 +156,24 @@ def decide_one(
     in_corpus: float = 1.0,
     unfamiliar: str = "",
 ) -> Decision:
-    """Ask back (see `is_asked_back`), else answer if confident, else abstain.
+    """Ask for clarification (see `is_asked_back`), else answer if confident, else abstain.
 
     Parameters
     ----------
     confidence, in_corpus, underspecified : float
         As in `Decision`.
     readings : tuple of Reading
-        The things that the question may mean; none if that was forgotten, as of serialised hits.
+        The possible meanings of the question; empty if unknown, as for serialised hits.
     threshold : float
-        Of confidence, for instance a `uec_rag.confidence.risk.RiskThreshold`'s.
+        The confidence above which to answer, such as that of a
+        `uec_rag.confidence.risk.RiskThreshold`.
     ask : float
-        P(underspecified) from which on to ask back.
+        Ask for clarification if P(underspecified) is at least this.
 
     Examples
     --------
     >>> two = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("b",), 0.4))
-    >>> [decide_one(*given).action for given in ((0.9, 0.1), (0.9, 0.8, two), (0.3, 0.1))]
+    >>> [decide_one(*args).action for args in ((0.9, 0.1), (0.9, 0.8, two), (0.3, 0.1))]
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
@@ -190,14 +194,14 @@ def decide_one(
 
 
 def with_note(decision: Decision, unfamiliar: str) -> Decision:
-    """Add to a decision and its reason what is unusual about the query."""
+    """Add a note about an unusual query to a decision and its reason."""
     notes = "; ".join(filter(None, (decision.unfamiliar, unfamiliar)))
     reason = f"{decision.reason} Note: {unfamiliar}."
     return replace(decision, unfamiliar=notes, reason=reason)
 
 
 def decide_again(known: Decision, threshold: float, ask: float = ASK) -> Decision:
-    """Repeat a decision at other thresholds; see `decide_one`."""
+    """Repeat a decision with other thresholds; see `decide_one`."""
     again = decide_one(
         known.confidence,
         known.underspecified,

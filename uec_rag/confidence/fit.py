@@ -1,4 +1,4 @@
-"""Learning relevance and confidence, from fit queries asked of small corpora."""
+"""Fit the model of relevance and confidence to fit queries over small corpora."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import NEAREST, ConfidenceModel, Examples, features, shipped_model
 
-_CLEARLY = 0.05  # nats per query
-# A fit asks each of its questions of several corpora, and all are of one domain. Counted in full
-# they move the level of what is asked elsewhere too far (docs/measurements); at this weight 1,200
-# of them stand against a prior that slope and offset keep to .1 and .14.
+_CLEAR_GAIN = 0.05  # nats per query
+# `fit` searches for each question in several corpora, and all are of one domain. With full weight
+# they shift the level of confidence too far in other domains (docs/measurements); at this weight,
+# 1,200 of them are balanced by a prior with deviations of .1 of the slope and .14 of the offset.
 _WEIGHT = np.float32(0.01)
-_USUAL_TEMPERATURE, _LOG_DEVIATION = 0.8, 1.5  # of ensembles of small encoders, and of any
+# Mean for ensembles of small encoders; standard deviation of the log over all ensembles.
+_PRIOR_TEMPERATURE, _LOG_DEVIATION = 0.8, 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class FitView:
-    """Fit queries asked of one corpus.
+    """The logits of fit queries for the passages of one corpus.
 
     Attributes
     ----------
     logits, variance : array, shape (n, N)
         Mean and variance of the ensemble's logit of every passage.
     relevant : array of bool, shape (n, N)
-        A row without any is a query that the corpus does not answer.
+        Whether a passage answers a query; a row without any True is an unanswerable query.
     members : array, shape (K, n, N), or None
-        The members' own logits of every passage; None of an ensemble that does not keep them.
+        Logit of each member for every passage; None in the shared space, which has none.
     words : bool
-        Whether words are a member.
+        Whether BM25 is a member.
     """
 
     logits: FloatArray
@@ -45,22 +46,22 @@ class FitView:
 def fit_confidence(
     views: Sequence[FitView], k: int = 10, *, standardised: bool = False, at_home: bool = False
 ) -> ConfidenceModel:
-    """Learn the model on fit queries asked of several corpora, some without the answer.
+    """Fit the model to queries over several corpora, some of which lack the answer.
 
-    Confidence rests on what many collections taught (see `shipped_model`): that order is kept, and
-    its level moved a little towards these queries. Only where they clearly tell otherwise is it
-    learned from them alone, as of an ensemble whose logits are like no other's.
+    The shipped model, which was fitted to many collections (see `shipped_model`), is adjusted
+    slightly to these queries, without a change of order. Only if a new model is clearly better on
+    them, as for an ensemble with unusual logits, does it replace the shipped one.
 
     Parameters
     ----------
     views : sequence of FitView
-        Small and larger corpora; a fifth of the queries unanswerable is a good share.
+        Small and larger corpora; about 20 % of the queries should be unanswerable.
     k : int
-        Hits that count.
+        Number of hits that confidence is about.
     standardised : bool
-        Whether the logits are an unfitted ensemble's; see `ConfidenceModel`.
+        Whether the logits are those of an unfitted ensemble; see `ConfidenceModel`.
     at_home : bool
-        Whether what will be asked is these very corpora: then the queries count in full.
+        Whether later queries are over these very corpora; the examples then have full weight.
 
     Raises
     ------
@@ -71,9 +72,9 @@ def fit_confidence(
     shipped = shipped_model("unfitted" if standardised else "words" if words else "fitted")
     known = replace(shipped, temperature=fit_temperature(views))
     examples = Examples.joined([view_examples(view, known, k) for view in views])
-    moved, own = known.moved(examples), known.relearned(examples)
-    if moved.surprise(examples) - own.surprise(examples) > _CLEARLY:
-        return own
+    moved, relearned = known.moved(examples), known.relearned(examples)
+    if moved.surprise(examples) - relearned.surprise(examples) > _CLEAR_GAIN:
+        return relearned
     if at_home:
         return moved
     return known.moved(replace(examples, weight=_WEIGHT * examples.weight))
@@ -100,23 +101,23 @@ def view_examples(view: FitView, model: ConfidenceModel, k: int) -> Examples:
 
 
 def fit_temperature(views: Sequence[FitView]) -> float:
-    """Find the temperature at which the relevant passages have the largest share of the posterior.
+    """Find the temperature that maximises the relevant passages' share of the posterior.
 
     Raises ValueError if no query is answerable.
     """
     from scipy.optimize import minimize_scalar
 
     answerable = [
-        (view.logits[some], view.relevant[some])
+        (view.logits[rows], view.relevant[rows])
         for view in views
-        if (some := view.relevant.any(axis=1)).any()
+        if (rows := view.relevant.any(axis=1)).any()
     ]
     if not answerable:
         raise ValueError("views: expected at least one query with a relevant passage.")
 
     def loss(log_scale: float) -> float:
-        # Where every answer is the clear winner the views alone would send it to 0.
-        total = float((log_scale + np.log(_USUAL_TEMPERATURE)) ** 2 / (2 * _LOG_DEVIATION**2))
+        # A prior: if every answer ranks first, the likelihood alone would drive it to 0.
+        total = float((log_scale + np.log(_PRIOR_TEMPERATURE)) ** 2 / (2 * _LOG_DEVIATION**2))
         for logits, relevant in answerable:
             scaled = np.float32(np.exp(log_scale)) * logits
             mass = np.exp(scaled - scaled.max(axis=1, keepdims=True))

@@ -1,8 +1,8 @@
-"""A second opinion: a judge is asked if the passages suffice, but only if it can change the answer.
+"""A second opinion: ask a judge whether the passages suffice, if that can change the decision.
 
-A judge costs time and money, so it is asked between two thresholds of confidence alone: above the
-higher one a question is answered and below the lower one it is not, whatever the judge would say.
-Both are found on the same labels, so that the promise on wrong answers is one of the whole.
+A judge costs time and money, so it is asked only if confidence is between two thresholds: a
+question above the higher one is answered and one below the lower one is not, whatever the judge
+would say. Both thresholds are found on the same labels, so that the guarantee covers the whole.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from uec_rag.base.records import Record
 from uec_rag.confidence.risk import RiskThreshold, conformal_threshold
 
 Judge: TypeAlias = Callable[[str, Sequence[str]], object]
-"""From a question and the texts of its hits to whether these suffice to answer it.
+"""A callable that maps a question and the texts of its hits to whether they suffice to answer it.
 
-A bool, or a number from 0 to 1, which is a yes from one half on. Anything else, and an error, count
-as no opinion.
+It returns a bool, or a number from 0 to 1, of which 0.5 and above is a yes. Any other result, and
+an exception, counts as no opinion.
 """
 
-_AT_ONCE = 8  # questions that a judge is asked about at the same time
+_MAX_CONCURRENT = 8  # calls of a judge that run concurrently
 _log = logging.getLogger(__name__)
 
 
@@ -44,14 +44,14 @@ class SecondOpinion(Record):
     queries : int
         Calibration queries on which the judge had an opinion.
     asked, answered, wrong : int
-        Of how many of them it would be asked, how many are answered, and how many wrongly.
+        Number of them on which it would be asked, that are answered, and that are answered wrongly.
     silent : int
         Calibration queries on which it had no opinion.
 
     Raises
     ------
     ValueError
-        If a number is not what it stands for.
+        If a threshold or a count is out of range.
     """
 
     low: float
@@ -71,18 +71,18 @@ class SecondOpinion(Record):
         counts = (self.asked, self.answered, self.wrong)
         if any(not 0 <= count <= self.queries for count in counts) or self.silent < 0:
             raise ValueError(
-                "queries, asked, answered, wrong, silent: expected counts, the first the highest, "
-                f"got {self.queries}, {counts}, {self.silent}."
+                "queries, asked, answered, wrong, silent: expected counts, none of the next three "
+                f"above the first, got {self.queries}, {counts}, {self.silent}."
             )
 
     def is_asked(self, confidence: float) -> bool:
-        """Tell if the judge can change the decision at a confidence."""
+        """Return whether the judge can change the decision at a confidence."""
         return self.low < confidence <= self.high
 
     @property
     def report(self) -> str:
         """The result of the calibration, in plain words."""
-        silent = f"; on {self.silent} more it had no opinion" if self.silent else ""
+        silent = f"; it had no opinion on {self.silent} more" if self.silent else ""
         if not self.queries:
             return f"With the second opinion: it is never asked{silent}."
         return (
@@ -96,33 +96,33 @@ class SecondOpinion(Record):
 def opinions(
     judge: Judge, questions: Sequence[str], passages: Sequence[Sequence[str]]
 ) -> list[bool | None]:
-    """Ask a judge about several questions, some at the same time; None if it has no opinion.
+    """Ask a judge about several questions concurrently; None means that it has no opinion.
 
     Parameters
     ----------
     judge : callable
-        See `Judge`; called on several threads.
+        See `Judge`; called from several threads.
     questions : sequence of n str
     passages : sequence of n sequences of str
         Texts of each question's hits.
     """
     if len(questions) < 2:
         return [*map(_opinion, [judge] * len(questions), questions, passages)]
-    with ThreadPoolExecutor(min(_AT_ONCE, len(questions))) as threads:
+    with ThreadPoolExecutor(min(_MAX_CONCURRENT, len(questions))) as threads:
         return list(threads.map(_opinion, [judge] * len(questions), questions, passages))
 
 
 def _opinion(judge: Judge, question: str, passages: Sequence[str]) -> bool | None:
     try:
-        said = judge(question, passages)
+        reply = judge(question, passages)
     except Exception as error:  # a service may fail in any way, and the gate decides without it
-        _log.warning("The second opinion failed, and counts as not asked: %r", error)
+        _log.warning("The second opinion failed and is ignored: %r", error)
         return None
-    if isinstance(said, bool | np.bool_):
-        return bool(said)
-    if isinstance(said, int | float | np.number) and 0 <= float(said) <= 1:
-        return float(said) >= 0.5
-    _log.warning("The second opinion counts as not asked: expected a bool or 0 to 1, got %r", said)
+    if isinstance(reply, bool | np.bool_):
+        return bool(reply)
+    if isinstance(reply, int | float | np.number) and 0 <= float(reply) <= 1:
+        return float(reply) >= 0.5
+    _log.warning("The second opinion is ignored: expected a bool or 0 to 1, got %r", reply)
     return None
 
 
@@ -134,47 +134,47 @@ def cascade(
 ) -> SecondOpinion:
     """Find the two thresholds at which at most a share of all questions is answered wrongly.
 
-    A yes raises the logit of confidence by the log odds ratio of opinion and truth on the labels,
-    as Bayes' rule has it, and `conformal_threshold` is taken of the result: that is one threshold
-    for a no, and a lower one for a yes. So a judge that tells nothing is never asked. The log odds
-    ratio that a label is counted with is that of the other labels.
+    By Bayes' rule, a yes raises the logit of confidence by the log odds ratio of opinion and truth
+    on the labels. `conformal_threshold` of the resulting scores gives one threshold for a no, and a
+    lower one for a yes; an uninformative judge is never asked. The score of a label uses the log
+    odds ratio of the other labels.
 
     Parameters
     ----------
     confidence : array_like, shape (n,)
-        -infinity if a question is never answered, such as one that is asked back.
+        -infinity for a question that is never answered, such as one that is asked back.
     correct : array_like of bool, shape (n,)
     sufficient : sequence of n bool or None
-        What the judge said; None: it had no opinion. These labels are left out.
+        Replies of the judge. Questions on which it has no opinion (None) are left out.
     share : float
         Largest share of all questions that are answered wrongly.
     """
-    known = np.array([one is not None for one in sufficient], dtype=bool)
-    sure = np.asarray(confidence, dtype=np.float64)[known]
+    known = np.array([reply is not None for reply in sufficient], dtype=bool)
+    given = np.asarray(confidence, dtype=np.float64)[known]
     right = np.asarray(correct, dtype=bool)[known]
-    yes = np.array([one for one in sufficient if one is not None], dtype=bool)
+    yes = np.array([reply for reply in sufficient if reply is not None], dtype=bool)
     silent, never = int((~known).sum()), RiskThreshold(math.inf, share, None, 0, 0, 0, 0)
-    # Of the labels that may be answered, as only these are judged.
-    open_ = sure > -np.inf
+    # Only questions that may be answered are judged.
+    open_ = given > -np.inf
     counts = np.array([[(open_ & (yes == y) & (right == r)).sum() for r in (0, 1)] for y in (0, 1)])
-    logit = np.where(open_, _logit(np.where(open_, sure, 0.5)), -np.inf)
-    others = np.array(
+    logit = np.where(open_, _logit(np.where(open_, given, 0.5)), -np.inf)
+    gains = np.array(
         [
             _log_odds_ratio(counts - _one_of(int(y), int(r)) * int(o))
             for y, r, o in zip(yes, right, open_, strict=True)
         ]
     )
-    found = conformal_threshold(logit + yes * others, ~right, share) if len(sure) else never
+    found = conformal_threshold(logit + yes * gains, ~right, share) if len(given) else never
     if not found.is_controlled:
-        return SecondOpinion(1.0, 1.0, len(sure), 0, 0, 0, silent)
+        return SecondOpinion(1.0, 1.0, len(given), 0, 0, 0, silent)
     gain = _log_odds_ratio(counts)
     low, high = (_expit(found.threshold - gain * y) for y in (1, 0))
-    answered = (sure > high) | (yes & (sure > low))
-    asked = (low < sure) & (sure <= high)
+    answered = (given > high) | (yes & (given > low))
+    asked = (low < given) & (given <= high)
     return SecondOpinion(
         low,
         high,
-        len(sure),
+        len(given),
         int(asked.sum()),
         int(answered.sum()),
         int((answered & ~right).sum()),
@@ -201,7 +201,7 @@ def _one_of(yes: int, right: int) -> NDArray[np.int64]:
 
 
 def _log_odds_ratio(counts: NDArray[np.integer]) -> float:
-    """Compute the log odds ratio of a 2 x 2 table, half a label added to each cell; at least 0."""
+    """Compute the log odds ratio of a 2 x 2 table with 0.5 added to each cell; at least 0."""
     (no_wrong, no_right), (yes_wrong, yes_right) = np.log(counts + 0.5).tolist()
     return max(0.0, float(yes_right + no_wrong - yes_wrong - no_right))
 
@@ -218,18 +218,18 @@ Reply with one word: yes or no."""
 
 
 def prompt(question: str, passages: Sequence[str]) -> str:
-    """Write the prompt for a chat model, always in the same words."""
+    """Write the prompt for a chat model."""
     lines = [f"[{place}] {quoted(text)}" for place, text in enumerate(passages, start=1)]
     return PROMPT.format(question=quoted(question), passages="\n".join(lines))
 
 
 def read_reply(reply: str) -> bool | None:
-    """Read the reply of a chat model: None unless its first word is yes or no.
+    """Parse the reply of a chat model; None unless its first word is yes or no.
 
     Examples
     --------
-    >>> [read_reply(said) for said in ("Yes.", "no, they do not", "It depends")]
+    >>> [read_reply(reply) for reply in ("Yes.", "no, they do not", "It depends")]
     [True, False, None]
     """
-    said = re.match(r"\W*(yes|no)\b", reply, re.IGNORECASE)
-    return None if said is None else said[1].lower() == "yes"
+    found = re.match(r"\W*(yes|no)\b", reply, re.IGNORECASE)
+    return None if found is None else found[1].lower() == "yes"

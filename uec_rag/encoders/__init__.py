@@ -1,4 +1,4 @@
-"""Embedding models with one protocol: from a folder, a hub, a package index, or a black box."""
+"""Embedding models behind one protocol: from a folder, a hub, a package index, or a black box."""
 
 from uec_rag.encoders.base import Encoded, Encoder, Role
 from uec_rag.encoders.black_box import BlackBoxEncoder

@@ -1,4 +1,4 @@
-"""The encoder protocol, its output, and checks of its input and output."""
+"""The encoder protocol, the output of encoders, and checks of their input and output."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from uec_rag.base.gaussian import Terms
 
 Role: TypeAlias = Literal["query", "passage"]
-"""Models prompt a question and a passage differently."""
+"""The role of a text; many models use different prompts for queries and passages."""
 
 LastLayer: TypeAlias = Literal["projection", "ffn"]
 LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
@@ -22,7 +22,7 @@ LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
 Float32Array: TypeAlias = npt.NDArray[np.float32]
 
 _ROLES = ("query", "passage")
-_AT_ONCE = 256  # rows of a list that become an array in one go
+_CHUNK_ROWS = 256  # rows of a list that are converted to an array at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +34,12 @@ class Encoded:
     embedding
         (n, d) float32, rows of unit length.
     features
-        (n, m) float32: the input h of the last linear layer W (d, m), scaled per text so that a
-        change dW of the weights changes the embedding by `gain * (dW @ features)`, up to the part
-        of the network that is kept fixed (the length of the vector, a LayerNorm's statistics).
-        Without a linear layer of its own a model has W = identity, and features is embedding.
+        (n, m) float32: the input h of the last linear layer W (d, m), scaled per text such that a
+        change dW of the weights changes the embedding by `gain * (dW @ features)` if the length of
+        the vector and the statistics of a LayerNorm are held fixed. For a model without a closing
+        linear layer, W is the identity and `features` is `embedding`.
     terms
-        The terms of a member without vectors; its embedding and features have width 0.
+        The terms of an encoder without vectors, whose embedding and features have width 0.
     """
 
     embedding: Float32Array
@@ -60,23 +60,23 @@ class Encoded:
 
 
 class Encoder(Protocol):
-    """One embedding model: texts in, unit vectors and last-layer features out.
+    """An embedding model that maps texts to unit vectors and last-layer features.
 
     Attributes
     ----------
     name
-        Readable; used in reports and as the key of its pairs.
+        A readable name, used in reports and as the key of the encoder's fit pairs.
     revision
-        sha256 (hex) of weights, configuration, prompts and last layer; "" if unknown, as for an
+        SHA-256 (hex) of weights, configuration, prompts and last layer; "" if unknown, as for an
         API.
     dimension
-        d, length of an embedding.
+        The dimension d of an embedding.
     feature_dimension
-        m, length of the last layer's input.
+        The dimension m of the last layer's input.
     gain
-        (d,) float32: factor of each row of W in the output; ones for a closing linear layer.
+        (d,) float32: the factor of each row of W in the output; ones for a closing linear layer.
     spec
-        The `spec` that `load_encoder` rebuilds this encoder from; None if it cannot.
+        The `spec` from which `load_encoder` rebuilds this encoder; None if it cannot.
     """
 
     @property
@@ -102,7 +102,7 @@ class Encoder(Protocol):
 
 
 class OneInstance:
-    """A mixin of encoders that are never copied: weights, sessions and locks are shared."""
+    """A mixin for encoders that are never copied: weights, sessions and locks are shared."""
 
     def __copy__(self) -> Self:
         return self
@@ -112,39 +112,39 @@ class OneInstance:
 
 
 class EncoderInside(OneInstance):
-    """A mixin of wrappers: attributes of the encoder inside, but for `revision` and `encode`."""
+    """A base of wrappers, which delegates all but `revision`, `encode` and `aencode`."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
 
     @property
     def name(self) -> str:
-        """Name of the encoder inside."""
+        """The name of the wrapped encoder."""
         return self._encoder.name
 
     @property
     def spec(self) -> str | None:
-        """The spec that rebuilds the encoder inside."""
+        """The spec of the wrapped encoder."""
         return self._encoder.spec
 
     @property
     def tokenizer(self) -> object:
-        """The tokenizer of the encoder inside; None if it has none."""
+        """The tokenizer of the wrapped encoder; None if it has none."""
         return getattr(self._encoder, "tokenizer", None)
 
     @property
     def dimension(self) -> int:
-        """The length d of an embedding."""
+        """The dimension d of an embedding."""
         return self._encoder.dimension
 
     @property
     def feature_dimension(self) -> int:
-        """The length m of the last layer's input."""
+        """The dimension m of the last layer's input."""
         return self._encoder.feature_dimension
 
     @property
     def gain(self) -> Float32Array:
-        """The gain of the encoder inside, shape (d,)."""
+        """The gain of the wrapped encoder, shape (d,)."""
         return self._encoder.gain
 
 
@@ -155,7 +155,7 @@ class _Embeds(Protocol):
 
 
 class InThread(OneInstance):
-    """A mixin of encoders without an asynchronous method: `aencode` is `encode` in a thread."""
+    """A mixin for encoders without an asynchronous method: `aencode` is `encode` in a thread."""
 
     async def aencode(self: _Embeds, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts in a thread."""
@@ -163,14 +163,14 @@ class InThread(OneInstance):
 
 
 class IdentityHead(InThread):
-    """The base of encoders with the identity as last layer.
+    """The base of encoders whose last layer is the identity, so `features` is `embedding`.
 
-    Their `features` is their `embedding`; `dimension` and `encode` are their own.
+    Subclasses define `dimension` and `encode`.
     """
 
     @property
     def feature_dimension(self: _Embeds) -> int:
-        """The length of an embedding."""
+        """The dimension of an embedding."""
         return self.dimension
 
     @property
@@ -180,7 +180,7 @@ class IdentityHead(InThread):
 
 
 class WithoutVectors(IdentityHead):
-    """The base of members that make `Terms` of texts instead of vectors."""
+    """The base of encoders that return `Terms` instead of vectors."""
 
     dimension = 0
 
@@ -198,7 +198,7 @@ _MEMBERS = (
 
 
 def is_encoder(value: object) -> TypeGuard[Encoder]:
-    """Tell if a value has every member of `Encoder`, without computing any of them."""
+    """Return whether a value has every member of `Encoder`, without computing any of them."""
     missing = object()
     return not isinstance(value, type) and all(
         inspect.getattr_static(value, member, missing) is not missing for member in _MEMBERS
@@ -212,7 +212,7 @@ def check_role(role: str) -> None:
 
 
 class BadRows(ValueError):
-    """An encoder returned no vector for some texts: `rows`, (n,), says for which, if known."""
+    """An encoder returned invalid vectors; `rows`, (n,), marks the texts, empty if unknown."""
 
     def __init__(self, message: str, rows: npt.NDArray[np.bool_] | None = None) -> None:
         super().__init__(message)
@@ -227,13 +227,13 @@ def check_vectors(
     Parameters
     ----------
     vectors
-        Anything array-like: (rows, d) array, list of lists, tensor.
+        An array-like of shape (rows, d): array, list of lists or tensor.
     rows
-        Number of texts that were given.
+        Number of texts.
     encoder
-        Name of the encoder, for the message.
+        Name of the encoder, for messages.
     dimension
-        Width of its earlier vectors; None if these are the first.
+        Dimension of its earlier vectors; None if these are the first.
 
     Returns
     -------
@@ -243,7 +243,7 @@ def check_vectors(
     Raises
     ------
     TypeError
-        If these are not real numbers.
+        If the values are not real numbers.
     ValueError
         If the shape is not (rows, dimension); `BadRows` if a value is NaN or infinite, or a row is
         zero.
@@ -273,7 +273,7 @@ def check_vectors(
             f"{rows} texts, first in row {row}; expected finite numbers",
             ~finite,
         )
-    # Dividing by the largest entry first keeps the squares from overflowing or vanishing.
+    # Dividing by the largest entry first keeps the squares from overflowing or underflowing.
     largest = np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     if len(array) and largest.min() == 0.0:
         row = int(np.argmin(largest[:, 0]))
@@ -288,19 +288,19 @@ def check_vectors(
 
 
 def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
-    if hasattr(vectors, "detach"):  # a tensor, wherever it lives and whatever its precision
+    if hasattr(vectors, "detach"):  # a tensor, on any device and of any precision
         vectors = vectors.detach().cpu().float().numpy()
     try:
-        # In place of masked numbers NaN: `numpy.asarray` would drop the mask.
+        # Masked values become NaN: `numpy.asarray` would drop the mask.
         if isinstance(vectors, list | tuple) and any(map(np.ma.isMaskedArray, vectors)):
             vectors = np.ma.stack(vectors)
         if isinstance(vectors, np.ma.MaskedArray):
             vectors = np.ma.filled(vectors.astype(float), np.nan)
-        if isinstance(vectors, list) and len(vectors) > _AT_ONCE:
-            # In pieces, between which other threads run.
-            starts = range(0, len(vectors), _AT_ONCE)
-            pieces = [np.asarray(vectors[start : start + _AT_ONCE]) for start in starts]
-            array = np.concatenate(pieces)
+        if isinstance(vectors, list) and len(vectors) > _CHUNK_ROWS:
+            # In chunks, between which other threads can run.
+            starts = range(0, len(vectors), _CHUNK_ROWS)
+            chunks = [np.asarray(vectors[start : start + _CHUNK_ROWS]) for start in starts]
+            array = np.concatenate(chunks)
         else:
             array = np.asarray(vectors)
     except ValueError as error:  # rows of different width
@@ -317,11 +317,11 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
 
 
 def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
-    """Return what counts the tokens of a text, by the first encoder that has a tokenizer.
+    """Return a function that counts the tokens of a text, for the first encoder with a tokenizer.
 
-    Neither its special tokens nor the length that the model is cut at play a part.
+    Special tokens are not counted, and long texts are not truncated.
 
-    Raises ValueError if no encoder has one: words and remote models have none.
+    Raises ValueError if no encoder has a tokenizer: words and remote models have none.
     """
     tokenizer = next(filter(None, (getattr(each, "tokenizer", None) for each in encoders)), None)
     if tokenizer is None:
@@ -338,7 +338,7 @@ def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Number the repeats.
+    """Make names unique by numbering repetitions.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Encoders of which only the vectors are visible: functions, APIs, a framework's embeddings."""
+"""Encoders that expose nothing but vectors: functions, APIs, and embeddings of frameworks."""
 
 import asyncio
 import functools
@@ -11,7 +11,7 @@ from uec_rag.base.checks import check_texts
 from uec_rag.base.retries import aretried, retried
 from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_role, check_vectors
 
-_QUERIES_AT_ONCE = 16  # asynchronous single-query calls in flight; APIs refuse crowds
+_MAX_CONCURRENT_QUERIES = 16  # asynchronous single-query calls in flight; APIs limit the rate
 
 
 class LangChainEmbeddings(Protocol):
@@ -41,12 +41,12 @@ class LlamaIndexEmbedding(Protocol):
 
 
 def is_langchain(value: object) -> TypeGuard[LangChainEmbeddings]:
-    """Tell if a value has the methods of LangChain's `Embeddings`."""
+    """Return whether a value has the methods of LangChain's `Embeddings`."""
     return _has_methods(value, "embed_documents", "embed_query")
 
 
 def is_llama_index(value: object) -> TypeGuard[LlamaIndexEmbedding]:
-    """Tell if a value has the methods of LlamaIndex's `BaseEmbedding`."""
+    """Return whether a value has the methods of LlamaIndex's `BaseEmbedding`."""
     return _has_methods(value, "get_text_embedding_batch", "get_query_embedding")
 
 
@@ -58,7 +58,7 @@ def _has_methods(value: object, *names: str) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """The functions that embed passages and queries; the asynchronous ones if there are any."""
+    """The functions that embed passages and queries, with asynchronous ones if available."""
 
     passages: Callable[[list[str], bool], object]
     queries: Callable[[list[str], bool], object]
@@ -67,11 +67,11 @@ class _Source:
 
 
 class BlackBoxEncoder(IdentityHead):
-    """An encoder from anything that turns a list of strings into vectors.
+    """An encoder around anything that turns a list of strings into vectors.
 
     Its last layer is the identity on its output, so `features` is `embedding`. Its dimension is
-    known after the first vectors; reading it earlier embeds one short text. If a service is
-    unreachable or rate-limited, calls are retried a few times with growing delays.
+    known after the first call; reading it earlier embeds one short text. If a service is
+    unreachable or rate-limited, calls are retried a few times with increasing delays.
 
     Parameters
     ----------
@@ -114,20 +114,20 @@ class BlackBoxEncoder(IdentityHead):
         self._dimension: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it was made of; PicklingError if that cannot be pickled."""
+        """Pickle the source; PicklingError if it cannot be pickled."""
         try:
             pickle.dumps(self._given)
         except Exception as error:
             raise pickle.PicklingError(
-                f"encoder {self.name!r} cannot be pickled ({error}); make it of a function at the "
-                "top of a module, or save what it is a part of, and load that with encoders= in "
-                "the other process."
+                f"encoder {self.name!r} cannot be pickled ({error}); make it from a module-level "
+                "function, or save the ensemble or index that uses it, and load that with "
+                "encoders= in the other process."
             ) from error
         return functools.partial(BlackBoxEncoder, name=self.name), (self._given,)
 
     @property
     def dimension(self) -> int:
-        """The width of the vectors."""
+        """The dimension of the vectors."""
         if self._dimension is None:
             self.encode(["dimension"], "passage")
         assert self._dimension is not None
@@ -139,7 +139,7 @@ class BlackBoxEncoder(IdentityHead):
         Raises
         ------
         TypeError, ValueError
-            If texts, role or the vectors that come back are not what they must be.
+            If texts, role or the returned vectors are invalid.
         """
         check_role(role)
         checked = check_texts(texts)
@@ -149,7 +149,7 @@ class BlackBoxEncoder(IdentityHead):
         return self._encoded(embed(checked, show_progress), len(checked))
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts, with the framework's own asynchronous method if it has one."""
+        """Embed texts with the asynchronous method of the framework, if it has one."""
         check_role(role)
         checked = await asyncio.to_thread(check_texts, texts)
         embed = self._source.aqueries if role == "query" else self._source.apassages
@@ -212,11 +212,11 @@ def _llama_index_source(model: LlamaIndexEmbedding) -> _Source:
 
 
 async def _each(embed: Callable[[str], Awaitable[object]], texts: list[str]) -> list[object]:
-    """Await one call per text, a few at a time; results in order."""
-    gate = asyncio.Semaphore(_QUERIES_AT_ONCE)
+    """Await one call per text with limited concurrency; results are in the order of `texts`."""
+    semaphore = asyncio.Semaphore(_MAX_CONCURRENT_QUERIES)
 
-    async def one(text: str) -> object:
-        async with gate:
+    async def embed_one(text: str) -> object:
+        async with semaphore:
             return await aretried(embed, text)
 
-    return list(await asyncio.gather(*(one(text) for text in texts)))
+    return list(await asyncio.gather(*(embed_one(text) for text in texts)))

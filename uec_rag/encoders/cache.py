@@ -1,4 +1,4 @@
-"""A cache of encoded texts: the latest in memory, all of them in a database on disk."""
+"""A cache of encoded texts: recent ones in memory, all of them in a database on disk."""
 
 import asyncio
 import hashlib
@@ -29,7 +29,7 @@ from uec_rag.encoders.base import (
 
 _log = logging.getLogger(__name__)
 
-_ROOM = 2**26  # bytes of vectors that an encoder's cache keeps in memory
+_CAPACITY = 2**26  # bytes of vectors that an encoder's cache keeps in memory
 _WAIT = 60.0  # seconds to wait for another process's write
 _AT_ONCE = 500  # keys per SELECT; SQLite's oldest limit is 999
 _SCHEMA = """
@@ -48,14 +48,14 @@ _Row: TypeAlias = tuple[bytes, bytes | None]
 
 
 class LatestValues(Generic[_Key, _Value]):
-    """A thread-safe cache of values by key; if room is short, the least recently used are dropped.
+    """A thread-safe LRU cache with a limit on the total size of its values.
 
     Parameters
     ----------
-    room
-        What the sizes of all values may add up to.
+    capacity
+        Largest total size of all values.
     size
-        Of a value.
+        Returns the size of a value.
 
     Examples
     --------
@@ -68,8 +68,8 @@ class LatestValues(Generic[_Key, _Value]):
     {'a': 'x', 'c': 'z'}
     """
 
-    def __init__(self, room: int, size: Callable[[_Value], int]) -> None:
-        self._room = room
+    def __init__(self, capacity: int, size: Callable[[_Value], int]) -> None:
+        self._capacity = capacity
         self._size = size
         self._values: OrderedDict[_Key, _Value] = OrderedDict()
         self._taken = 0
@@ -79,11 +79,11 @@ class LatestValues(Generic[_Key, _Value]):
         return len(self._values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make a copy, or a pickled one, start empty."""
-        return type(self), (self._room, self._size)
+        """Copy or pickle the cache without its values."""
+        return type(self), (self._capacity, self._size)
 
     def get(self, keys: Iterable[_Key]) -> dict[_Key, _Value]:
-        """Return the values of those keys that are there."""
+        """Return the values of those keys that are in the cache."""
         with self._lock:
             found = {key: self._values[key] for key in keys if key in self._values}
             for key in found:
@@ -91,33 +91,33 @@ class LatestValues(Generic[_Key, _Value]):
         return found
 
     def put(self, values: Mapping[_Key, _Value]) -> None:
-        """Add values, or replace older ones."""
+        """Add or replace values."""
         with self._lock:
             for key, value in values.items():
                 if key in self._values:
                     self._taken -= self._size(self._values.pop(key))
                 self._values[key] = value
                 self._taken += self._size(value)
-            while self._taken > self._room:
+            while self._taken > self._capacity:
                 self._taken -= self._size(self._values.popitem(last=False)[1])
 
 
 class CachedEncoder(EncoderInside):
-    """A caching encoder: only new texts reach the encoder inside.
+    """An encoder that caches the vectors of another encoder.
 
-    The latest texts are in memory, all of them in one SQLite database per revision of the encoder,
-    keyed by role and text. Several processes may use one folder at a time. What is read is checked:
-    a vector that was damaged on disk is encoded again.
+    Recent texts are kept in memory, all of them in one SQLite database per revision of the encoder,
+    keyed by role and text. Several processes may use the same folder. Vectors have checksums: one
+    that was damaged on disk is encoded again.
 
     Parameters
     ----------
     encoder
-        The encoder for texts that are not in the cache.
+        The encoder of texts that are not in the cache.
     folder
         Folder of the database, created if missing. None for memory only.
     revision
-        Revision for an encoder that has none: name a black box's model and version
-        ("text-embedding-3-small/1"), and change it when the model behind it changes.
+        Revision of an encoder that has none, such as a black box: the name and version of its model
+        ("text-embedding-3-small/1"). Change it when the model changes.
 
     Raises
     ------
@@ -125,7 +125,7 @@ class CachedEncoder(EncoderInside):
         If the encoder has no revision and none is given, it has no vectors, or the database is
         damaged.
     OSError
-        If something else than a file stands in the database's place.
+        If the path of the database is not a regular file.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class CachedEncoder(EncoderInside):
                 "not detect that its model has changed; give revision='model name and version'"
             )
         super().__init__(encoder)
-        self._memory: LatestValues[bytes, _Row] = LatestValues(_ROOM, _size)
+        self._memory: LatestValues[bytes, _Row] = LatestValues(_CAPACITY, _size)
         self._widths: tuple[int, int | None] | None = None
         self.path: Path | None = None
         if folder is not None:
@@ -160,13 +160,13 @@ class CachedEncoder(EncoderInside):
             ).fetchone()
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts, from the cache if they are there.
+        """Embed texts, from the cache if possible.
 
         Raises
         ------
         TypeError, ValueError
-            As the encoder inside; ValueError also if the database is damaged, or holds another
-            model's vectors.
+            As raised by the wrapped encoder; ValueError also if the database is damaged or contains
+            the vectors of another model.
         """
         keys, misses, found = self._lookup(texts, role)
         if not misses:
@@ -175,7 +175,7 @@ class CachedEncoder(EncoderInside):
         return self._assemble(keys, found | self._store(list(misses), new))
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts; misses go through the asynchronous method of the encoder inside."""
+        """Embed texts; misses use the asynchronous method of the wrapped encoder."""
         keys, misses, found = await asyncio.to_thread(self._lookup, texts, role)
         if misses:
             new = await self._encoder.aencode(list(misses.values()), role)
@@ -191,11 +191,11 @@ class CachedEncoder(EncoderInside):
             with connection:
                 yield connection
         except sqlite3.OperationalError:
-            raise  # locked for too long, disk full, no permission: its own words are clear
+            raise  # locked for too long, disk full, no permission: its message is clear
         except sqlite3.DatabaseError as error:
             raise ValueError(
                 f"embedding cache {self.path} is damaged ({error}); delete the file, "
-                "it will be filled anew"
+                "and texts will be encoded again"
             ) from error
         finally:
             connection.close()
@@ -203,7 +203,7 @@ class CachedEncoder(EncoderInside):
     def _lookup(
         self, texts: Sequence[str], role: Role
     ) -> tuple[list[bytes], dict[bytes, str], dict[bytes, _Row]]:
-        """Return the keys of texts, those to encode, each once, and the cached rows of others."""
+        """Return the keys of texts, the distinct texts to encode, and the cached rows of others."""
         checked = check_texts(texts)
         keys = _keys(checked, role)
         found = self._memory.get(keys)
@@ -238,12 +238,10 @@ class CachedEncoder(EncoderInside):
         return found
 
     def _store(self, keys: list[bytes], new: Encoded) -> dict[bytes, _Row]:
-        # If the last layer is the identity the features are the embedding: stored once.
+        # If the last layer is the identity, the features equal the embedding and are not stored.
         distinct = new.features is not new.embedding
         if not (np.isfinite(new.embedding).all() and np.isfinite(new.features).all()):
-            raise ValueError(
-                f"encoder {self.name!r} returned NaN or infinity; nothing of it was kept"
-            )
+            raise ValueError(f"encoder {self.name!r} returned NaN or infinity; nothing was cached")
         rows = {
             key: (new.embedding[i].tobytes(), new.features[i].tobytes() if distinct else None)
             for i, key in enumerate(keys)
@@ -296,7 +294,7 @@ def _crc32(embedding: bytes, features: bytes | None) -> int:
 
 
 def _is_whole(embedding: bytes, features: bytes | None, crc32: int | None) -> bool:
-    """Tell if a row's checksum is right; rows of earlier versions have none."""
+    """Return whether a row is undamaged; rows of earlier versions have no checksum."""
     if crc32 is not None:
         return _crc32(embedding, features) == crc32
     vector = np.frombuffer(embedding, dtype=np.float32)

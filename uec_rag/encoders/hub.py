@@ -1,4 +1,4 @@
-"""Models of sentence-transformers from a folder, the hub, or memory, in the precision asked for."""
+"""Load models of sentence-transformers from a folder or the hub, and set device and precision."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
 Kind: TypeAlias = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
-"""The kind of a model, as sentence-transformers' code and the model's configuration name it."""
+"""The kind of a model: a class name of sentence-transformers, also in model configurations."""
 
 SPARSE = "sparse:"
-"""Before a hub name or folder that is to be loaded as a SparseEncoder."""
+"""The prefix of a hub name or folder to load as a SparseEncoder."""
 
 _CONFIGURATION = "config_sentence_transformers.json"
-_HUB_TIMEOUT = 5.0  # seconds to wait for a sign of life
+_HUB_TIMEOUT = 5.0  # seconds to wait for a response
 
 
 def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tuple[str, Any]:
-    """Load a model from a folder or the hub, or take it as it is; an absent one fails in seconds.
+    """Load a model from a folder or the hub, or take one in memory; fail fast if it is absent.
 
     Returns
     -------
     str
-        The hub name, or the folder's absolute path; of a model in memory what it says it was loaded
-        from, "" if it does not say.
+        The hub name, or the folder's absolute path. For a model in memory, the name or path in its
+        configuration, or "".
     SentenceTransformer, SparseEncoder or CrossEncoder
 
     Raises
     ------
     FileNotFoundError, OSError
-        If there is no such folder, or no such model on the hub, or the hub is out of reach.
+        If there is no such folder, or no such model on the hub, or the hub is unreachable.
     ValueError
-        If a hub's SparseEncoder is asked for as a SentenceTransformer.
+        If the model on the hub is a SparseEncoder, and another kind is requested.
     """
     if not isinstance(given, (str, Path)):
         config = getattr(getattr(given[0], "auto_model", None), "config", None)  # type: ignore[index]
@@ -68,14 +68,14 @@ def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tu
         model = _load_from_hub(kind, name, device, fetch)
     if kind != "SparseEncoder" and _is_sparse_on_the_hub(name):
         raise ValueError(
-            f"encoder {name!r} is a SparseEncoder, which gives weights of terms and no vectors; "
+            f"encoder {name!r} is a SparseEncoder, which returns term weights, not vectors; "
             f"write {SPARSE + name!r}"
         )
     return name, model
 
 
 def is_model(value: object, kind: Kind) -> bool:
-    """Tell if a value is a model of a kind, by the names of its base classes: no import."""
+    """Return whether a value is a model of a kind, by the names of its base classes."""
     return not isinstance(value, type) and any(
         base.__name__ == kind and base.__module__.partition(".")[0] == "sentence_transformers"
         for base in type(value).__mro__
@@ -83,19 +83,19 @@ def is_model(value: object, kind: Kind) -> bool:
 
 
 def is_sparse_folder(given: str | Path) -> bool:
-    """Tell if a folder holds what sentence-transformers saved as a SparseEncoder."""
+    """Return whether a folder contains a SparseEncoder, as sentence-transformers saves it."""
     return _says_sparse(Path(given).expanduser() / _CONFIGURATION)
 
 
 def _is_sparse_on_the_hub(name: str) -> bool:
-    """Tell if a model that has just been downloaded is a SparseEncoder."""
+    """Return whether a downloaded model is a SparseEncoder."""
     model, _, revision = name.partition("@")
     found = _downloaded(model, _CONFIGURATION, revision)
     return found is not None and _says_sparse(found)
 
 
 def _is_downloaded(model: str, revision: str) -> bool:
-    """Tell if the configuration of a model of the hub, its first file, is on this machine."""
+    """Return whether a configuration of a model of the hub is on this machine."""
     names = ("config.json", "modules.json", _CONFIGURATION)
     return any(_downloaded(model, name, revision) is not None for name in names)
 
@@ -110,10 +110,10 @@ def _downloaded(model: str, file: str, revision: str) -> Path | None:
 
 def _says_sparse(configuration: Path) -> bool:
     try:
-        said = json.loads(configuration.read_text(encoding="utf-8"))
+        config = json.loads(configuration.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(said, dict) and said.get("model_type") == "SparseEncoder"
+    return isinstance(config, dict) and config.get("model_type") == "SparseEncoder"
 
 
 def _loader(kind: Kind) -> Callable[..., _Model]:
@@ -128,14 +128,14 @@ def _load_folder(kind: Kind, folder: Path, device: str | None) -> _Model:
         return _loader(kind)(str(folder), device=device, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise OSError(
-            f"folder {folder} holds no model that sentence-transformers can load: {error}"
+            f"folder {folder} contains no model that sentence-transformers can load: {error}"
             f"{_needs_code(error, kind)}"
         ) from error
 
 
 def _load_from_hub(kind: Kind, name: str, device: str | None, fetch: bool) -> _Model:
     model, _, revision = name.partition("@")
-    if not fetch and not _is_downloaded(model, revision):  # the loaders look for it all the same
+    if not fetch and not _is_downloaded(model, revision):  # the loaders would try the hub anyway
         raise OSError(f"cannot load encoder {name!r}: it is not on this machine")
     try:
         return _loader(kind)(
@@ -152,9 +152,9 @@ def _load_from_hub(kind: Kind, name: str, device: str | None, fetch: bool) -> _M
     except OSError as error:
         raise OSError(
             f"cannot load encoder {name!r}: it is not a local folder, and there is no such model "
-            "on the hub or the hub is out of reach. Check the spelling, the network (HF_ENDPOINT "
+            "on the hub or the hub is unreachable. Check the spelling, the network (HF_ENDPOINT "
             "for a mirror, HF_TOKEN for a private model), or give the path of a downloaded model, "
-            "or a model that comes from the package index such as 'pypi:wordllama'"
+            "or a model from the package index such as 'pypi:wordllama'"
         ) from error
 
 
@@ -162,13 +162,13 @@ def _needs_code(error: Exception, kind: Kind) -> str:
     if "trust_remote_code" not in str(error):
         return ""
     return (
-        "\nHere no model's code is run: if you trust it, load it as "
-        f"{kind}(..., trust_remote_code=True) and give that instead of its name"
+        "\nCode shipped with a model is never run: if you trust it, load the model as "
+        f"{kind}(..., trust_remote_code=True) and pass that instead of its name"
     )
 
 
 def without_revision(source: str) -> str:
-    """Return the last part of a folder or hub name."""
+    """Return the last part of a folder or hub name, without "@revision"."""
     name = Path(source).name
     return name if Path(source).is_absolute() else name.partition("@")[0]
 
@@ -178,7 +178,7 @@ def _looks_like_a_path(source: str) -> bool:
 
 
 def _hub_is_reachable() -> bool:
-    """Send one request without retries: offline, the hub's own client tries for over a minute."""
+    """Send one request without retries: offline, the hub's client retries for over a minute."""
     from huggingface_hub import constants, get_session
 
     if constants.HF_HUB_OFFLINE:
@@ -192,7 +192,7 @@ def _hub_is_reachable() -> bool:
 
 @contextmanager
 def _quiet_weight_loading() -> Iterator[None]:
-    """Keep transformers from drawing a progress bar for a load of a second."""
+    """Suppress the progress bar that transformers shows for loads of a second."""
     from transformers.utils import logging
 
     was_on = logging.is_progress_bar_enabled()
@@ -211,9 +211,9 @@ def place(
     *,
     loaded_here: bool,
 ) -> None:
-    """Move a model to a device and a precision; None leaves either as it is.
+    """Move a model to a device and cast it to a precision; None leaves either unchanged.
 
-    One that was loaded here is then float16 on an accelerator and float32 on a CPU.
+    A model that was loaded here is by default float16 on an accelerator and float32 on a CPU.
     """
     import torch
 
@@ -233,8 +233,8 @@ def check_settings(dtype: str | None, batch_size: int) -> None:
         raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
 
 
-# Of a transformer's configuration, what changes its output with the weights unchanged. The whole
-# configuration would also change with the version of the library that read it.
+# The settings of a transformer that affect its output. The whole configuration would also depend
+# on the version of the library that read it.
 _HASHED_CONFIGURATION = (
     "model_type",
     "hidden_act",
@@ -252,8 +252,8 @@ def revision_of(
 ) -> str:
     """Compute the SHA-256 (hex) of weights, architecture, tokenizer, prompts and last layer.
 
-    The same on every machine, device and storage precision; the names of weights do not count,
-    since versions of the library name them differently.
+    The hash is the same on every machine, device and storage precision. It ignores the names of
+    weights, which differ between versions of the library.
     """
     digest = hashlib.sha256()
     description = {
@@ -274,14 +274,14 @@ def hash_weights(digest: hashlib._Hash, model: nn.Module) -> None:
     import torch
 
     for weight in model.state_dict().values():
-        # Integer buffers are positions and counters, stored by some versions and not by others.
+        # Integer buffers are positions and counters, which only some versions store.
         if weight.is_floating_point():
             digest.update(str(tuple(weight.shape)).encode())
             digest.update(weight.detach().to("cpu", torch.float32).contiguous().numpy().data)
 
 
 def revision_of_files(prompts: Mapping[Role, str], *contents: bytes) -> str:
-    """Compute the SHA-256 (hex) of prompts and of files that make up a whole model."""
+    """Compute the SHA-256 (hex) of prompts and of all files of a model."""
     digest = hashlib.sha256(json.dumps(prompts, sort_keys=True).encode())
     for content in contents:
         digest.update(content)
@@ -299,12 +299,12 @@ def _describe(module: object) -> dict[str, object]:
 
 
 def tokenizer_state(model: SentenceTransformer | SparseEncoder | CrossEncoder) -> object:
-    """Return all that decides how a model splits a text, except its maximum length."""
+    """Return everything that determines how a model splits a text, except its maximum length."""
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if hasattr(backend, "to_str"):
         state = json.loads(backend.to_str())
-        # Set anew by every call.
+        # These are set again by every call.
         state.pop("padding", None)
         state.pop("truncation", None)
         return state
@@ -314,8 +314,8 @@ def tokenizer_state(model: SentenceTransformer | SparseEncoder | CrossEncoder) -
 _BGE_EN = "Represent this sentence for searching relevant passages: "
 _BGE_ZH = "为这个句子生成表示以用于检索相关文章："
 
-# (pattern in the name, query prompt, passage prompt), from the model cards; the first that matches.
-# The instruction-tuned e5 models and bge-m3 are left out on purpose: theirs depend on the task.
+# (pattern in the name, query prompt, passage prompt), from the model cards; the first match counts.
+# Instruction-tuned e5 models and bge-m3 are omitted, since their prompts depend on the task.
 _FAMILIES = (
     (r"(^|[^a-z0-9])e5-(small|base|large)(?!.*instruct)", "query: ", "passage: "),
     (r"bge-(small|base|large)-en", _BGE_EN, ""),
@@ -326,7 +326,7 @@ _FAMILIES = (
 
 
 def family_prompts(name: str) -> dict[Role, str]:
-    """Return the prompts of the model family that a hub name or folder belongs to.
+    """Return the prompts of a model's family, by its hub name or folder.
 
     Examples
     --------
@@ -344,8 +344,8 @@ def family_prompts(name: str) -> dict[Role, str]:
 def prompts_of(model: SentenceTransformer | SparseEncoder, source: str) -> dict[Role, str]:
     """Return the prompts of a model: as configured, else those of its family.
 
-    sentence-transformers writes empty prompts into every model that is saved without any, so a
-    configuration in which all are empty says nothing. The source is a hub name or folder.
+    sentence-transformers saves empty prompts for a model without prompts, so that a configuration
+    in which all are empty is not a choice. `source` is a hub name or folder.
     """
     configured = {key: value for key, value in model.prompts.items() if value}
     default = configured.get(model.default_prompt_name or "", "")

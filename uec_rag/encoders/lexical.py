@@ -1,4 +1,4 @@
-"""Words as a member of an ensemble: BM25, whose statistics are those of the corpus it searches."""
+"""BM25 as a member of an ensemble, with the statistics of the corpus that is searched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.encoders.base import Encoded, Role, WithoutVectors, check_role
 
-# Small words that tell English from other languages in Latin letters; none is in both lists.
+# Function words that distinguish English from other languages in the Latin script; words of both
+# lists count as English.
 _ENGLISH = """
 a an and are as at be been but by can could did do does for from had has have he her his how i
 if in into is it its of on or our she should that the their them there these they this those to
@@ -56,26 +57,26 @@ FOREIGN = frozenset(_OTHERS.split()) - ENGLISH
 
 
 Tokenizer: TypeAlias = Callable[[str], list[str]]
-"""A user's tokenizer: returns the terms of a text, each as often as it occurs."""
+"""A custom tokenizer: returns the terms of a text, with repetitions."""
 
 FRAGMENT_WEIGHT = 0.25
 """The weight of a part of a word; a whole word has 1."""
 
-# Chosen on nDCG@10 of fourteen collections in five languages: .733 for stems, .739 with their first
-# four letters at this weight (none worse), .755 with all runs of four, too, which costs English
-# .015 at worst and four times the terms; hence those only of texts that gain most.
-_BEGINNING = 4
-_RUN = 4
-_MOST_WORDS = 2**18  # that are remembered at a time
-_LONGEST = 128  # characters of a word; longer ones are data, which has no stem and no parts
+# Chosen by nDCG@10 on fourteen collections in five languages: .733 for stems; .739 with prefixes of
+# four letters at this weight (worse on none); .755 with all n-grams of four letters, too, which
+# costs English up to .015 and four times as many terms, so only texts that gain most have them.
+_PREFIX = 4
+_NGRAM = 4
+_CACHED_WORDS = 2**18  # words in the cache at a time
+_LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _HAS_SPACELESS = regex.compile(_SPACELESS)
 _STRETCH = regex.compile(rf"{_SPACELESS}+|(?:(?!{_SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
-_POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic, left out as often as written
-# Scripts that tell the language, or one near enough; Latin does not.
+_POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
+# Scripts that determine the stemmer, at least that of a related language; Latin does not.
 _SCRIPTS = {
     "Arabic": "arabic",
     "Armenian": "armenian",
@@ -87,18 +88,18 @@ _SCRIPTS = {
 
 
 def languages() -> list[str]:
-    """Return the names of the languages whose words can be stemmed."""
+    """Return the names of the languages that have a stemmer."""
     return sorted(Stemmer.algorithms())
 
 
 class WordTokenizer:
-    """A tokenizer that turns words into keys of stems, beginnings and runs of letters.
+    """A tokenizer that turns words into keys of stems, prefixes and letter n-grams.
 
     Parameters
     ----------
     language : str, optional
-        Of words in Latin letters, one of `languages`. By default English, and a text whose
-        function words are of another language gives runs of letters, too.
+        Language of words in the Latin script, one of `languages`. The default is English, with
+        letter n-grams for texts whose function words are mostly of another language.
 
     Examples
     --------
@@ -110,25 +111,25 @@ class WordTokenizer:
         if language is not None and language not in languages():
             raise ValueError(f"language: expected one of {languages()}, got {language!r}.")
         self.language = language
-        self._remembered: dict[tuple[str, bool], tuple[int, ...]] = {}
+        self._cached: dict[tuple[str, bool], tuple[int, ...]] = {}
 
     def __call__(self, text: str) -> NDArray[np.uint64]:
-        """Return the keys of a text's terms, each as often as it occurs."""
+        """Return the keys of a text's terms, with repetitions."""
         words = split_words(text)
-        runs = self._with_runs(words)
+        ngrams = self._with_ngrams(words)
         keys: list[int] = []
         for word in words:
-            keys += self._keys(word, runs)
+            keys += self._keys(word, ngrams)
         return np.array(keys, dtype=np.uint64)
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text; parts of words begin with ``~``."""
         words = split_words(text)
-        runs = self._with_runs(words)
-        return [term for word in words for term in self._terms(word, runs)]
+        ngrams = self._with_ngrams(words)
+        return [term for word in words for term in self._terms(word, ngrams)]
 
     def named(self, text: str) -> dict[int, str]:
-        """Return the keys of a text's whole words, with each word as written."""
+        """Map the keys of a text's whole words to the words as written."""
         found: dict[int, str] = {}
         for word in split_words(text):
             terms = [term for term in self._terms(word, False) if not term.startswith("~")]
@@ -137,41 +138,40 @@ class WordTokenizer:
         return found
 
     def stem_keys(self, words: Sequence[str]) -> NDArray[np.uint64]:
-        """Keys of the stems of words in ASCII letters and lower case."""
+        """Return the keys of the stems of words in lower-case ASCII letters."""
         stems = Stemmer.Stemmer(self.language or "english", 0).stemWords(list(words))
         return np.fromiter(map(key_of, stems), dtype=np.uint64, count=len(stems))
 
-    def _keys(self, word: str, runs: bool) -> tuple[int, ...]:
+    def _keys(self, word: str, ngrams: bool) -> tuple[int, ...]:
         if len(word) > _LONGEST:
-            return self._keys_anew(word, runs)
-        # Most words come again and again.
-        known = self._remembered.get((word, runs))
-        if known is None:
-            if len(self._remembered) >= _MOST_WORDS:
-                self._remembered = {}
-            known = self._keys_anew(word, runs)
-            self._remembered[word, runs] = known
-        return known
+            return self._computed_keys(word, ngrams)
+        keys = self._cached.get((word, ngrams))
+        if keys is None:
+            if len(self._cached) >= _CACHED_WORDS:
+                self._cached = {}
+            keys = self._computed_keys(word, ngrams)
+            self._cached[word, ngrams] = keys
+        return keys
 
-    def _keys_anew(self, word: str, runs: bool) -> tuple[int, ...]:
-        return tuple(key_of(t, part=t.startswith("~")) for t in self._terms(word, runs))
+    def _computed_keys(self, word: str, ngrams: bool) -> tuple[int, ...]:
+        return tuple(key_of(t, part=t.startswith("~")) for t in self._terms(word, ngrams))
 
-    def _terms(self, word: str, runs: bool) -> Iterator[str]:
+    def _terms(self, word: str, ngrams: bool) -> Iterator[str]:
         spaceless = _HAS_SPACELESS.search(word)
         if len(word) > _LONGEST and not spaceless:
             yield word.casefold()
             return
-        yield from self._forms(word.casefold().strip("_") or word, runs)
+        yield from self._forms(word.casefold().strip("_") or word, ngrams)
         parts = [] if spaceless else _PART.findall(word)
         if len(parts) > 1:
             for part in parts:
-                yield from self._forms(part.casefold(), runs)
+                yield from self._forms(part.casefold(), ngrams)
 
-    def _forms(self, word: str, runs: bool) -> Iterator[str]:
+    def _forms(self, word: str, ngrams: bool) -> Iterator[str]:
         if _HAS_SPACELESS.search(word):
             for stretch in _STRETCH.findall(word):
                 if not _HAS_SPACELESS.match(stretch):
-                    yield from self._forms(stretch, runs)
+                    yield from self._forms(stretch, ngrams)
                 elif len(stretch) == 1:
                     yield stretch
                 else:
@@ -181,16 +181,16 @@ class WordTokenizer:
         if not word.isascii():
             written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
             language = next(written, language)
-        # A new one each time: none may be used by two threads, and words are remembered.
+        # A stemmer is not thread-safe, so each call creates one; keys are cached.
         stem: str = Stemmer.Stemmer(language, 0).stemWord(word)
         yield stem
-        if len(stem) > _BEGINNING:
-            yield f"~{stem[:_BEGINNING]}"
-        if runs or not word.isascii():
+        if len(stem) > _PREFIX:
+            yield f"~{stem[:_PREFIX]}"
+        if ngrams or not word.isascii():
             edged = f"_{word}_"
-            yield from (f"~{edged[i : i + _RUN]}" for i in range(max(1, len(edged) - _RUN + 1)))
+            yield from (f"~{edged[i : i + _NGRAM]}" for i in range(max(1, len(edged) - _NGRAM + 1)))
 
-    def _with_runs(self, words: list[str]) -> bool:
+    def _with_ngrams(self, words: list[str]) -> bool:
         if self.language is not None:
             return self.language not in ("english", "porter", "lovins")
         lowered = [word.lower() for word in words]
@@ -198,7 +198,7 @@ class WordTokenizer:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into words, as they are written: runs of letters, digits and underscores.
+    """Split a text into words as written: sequences of letters, digits and underscores.
 
     Examples
     --------
@@ -210,13 +210,13 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-# Of plural, past and -ing, if a syllable is left: what is left of "speed" or "string" is none.
+# Endings of plural, past tense and -ing, if a syllable remains: "speed" and "string" keep theirs.
 _ENDING = regex.compile(
     r"(?:(?<=[aeiouy]\w*)ing|(?<=[aeiouy]\w*)(?<!e)ed|(?<=\w\w)(?<![su])(?:es|s))$"
 )
 
 
-@lru_cache(_MOST_WORDS)
+@lru_cache(_CACHED_WORDS)
 def _uninflected(word: str) -> str:
     plain = _ENDING.sub("", word).removesuffix("e")
     if plain[-2:-1] == plain[-1:]:  # "running", "call"
@@ -227,13 +227,13 @@ def _uninflected(word: str) -> str:
 def whole_share(matched: Mapping[str, float], text: str) -> float:
     """Return the share of the matched words' weight that is evidence of an answer.
 
-    A text has "capitalize" and a question "capital": one stem, two words. A word that stands in the
-    text as it is, or in another English inflection, counts in full, and one of which the text has
-    the stem alone `FRAGMENT_WEIGHT`. What any question may have ("what", "of") counts nothing.
-    Words of other letters are taken to be whole if their stems are the same.
+    "capitalize" in a text and "capital" in a question are different words with the same stem. A
+    word that occurs in the text as it is, or in another English inflection, counts in full; one
+    whose stem alone occurs counts `FRAGMENT_WEIGHT`. English function words ("what", "of") count 0.
+    Words with letters beyond ASCII always count in full.
 
-    `matched`: what each word of the question counts in the text. Returns from 0 to 1; 1 if no
-    word is matched.
+    `matched` maps each word of the question to its weight in the text. The share is between 0 and
+    1; it is 1 if no word matches.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
     for label, value in matched.items():
         word = label.casefold()
         if word.isascii() and word not in ENGLISH:
-            # Of a part of an identifier the label is the stem.
+            # The label of a part of an identifier is its stem.
             whole = word in held or word in plain or _uninflected(word) in plain
             share += value if whole else FRAGMENT_WEIGHT * value
         elif word not in ENGLISH:
@@ -260,9 +260,9 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
 
 
 def key_of(term: str, *, part: bool = False) -> int:
-    """Hash a term to a number of 64 bits, odd for a part of a word.
+    """Hash a term to a 64-bit integer, which is odd for a part of a word.
 
-    That any two of a million terms share one happens in 1 of 20 million indexes.
+    The probability of any collision among a million terms is 1 in 20 million.
     """
     digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
     return digest | 1 if part else digest & ~1
@@ -280,14 +280,16 @@ def _script(name: str) -> regex.Pattern[str]:
 
 LATIN, NOT_ENGLISH = "Latin letters", "Latin letters, not English"
 
-_MOST_LETTERS = 2000  # of a text
-_FEWEST_WORDS = 2  # function words that tell a language
+_MOST_LETTERS = 2000  # characters of a text that are examined
+_FEWEST_WORDS = 2  # foreign function words that identify a text as not English
 _EAST_ASIAN = {"CJK": "Chinese or Japanese characters", "HIRAGANA": "Japanese characters"}
 _EAST_ASIAN |= {"KATAKANA": _EAST_ASIAN["HIRAGANA"], "HANGUL": "Korean characters"}
 
 
 def writing_of(text: str) -> str | None:
-    """Return the script of most letters of a text, and if it is not English; None without letters.
+    """Return the script of most letters of a text, and whether Latin text is not English.
+
+    Returns None for a text without letters.
 
     Examples
     --------
@@ -307,7 +309,7 @@ def writing_of(text: str) -> str | None:
 
 def letters_in(text: str) -> str | None:
     """Return the script of most letters of a text, in any language; None if it has none."""
-    if text.isascii():  # at once, as it is asked of hits in every search
+    if text.isascii():  # a fast path, since every search calls this for its hits
         return LATIN if any(map(str.isalpha, text[:_MOST_LETTERS])) else None
     counts: Counter[str] = Counter()
     for letter, count in Counter(text[:_MOST_LETTERS]).items():
@@ -322,10 +324,7 @@ def letters_of(writing: str | None) -> str | None:
 
 
 def writings(texts: Iterable[str], least: float = 0.02) -> tuple[str, ...]:
-    """Return the writings of texts, the most frequent first, without those of few of them.
-
-    `least`: share of the texts.
-    """
+    """Return the writings of texts, most frequent first, without those of a share below `least`."""
     counts = Counter(found for text in texts if (found := writing_of(text)) is not None)
     enough = least * counts.total()
     return tuple(name for name, count in counts.most_common() if count >= enough)
@@ -341,9 +340,9 @@ _TOKENS = WordTokenizer()
 
 
 def marked(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
-    """Cut a text at some words, in any inflection, and say which pieces are one of them.
+    """Split a text into pieces, each marked as being one of `words` in any inflection or not.
 
-    `words`: as `Members.words` has those of a question, for instance.
+    `words`: for instance those of `Members.words` for a question.
 
     Examples
     --------
@@ -360,7 +359,7 @@ def marked(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
         if wanted.isdisjoint(_TOKENS.named(found[0])):
             continue
         within = [] if found[0].isascii() else [*inner.finditer(found[0])]
-        start = found.start()  # without blanks between words, they stand within one
+        start = found.start()  # in scripts without spaces, the words are within a longer match
         spans += [(start + one.start(), start + one.end()) for one in within] or [found.span()]
     edges = [0, *chain.from_iterable(spans), len(text)]
     pieces = [
@@ -371,9 +370,9 @@ def marked(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
 
 NAME = "bm25"
 LONGEST_QUERY = 50_000
-"""Characters of a query whose words are looked up: some thousand words, far beyond a question."""
+"""The number of characters of a query that are searched: thousands of words."""
 
-# Every script and rule of the tokenizer: a saved index whose words were split otherwise is refused.
+# Covers all rules of the tokenizer: a saved index whose words were split differently is refused.
 _PROBE = (
     "Connections HTTPServer.parse_args v2 naïve Straßen Die Kündigung der Verträge ist nicht "
     "Ошибки соединения المدرسة الكبيرة λόγους हिन्दी 北京大学で ภาษาไทย"
@@ -381,25 +380,24 @@ _PROBE = (
 
 
 class Lexical(WithoutVectors):
-    """BM25 as an encoder without vectors: a text is its terms, see `uec_rag.encoders.lexical`.
+    """BM25 as an encoder that represents a text by its terms instead of a vector.
 
-    The similarity of a query and a passage is BM25's score, divided by the highest score that any
-    passage could get from the query, unknown words included: from 0 to 1. Document frequencies and
-    passage lengths are those of the index at search time. There is no stop list: words that are
-    everywhere have almost no weight. A passage is read to its end, a query up to its 50,000th
-    character. A passage without a word is found by other members alone, as its metadata says under
-    "uec_missing", and refused if there are none.
+    The similarity of a query and a passage is the BM25 score, divided by the highest score that any
+    passage could have for the query, unknown words included: from 0 to 1. Document frequencies and
+    passage lengths are those of the index at search time. There is no stop list: words that occur
+    in most passages have almost no weight. Passages are indexed in full; a query is truncated to
+    50,000 characters. A passage without words is found by the other members only, which its
+    metadata notes as "uec_missing", and is refused if there are none.
 
     Parameters
     ----------
     k1, b : float
-        Of BM25, see `Saturation`. The default is a compromise over nine collections, on average
-        .006 nDCG@10 below the best value for each.
+        Parameters of BM25, see `Saturation`. The default is a compromise over nine collections, on
+        average .006 nDCG@10 below the best value for each.
     tokenizer : callable(str) -> list of str, optional
-        Returns the terms of a text, with repetitions. By default words in any language.
+        Returns the terms of a text, with repetitions. The default splits texts of any language.
     language : str, optional
-        Name of a Snowball stemmer ("german") for words in Latin letters; optional in every
-        language.
+        Name of a Snowball stemmer ("german") for words in the Latin script.
 
     Raises
     ------
@@ -429,26 +427,26 @@ class Lexical(WithoutVectors):
             )
         if tokenizer is not None and language is not None:
             raise ValueError(
-                f"language: {language!r} is for the built-in tokenizer; leave it out with your own."
+                f"language: {language!r} is for the built-in tokenizer; omit it with a custom one."
             )
         self.name = NAME
-        self._own = tokenizer
+        self._tokenizer = tokenizer
         self._words = WordTokenizer(language)
 
     @property
     def words(self) -> WordTokenizer | None:
         """The built-in tokenizer; None with a custom one."""
-        return self._words if self._own is None else None
+        return self._words if self._tokenizer is None else None
 
     @property
     def spec(self) -> str | None:
         """The `spec` for `load_encoder`; None with a custom tokenizer."""
-        if self._own is not None:
+        if self._tokenizer is not None:
             return None
-        usual, mine = Saturation(), self.saturation
+        default, chosen = Saturation(), self.saturation
         options = [
-            *([f"k1={mine.k1:g}"] if mine.k1 != usual.k1 else []),
-            *([f"b={mine.b:g}"] if mine.b != usual.b else []),
+            *([f"k1={chosen.k1:g}"] if chosen.k1 != default.k1 else []),
+            *([f"b={chosen.b:g}"] if chosen.b != default.b else []),
             *([f"language={self._words.language}"] if self._words.language else []),
         ]
         return f"{NAME}:{','.join(options)}" if options else NAME
@@ -456,7 +454,8 @@ class Lexical(WithoutVectors):
     @property
     def revision(self) -> str:
         """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts."""
-        terms = self._words.terms(_PROBE) if self._own is None else _called(self._own, _PROBE)
+        own = self._tokenizer
+        terms = self._words.terms(_PROBE) if own is None else _checked_terms(own, _PROBE)
         state = [self.saturation.k1, self.saturation.b, self._words.language, terms]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
@@ -472,11 +471,12 @@ class Lexical(WithoutVectors):
         checked = check_texts(texts)
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
-        if self._own is None:
+        if self._tokenizer is None:
             keys = [self._words(text) for text in checked]
             named = [self._words.named(text) for text in checked] if role == "query" else None
         else:
-            split = [[(key_of(t), t) for t in _called(self._own, text)] for text in checked]
+            lists = [_checked_terms(self._tokenizer, text) for text in checked]
+            split = [[(key_of(term), term) for term in terms_] for terms_ in lists]
             keys = [np.array([key for key, _ in pairs], dtype=np.uint64) for pairs in split]
             named = [dict(pairs) for pairs in split] if role == "query" else None
         terms = Terms.of(keys, self.saturation, named)
@@ -486,7 +486,7 @@ class Lexical(WithoutVectors):
         return Encoded(nothing, nothing, terms)
 
 
-def _called(tokenizer: Tokenizer, text: str) -> list[str]:
+def _checked_terms(tokenizer: Tokenizer, text: str) -> list[str]:
     terms = list(tokenizer(text))
     wrong = next((term for term in terms if not isinstance(term, str)), None)
     if wrong is not None:
@@ -495,9 +495,9 @@ def _called(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def restore_lexical(spec: str) -> Lexical:
-    """Make the encoder that a `Lexical.spec` describes.
+    """Rebuild a `Lexical` from its `spec`.
 
-    Raises ValueError if it is no such spec.
+    Raises ValueError if the spec is invalid.
 
     Examples
     --------
@@ -505,7 +505,7 @@ def restore_lexical(spec: str) -> Lexical:
     'bm25:b=0.5,language=german'
     """
     options: dict[str, str] = {}
-    usual = Saturation()
+    default = Saturation()
     for option in filter(None, spec.removeprefix(NAME).removeprefix(":").split(",")):
         name, _, value = option.partition("=")
         if name not in ("k1", "b", "language") or not value:
@@ -515,7 +515,7 @@ def restore_lexical(spec: str) -> Lexical:
             )
         options[name] = value
     try:
-        k1, b = float(options.get("k1", usual.k1)), float(options.get("b", usual.b))
+        k1, b = float(options.get("k1", default.k1)), float(options.get("b", default.b))
     except ValueError:
         raise ValueError(f"encoder {spec!r}: expected numbers for k1 and b.") from None
     return Lexical(k1, b, language=options.get("language"))

@@ -52,12 +52,13 @@ _ACCEPTED = (
 def load_encoders(
     specs: Sequence[EncoderLike], *, last_layer: LastLayers = "projection", **settings: Any
 ) -> list[Encoder]:
-    """Make the encoders of an ensemble; parameters as in `load_encoder`.
+    """Load the encoders of an ensemble; parameters as in `load_encoder`.
 
-    With last_layer "auto" each is "ffn" if it is a transformer that can be looked into, and
-    "projection" with a warning if it is not.
+    With last_layer "auto", an encoder uses "ffn" if its feed-forward layer is accessible, and
+    "projection" with a warning otherwise.
 
-    Raises TypeError, ValueError if `specs` is not a list, or empty; else as in `load_encoder`.
+    Raises TypeError if `specs` is not a list, ValueError if it is empty, and the errors of
+    `load_encoder`.
     """
     if isinstance(specs, str) or not isinstance(specs, Sequence):
         raise TypeError(
@@ -74,7 +75,7 @@ def load_encoders(
 
 
 def load_layer(last_layer: LastLayers, load: Callable[[LastLayer], Encoder]) -> Encoder:
-    """Load an encoder with its last layer, or with "auto" with whichever it has.
+    """Load an encoder with the given last layer; "auto" tries "ffn" before "projection".
 
     `load` raises ValueError if the encoder has no such layer.
     """
@@ -86,7 +87,7 @@ def load_layer(last_layer: LastLayers, load: Callable[[LastLayer], Encoder]) -> 
         encoder = load("projection")
     warnings.warn(
         f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
-        "the projection on its output, whose variance hardly differs between texts.",
+        "the projection of its output, whose variance hardly differs between texts.",
         UserWarning,
         stacklevel=4,
     )
@@ -102,24 +103,24 @@ def load_encoder(
     batch_size: int = 32,
     fetch: bool = True,
 ) -> Encoder:
-    """Make an encoder from a name, a folder, a model or a callable.
+    """Load an encoder from a name, a folder, a model or a callable.
 
     Parameters
     ----------
     spec
         A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
-        "intfloat/e5-small-v2@COMMIT"), a folder, an embedded model ("arctic-embed-s", or by the
-        package it comes in, "pypi:wordllama"),
-        "bm25" for words (see `Lexical`), "sparse:naver/splade-v3" for a SparseEncoder of the hub
-        (a folder says itself that it is one, see `LearnedSparse`), a SentenceTransformer, a
-        SparseEncoder, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d) array,
-        or an Encoder, returned as it is.
+        "intfloat/e5-small-v2@COMMIT"), a folder, an embedded model ("arctic-embed-s", or the
+        package that contains it, "pypi:wordllama"), "bm25" for words (see `Lexical`),
+        "sparse:naver/splade-v3" for a SparseEncoder on the hub (in a folder, it is recognised by
+        its configuration; see `LearnedSparse`), a SentenceTransformer, a SparseEncoder, a LangChain
+        or LlamaIndex embedding, a callable(list[str]) -> (n, d) array, or an Encoder, which is
+        returned unchanged.
     last_layer, device, dtype, batch_size
-        As in `SentenceTransformerEncoder`; a SparseEncoder has no last layer to choose. A black box
-        runs where and how it likes: device, dtype and batch_size do not reach it, and its last
-        layer is always "projection".
+        As in `SentenceTransformerEncoder`. A SparseEncoder has no choice of last layer. A black box
+        ignores device, dtype and batch_size, and its last layer is always "projection".
     fetch
-        Whether to ask the hub for a model; otherwise only what was downloaded earlier is found.
+        Whether to download models from the hub. If False, only models that were downloaded earlier
+        are found.
 
     Raises
     ------
@@ -128,7 +129,7 @@ def load_encoder(
     ValueError
         If spec is empty, an unknown "pypi:" name, or a black box with last_layer="ffn".
     ImportError
-        If what the model needs is not installed.
+        If a package that the model needs is not installed.
     OSError
         If a model cannot be found or fetched.
     """
@@ -160,7 +161,7 @@ def load_encoder(
         )
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
         raise TypeError(
-            f"cannot make an encoder of {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
+            f"cannot make an encoder from {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
         )
     encoder = BlackBoxEncoder(spec)
     if last_layer == "ffn":
@@ -172,12 +173,12 @@ def load_encoder(
 
 
 def _pickled(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below
-    """Pickle a model as what it is loaded from, and its expected revision."""
+    """Pickle a model as the spec to load it from, and its expected revision."""
     if model.spec is None:
         raise TypeError(
-            f"{model.name!r} cannot go to another process: it is a model in memory, or has prompts "
-            "of its own, and cannot be loaded by name. Save the model, with its prompts, to a "
-            "folder, and load it from there"
+            f"{model.name!r} cannot be sent to another process: it cannot be loaded by name, "
+            "because it is a model in memory or has custom prompts. Save the model, with its "
+            "prompts, to a folder, and load it from there"
         )
     settings = {
         key: getattr(model, key)
@@ -194,7 +195,7 @@ def _unpickled(
     model = load(spec, **settings)
     if model.revision != revision:
         raise ValueError(
-            f"{spec!r} is not the model that it was in the other process: its revision is "
+            f"{spec!r} is not the same model as in the other process: its revision is "
             f"{model.revision[:12]}, expected {revision[:12]}; give both the same files"
         )
     return model

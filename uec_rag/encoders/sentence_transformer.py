@@ -1,10 +1,11 @@
-"""Encoders made of a SentenceTransformer: from the hub, from a folder, or one already in memory.
+"""Encoders around a SentenceTransformer from the hub, from a folder, or already in memory.
 
-They also read the input of the model's last linear layer, which the posterior is about.
+They also record the input of the model's last linear layer, which the Laplace posterior is over.
 
-sentence-transformers sorts texts by characters and pads batches of a fixed number. Here windows of
-them are tokenised while the model works on the one before, then sorted by tokens; on a CPU, where
-a batch beyond its caches is slower, batches are also bounded in tokens (benchmarks/encode.py).
+sentence-transformers sorts texts by characters and forms batches of a fixed size. Here, a window of
+texts is tokenised while the model processes the previous one, then sorted by tokens. On a CPU,
+where a batch that exceeds the caches is slower, the tokens of a batch are limited, too
+(benchmarks/encode.py).
 """
 
 import sys
@@ -59,28 +60,29 @@ class SentenceTransformerEncoder(InThread):
     last_layer
         "projection": the model's closing linear Dense if it has one, else the identity on the
         pooled output. "ffn": the output layer of the last transformer block (BERT, RoBERTa and
-        their kin).
+        similar models).
     device
-        "cpu", "cuda", "mps"; by default the best there is. Leave None for a model in memory to
-        keep it where it is.
+        "cpu", "cuda" or "mps". None selects the best available device, and leaves a model in memory
+        on its own.
     dtype
         By default float16 on an accelerator and float32 on a CPU; a model in memory keeps its own.
     batch_size
-        Texts per forward pass at most; batches are formed by length, on a CPU of fewer long ones.
+        Largest number of texts per forward pass. Texts of similar length form a batch; on a CPU,
+        batches of long texts are smaller.
     query_prompt, passage_prompt
-        Text to put before each input. By default from the model's configuration, else the prompt of
-        a known family (e5, bge, arctic-embed), else none. "" disables a prompt.
+        Text to prepend to each input. By default the prompt of the model's configuration, else that
+        of a known family (e5, bge, arctic-embed), else none. "" disables a prompt.
     spec
-        The `spec` that `load_encoder` rebuilds this encoder from; by default the name or folder.
+        The `spec` from which `load_encoder` rebuilds this encoder; by default the name or folder.
     fetch
         Whether to use the hub; otherwise only models already downloaded are found.
 
     Raises
     ------
     FileNotFoundError, OSError
-        If there is no such folder, or no such model on the hub, or the hub is out of reach.
+        If there is no such folder, or no such model on the hub, or the hub is unreachable.
     ValueError
-        If the model has no last layer of the kind asked for, or an argument is out of range.
+        If the model does not have the requested last layer, or an argument is out of range.
     """
 
     def __init__(
@@ -115,19 +117,20 @@ class SentenceTransformerEncoder(InThread):
         self.batch_size = batch_size
         self.device, self.dtype = device, dtype
         self.model: SentenceTransformer = model
-        # Of the weights as they were stored: a cast to half precision must not change it, or an
-        # index made on a GPU would be refused on a CPU.
+        # Computed before `place` casts the weights: half precision must not change the revision, or
+        # an index made on a GPU would be refused on a CPU.
         self.revision = revision_of(model, self.prompts, last_layer)
         place(model, device, dtype, loaded_here=loaded_here)
         self.tap: LastLayerTap = attach(model, last_layer)
         self._lock = threading.Lock()
         self._can_batch = can_batch(model)
-        # One short text tells the width, and at once whether the model works in this precision.
+        # Encoding a short text gives the dimension, and fails early if the model does not support
+        # this precision.
         self.dimension: int = self._encode(["dimension"], "passage", False).embedding.shape[1]
 
     @property
     def feature_dimension(self) -> int:
-        """m, length of the last layer's input."""
+        """The dimension m of the last layer's input."""
         return self.tap.feature_dimension or self.dimension
 
     @property
@@ -141,7 +144,7 @@ class SentenceTransformerEncoder(InThread):
         Raises
         ------
         TypeError, ValueError
-            If texts or role are not what they must be, or the model returns NaN, infinity or zeros.
+            If texts or role are invalid, or the model returns NaN, infinity or a vector of zeros.
         """
         check_role(role)
         checked = check_texts(texts)
@@ -150,7 +153,7 @@ class SentenceTransformerEncoder(InThread):
         return self._encode(checked, role, show_progress)
 
     def _encode(self, texts: list[str], role: Role, show_progress: bool) -> Encoded:
-        # A tokenizer changes its own padding while it works: one thread at a time.
+        # Tokenizers modify their padding while they work, and are not thread-safe.
         with self._lock, self.tap.recording():
             if self._can_batch:
                 output = encode_in_batches(
@@ -182,21 +185,21 @@ class SentenceTransformerEncoder(InThread):
 Features: TypeAlias = dict[str, Any]
 """The output of a model's tokenizer: tensors of n rows, and settings."""
 
-_WINDOW = 512  # texts tokenised together; two windows are in memory
-_CPU_TOKENS = 2048  # in a forward pass on a CPU
+_WINDOW = 512  # texts tokenised together; two windows are in memory at a time
+_CPU_TOKENS = 2048  # largest number of tokens in a forward pass on a CPU
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
 def can_batch(model: "SentenceTransformer") -> bool:
-    """Tell if a model takes tokens as padded rows with a mask, so that batches can be cut of them.
+    """Return whether a model takes padded rows of tokens with a mask, which can be split by row.
 
     Static embeddings, routers between several networks and unpadded attention do not.
     """
     if not hasattr(model, "preprocess") or type(model[0]).__name__ != "Transformer":
         return False
-    if model.device.type == "hpu":  # sentence-transformers pads for it in a way of its own
+    if model.device.type == "hpu":  # sentence-transformers pads differently for this device
         return False
     mask = model.preprocess(["one", "one and two"]).get("attention_mask")
     shape: tuple[int, ...] = getattr(mask, "shape", ())
@@ -212,9 +215,9 @@ def encode_in_batches(
     width: int | None,
     show_progress: bool,
 ) -> Float32Array:
-    """Embed at least one text with a model for which `can_batch` holds, in the calling thread.
+    """Embed one or more texts, in the calling thread, with a model for which `can_batch` is true.
 
-    Returns the first `width` numbers of the output, all if it is None, in the order of `texts`.
+    Returns the first `width` dimensions of the output (all if None), in the order of `texts`.
     """
     import torch
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
@@ -235,12 +238,12 @@ def encode_in_batches(
         lengths = features["attention_mask"].sum(dim=1).numpy()
         by_length = np.argsort(-lengths, kind="stable")
         outputs = []
-        for some in cut(lengths[by_length], batch_size, tokens):
-            batch = rows_of(features, by_length[some], left=left)
+        for rows in cut(lengths[by_length], batch_size, tokens):
+            batch = rows_of(features, by_length[rows], left=left)
             batch = {k: v.to(model.device) if _is_tensor(v) else v for k, v in batch.items()}
             outputs.append(model(batch)["sentence_embedding"][..., :width].float())
             bar.update(len(outputs[-1]))
-        # Off the device once per window: a GPU need not wait for Python after every batch.
+        # Copied from the device once per window, so that a GPU does not wait after every batch.
         together = torch.cat(outputs).cpu().numpy()
         unsorted: Float32Array = together[np.argsort(by_length)]
         return unsorted
@@ -252,13 +255,14 @@ def encode_in_batches(
 
 
 def cut(lengths: npt.NDArray[np.integer], batch_size: int, tokens: int | None) -> Iterator[slice]:
-    """Cut texts that are sorted by length, longest first, into batches.
+    """Split texts that are sorted by length, longest first, into batches.
 
-    None has more than so many texts or, padding included, tokens; one text may be longer.
+    A batch has at most `batch_size` texts and, with padding, `tokens` tokens; a longer text forms a
+    batch by itself.
 
     Examples
     --------
-    >>> [(some.start, some.stop) for some in cut(np.array([9, 5, 4, 1, 1]), 3, 10)]
+    >>> [(rows.start, rows.stop) for rows in cut(np.array([9, 5, 4, 1, 1]), 3, 10)]
     [(0, 1), (1, 3), (3, 5)]
     """
     start = 0
@@ -277,7 +281,7 @@ def one_ahead(function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator
     >>> list(one_ahead(len, ["a", "bcd"]))
     [1, 3]
     """
-    if len(items) == 1:  # as most queries: nothing to gain from a thread
+    if len(items) == 1:  # such as a query: a thread would gain nothing
         yield function(items[0])
         return
     with ThreadPoolExecutor(1) as thread:
@@ -291,7 +295,7 @@ def one_ahead(function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator
 
 
 def rows_of(features: Features, rows: npt.NDArray[np.intp], *, left: bool) -> Features:
-    """Select rows of a model's input, without the columns that are padding in all of them."""
+    """Select rows of a model's input, without columns that are padding in all of these rows."""
     mask = features["attention_mask"]
     longest = int(mask[rows].sum(dim=1).max())
     columns = slice(mask.shape[1] - longest, None) if left else slice(longest)
@@ -310,25 +314,25 @@ def _is_tensor(value: object) -> bool:
 _Captured: TypeAlias = "dict[str, Tensor]"
 _Register: TypeAlias = "Callable[[_Captured, Callable[[], bool]], Sequence[RemovableHandle]]"
 
-# Modes whose output is linear in the token embeddings.
+# Pooling modes whose output is linear in the token embeddings.
 _LINEAR_POOLING = ("mean", "cls", "lasttoken", "mean_sqrt_len_tokens", "weightedmean")
 
 
 @dataclass(frozen=True)
 class LastLayerTap:
-    """A hook that makes a SentenceTransformer return its last layer's input beside its embedding.
+    """A hook that makes a SentenceTransformer return its last layer's input with its embedding.
 
     Attributes
     ----------
     model
-        The model to read from.
+        The model to record.
     feature_dimension
-        m; None if the last layer is the identity on the embedding and there is nothing to read.
+        The dimension m of the input; None if the last layer is the identity on the embedding.
     gain
-        What multiplies the rows of the last layer's weights on their way out, (d,); None for ones.
+        The factor of each row of the last layer's weights in the output, (d,); None for ones.
     register
-        Registers the hooks that fill in "features", the input of the layer over the length of
-        the vector that it leads to.
+        Registers the hooks that compute "features": the input of the layer, divided by the length
+        of the resulting vector.
     """
 
     model: "SentenceTransformer"
@@ -338,9 +342,9 @@ class LastLayerTap:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Append the features to every embedding, so that the library's sorting carries both.
+        """Append the features to every embedding, so that the library sorts both together.
 
-        Only in the thread that asks: calls of the same model elsewhere are left alone.
+        Affects the calling thread only, not calls of the same model in other threads.
         """
         if self.register is None:
             yield
@@ -367,21 +371,21 @@ class LastLayerTap:
 
     @property
     def output_width(self) -> int | None:
-        """Return the `truncate_dim` to encode with while recording; None for the model's own."""
+        """The `truncate_dim` to encode with while recording; None for that of the model."""
         return None if self.register is None else sys.maxsize
 
     def split(self, output: Float32Array) -> tuple[Float32Array, Float32Array | None]:
-        """Separate what the model returned while recording into embedding and features."""
+        """Split the output of a recording model into embeddings and features."""
         if self.feature_dimension is None:
             return output, None
         return output[:, : -self.feature_dimension], output[:, -self.feature_dimension :].copy()
 
 
 def attach(model: "SentenceTransformer", last_layer: LastLayer) -> LastLayerTap:
-    """Find the last linear layer of a model.
+    """Create the hook for the last linear layer of a model.
 
-    Raises ValueError if last_layer is "ffn" and the model is not a BERT-like transformer, linearly
-    pooled, with nothing but a normalisation after that.
+    Raises ValueError if last_layer is "ffn" and the model is not a BERT-like transformer with a
+    linear pooling, followed by nothing but a normalisation.
     """
     return _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
 
@@ -429,7 +433,7 @@ def _tap_ffn(model: "SentenceTransformer") -> LastLayerTap:
         def pool(_: object, __: object, output: "dict[str, Tensor]") -> None:
             if here():
                 tokens = captured.pop("activations") / captured.pop("deviation")
-                # The model's own pooling, so that masks and prompts count as they do there.
+                # The model's own pooling handles masks and prompts in the same way.
                 pooled = pooling.forward({**output, "token_embeddings": tokens})
                 length = _length(output["sentence_embedding"], model.truncate_dim)
                 captured["features"] = pooled["sentence_embedding"] / length

@@ -1,4 +1,4 @@
-"""Learned sparse members: SparseEncoders of sentence-transformers, such as SPLADE."""
+"""Learned sparse encoders: SparseEncoders of sentence-transformers, such as SPLADE."""
 
 import hashlib
 import json
@@ -27,8 +27,8 @@ from uec_rag.encoders.hub import (
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
 
-# Of the length that passages usually have.
-_USUAL_PASSAGE = (
+# A passage of typical length.
+_TYPICAL_PASSAGE = (
     "The library opens at nine in the morning and closes at six. Books may be kept for four weeks "
     "and are returned at the desk beside the entrance; whoever is late pays a small fee."
 )
@@ -37,17 +37,17 @@ _USUAL_PASSAGE = (
 class LearnedSparse(WithoutVectors):
     """An encoder around a SparseEncoder, which gives each term of a text a weight.
 
-    The similarity is the inner product that such models are trained for, in units in which it is
-    about that of a cosine: a query is divided by its own length, which leaves the order of its hits
-    as the model has it and makes queries comparable; passages by one number, how long the model's
-    vector of a usual passage is, for the length of each counts in that order. A model that says it
-    compares by cosine has passages of length 1.
+    The similarity is the inner product that such models are trained for, scaled to about the range
+    of a cosine. A query vector is divided by its own length, which keeps the order of its hits and
+    makes queries comparable. Passage vectors are all divided by the length of the vector of a
+    typical passage, since their own lengths affect the order. If the model's similarity function is
+    the cosine, passage vectors are scaled to length 1.
 
     Parameters
     ----------
     model_or_name
-        Hub name, at a commit or tag if "@revision" follows it, local folder, or a
-        SparseEncoder. Code that comes with a model is never run.
+        Hub name, optionally with "@revision" (a commit or tag), local folder, or a
+        SparseEncoder. Code shipped with a model is never run.
     name
         By default the last part of the hub name or folder.
     device, dtype, batch_size, fetch
@@ -56,9 +56,10 @@ class LearnedSparse(WithoutVectors):
     Raises
     ------
     FileNotFoundError, OSError
-        If there is no such folder, or no such model on the hub, or the hub is out of reach.
+        If there is no such folder, or no such model on the hub, or the hub is unreachable.
     ValueError
-        If the model compares by neither inner product nor cosine, or an argument is out of range.
+        If the model's similarity function is neither the inner product nor the cosine, or an
+        argument is out of range.
     """
 
     def __init__(
@@ -76,30 +77,30 @@ class LearnedSparse(WithoutVectors):
         source, model = load_model("SparseEncoder", model_or_name, device, fetch)
         if model.similarity_fn_name not in ("dot", "cosine"):
             raise ValueError(
-                f"encoder {source!r} compares by {model.similarity_fn_name!r}; terms are compared "
-                "by 'dot' or 'cosine'"
+                f"encoder {source!r} has the similarity function {model.similarity_fn_name!r}; "
+                "expected 'dot' or 'cosine'"
             )
         self.prompts = prompts_of(model, source)
         self.name = name or without_revision(source) or "sparse-encoder"
         self.spec = f"{SPARSE}{source}" if source else None
         self.device, self.dtype, self.batch_size = device, dtype, batch_size
         self.model: SparseEncoder = model
-        self.revision = self._revision()  # of the weights as they were stored
+        self.revision = self._revision()  # before `place` casts the weights
         place(model, device, dtype, loaded_here=loaded_here)
-        # Of an autoencoder's features none has a name.
+        # The features of an autoencoder have no names.
         self._readable = all(type(m).__name__ != "SparseAutoEncoder" for m in model.modules())
         self._lock = threading.Lock()
         self._unit = 1.0
-        usual = self.encode([_USUAL_PASSAGE], "passage").terms
-        assert usual is not None
+        typical = self.encode([_TYPICAL_PASSAGE], "passage").terms
+        assert typical is not None
         if model.similarity_fn_name == "dot":
-            self._unit = float(usual.norms[0]) or 1.0
+            self._unit = float(typical.norms[0]) or 1.0
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Weigh the terms of queries or passages; the model cuts off what is too long for it.
+        """Compute the term weights of queries or passages; the model truncates long ones.
 
-        Raises TypeError, ValueError if texts or role are not what they must be, or the model
-        returns NaN or infinity.
+        Raises TypeError or ValueError if texts or role are invalid, or the model returns NaN or
+        infinity.
         """
         check_role(role)
         checked = check_texts(texts)
@@ -114,7 +115,7 @@ class LearnedSparse(WithoutVectors):
 
     def _terms(self, texts: list[str], role: Role, show_progress: bool) -> Terms:
         encode = self.model.encode_query if role == "query" else self.model.encode_document
-        # A tokenizer changes its own padding while it works: one thread at a time.
+        # Tokenizers modify their padding while they work, and are not thread-safe.
         with self._lock:
             output: Any = encode(
                 texts,
@@ -147,7 +148,7 @@ class LearnedSparse(WithoutVectors):
         )
 
     def _named(self, columns: np.ndarray[Any, np.dtype[np.int64]]) -> dict[int, str]:
-        """Return the tokens by their index in the vocabulary."""
+        """Map indices of the vocabulary to their tokens."""
         if not self._readable:
             return {}
         places = columns.tolist()

@@ -1,4 +1,4 @@
-"""Verifiers: models that read a query and a passage together and score the pair."""
+"""Verifiers: models that score a pair of query and passage by reading both together."""
 
 import functools
 import hashlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 ScoringFunction: TypeAlias = Callable[[str, list[str]], object]
-"""From a query and n passages to n scores."""
+"""A function that maps a query and n passages to n scores."""
 
 
 class LangChainCrossEncoder(Protocol):
@@ -45,12 +45,12 @@ VerifierLike: TypeAlias = (
 
 _ACCEPTED = (
     "a hub name or folder of a CrossEncoder, a CrossEncoder, a LangChain BaseCrossEncoder, or a "
-    "callable(query, passages) -> scores (of a LlamaIndex postprocessor "
-    "uec_rag.llama_index.nodes.as_verifier makes one)"
+    "callable(query, passages) -> scores (uec_rag.llama_index.nodes.as_verifier makes one from a "
+    "LlamaIndex postprocessor)"
 )
 
 LARGEST_SCORE = np.float32(1e6)
-"""The largest score: squares and slopes of larger ones overflow single precision."""
+"""The largest score allowed: larger ones could overflow single precision when squared or scaled."""
 
 
 def bounded(scores: Float32Array) -> Float32Array:
@@ -64,16 +64,16 @@ def bounded(scores: Float32Array) -> Float32Array:
 
 
 class Verifier(Protocol):
-    """Scores passages for a query by reading both together.
+    """A model that scores passages for a query by reading both together.
 
     Attributes
     ----------
     name
-        Readable.
+        A readable name.
     revision
-        sha256 (hex) of what decides its scores; "" if that cannot be known.
+        SHA-256 (hex) of everything that determines its scores; "" if unknown.
     spec
-        What `load_verifier` rebuilds it from; None if nothing on disk can.
+        The `spec` from which `load_verifier` rebuilds this verifier; None if it cannot.
     """
 
     @property
@@ -84,19 +84,19 @@ class Verifier(Protocol):
     def spec(self) -> str | None: ...  # noqa: D102
 
     def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
-        """Score the passages of each query, (n,): all n pairs one after the other, any scale."""
+        """Score the passages of each query: all pairs, query by query, shape (n,), on any scale."""
         ...
 
 
 class FunctionVerifier(OneInstance):
-    """A verifier made of a callable, which is called once per query.
+    """A verifier around a callable, which is called once per query.
 
-    If a service is out of reach, or asks for patience, it is asked again a few times.
+    If a service is unreachable or rate-limited, calls are retried a few times.
 
     Parameters
     ----------
     function
-        From a query and a list of n passages to n finite numbers.
+        Maps a query and a list of n passages to n finite numbers.
 
     Examples
     --------
@@ -116,36 +116,37 @@ class FunctionVerifier(OneInstance):
     def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
         """Score the passages of each query.
 
-        Raises TypeError, ValueError if what comes back is not one finite number per passage.
+        Raises TypeError or ValueError if the callable does not return one finite number per
+        passage.
         """
-        found = [
-            _checked(retried(self._function, query, list(own)), len(own), self.name)
-            for query, own in zip(queries, passages, strict=True)
+        scores = [
+            _checked(retried(self._function, query, list(texts)), len(texts), self.name)
+            for query, texts in zip(queries, passages, strict=True)
         ]
-        return np.concatenate([np.zeros(0, np.float32), *found])
+        return np.concatenate([np.zeros(0, np.float32), *scores])
 
 
 class CrossEncoderVerifier(OneInstance):
     """A verifier around a CrossEncoder of sentence-transformers with one score per pair.
 
-    The score is its logit, whatever activation its configuration names.
+    The score is the model's logit; the activation function that its configuration names is ignored.
 
     Parameters
     ----------
     model_or_name
-        Hub name, at a commit or tag if "@revision" follows it, local folder, or a CrossEncoder.
-        Code that comes with a model is never run.
+        Hub name, optionally with "@revision" (a commit or tag), local folder, or a CrossEncoder.
+        Code shipped with a model is never run.
     device, dtype, batch_size
         As in `SentenceTransformerEncoder`.
     fetch
-        Whether to ask the hub; otherwise only what was downloaded earlier is found.
+        Whether to use the hub; otherwise only models already downloaded are found.
 
     Raises
     ------
     FileNotFoundError, OSError
-        If there is no such folder, or no such model on the hub, or the hub is out of reach.
+        If there is no such folder, or no such model on the hub, or the hub is unreachable.
     ValueError
-        If it gives more than one score per pair, or an argument is out of range.
+        If the model returns more than one score per pair, or an argument is out of range.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class CrossEncoderVerifier(OneInstance):
                 f"verifier {self.name!r} gives {model.num_labels} scores per pair (a classifier of "
                 "sentence pairs?); expected a CrossEncoder with one, as for re-ranking"
             )
-        # What a model in memory was loaded from may not be what it has been trained to be.
+        # A model in memory may have been trained further since it was loaded.
         self.spec = source if loaded_here else None
         self.batch_size = batch_size
         self.device, self.dtype = device, dtype
@@ -182,14 +183,14 @@ class CrossEncoderVerifier(OneInstance):
         """
         pairs = [
             (query, passage)
-            for query, own in zip(queries, passages, strict=True)
-            for passage in own
+            for query, texts in zip(queries, passages, strict=True)
+            for passage in texts
         ]
         if not pairs:
             return np.zeros(0, np.float32)
         from torch.nn import Identity
 
-        # A tokenizer changes its own padding while it works: one thread at a time.
+        # Tokenizers modify their padding while they work, and are not thread-safe.
         with self._lock:
             scores = self.model.predict(
                 pairs,
@@ -214,8 +215,8 @@ def load_verifier(
     ----------
     spec
         A hub name or a folder of a CrossEncoder, a CrossEncoder, a LangChain `BaseCrossEncoder`, a
-        callable(query, passages) that returns a score per passage, or a `Verifier`, returned as it
-        is.
+        callable(query, passages) that returns a score per passage, or a `Verifier`, which is
+        returned unchanged.
     device, dtype, batch_size, fetch
         As in `CrossEncoderVerifier`.
 
@@ -247,14 +248,14 @@ def load_verifier(
 
 
 def is_verifier(value: object) -> TypeGuard[Verifier]:
-    """Tell if a value has every member of `Verifier`."""
+    """Return whether a value has every member of `Verifier`."""
     return not isinstance(value, type) and all(
         hasattr(value, member) for member in ("name", "revision", "spec", "score")
     )
 
 
 def is_cross_encoder(value: object) -> "TypeGuard[CrossEncoder]":
-    """Tell if a value is a CrossEncoder."""
+    """Return whether a value is a CrossEncoder."""
     return is_model(value, "CrossEncoder")
 
 

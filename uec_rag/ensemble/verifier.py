@@ -1,10 +1,10 @@
-"""A verifier beside the encoders, which reads the query together with each of the first hits.
+"""A verifier: a reranker in the ensemble that reads the query together with each of the first hits.
 
-It has no vectors: what it says of the first v hits joins the direct sum there. Its logit
-``a s + b`` counts as much as an encoder's, with the coefficient 1 / K. Passages that it has not
-read are taken to be no better than the worst that it has: relative to that one, every hit that was
-read only gains similarity, so that the others stay as they are, below them; and what the worst has
-is added to the logits of the whole corpus.
+It has no vectors. For the first v hits, its logit ``a s + b`` is added to the direct sum with the
+coefficient 1 / K, as that of an encoder. Passages that it has not read are assumed to score no
+higher than the worst that it has read. Each hit that was read gains the difference from the worst,
+so the order of the others does not change and they stay below; the logit of the worst is added to
+every passage of the corpus.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from uec_rag.ensemble.faults import OnError
 from uec_rag.laplace.posterior import PosteriorSummary
 
 VERIFY_K = 20
-"""Hits that a verifier reads by default."""
+"""The default number of hits that a verifier reads."""
 
-_FURTHEST = 100.0
-"""Log odds that a verifier's score may say, and their deviation: beyond 17 single precision knows
-no other probability than 1, beyond -87 none but 0, but sums of what is unbounded are no numbers."""
+_LOGIT_LIMIT = 100.0
+"""The limit of a verifier's log odds. In single precision the probability is 1 above 17 and 0 below
+-87, so that clipping loses nothing, while the sum of unbounded logits may be NaN."""
 
 _log = logging.getLogger(__name__)
 
 
 def verifier_name(names: Sequence[str], verifier: Verifier) -> str:
-    """Name a verifier, unlike any of the encoders."""
+    """Return a name for a verifier that differs from those of the encoders."""
     return unique_names([*names, verifier.name])[-1]
 
 
@@ -48,13 +48,13 @@ class FittedVerifier:
     Attributes
     ----------
     k : int
-        How many hits it reads.
+        Number of hits that it reads.
     weight : float
-        Its coefficient: 1 / K beside K encoders.
+        Its coefficient: 1 / K in an ensemble of K encoders.
     summary : PosteriorSummary
-        Slope and intercept of its score, and how well they do.
+        Slope and intercept of its score, and the quality of their fit.
     confidence_model : ConfidenceModel
-        What turns logits into relevance and confidence if it has read the first hits.
+        Maps logits to relevance and confidence if the verifier has read the first hits.
     """
 
     name: str
@@ -71,11 +71,11 @@ class Verified:
     Attributes
     ----------
     scores : array, shape (n, v)
-        Its own, on its own scale.
+        Raw scores, on the verifier's own scale.
     gain : array, shape (n, v)
-        Logits that a hit has more than the worst that was read, at least 0.
+        Weighted logit of each hit minus `floor`, at least 0.
     floor : array, shape (n,)
-        Logits that every passage has: what the worst that was read has.
+        Weighted logit of the worst hit that was read, which is added to every passage.
     """
 
     scores: FloatArray
@@ -90,18 +90,15 @@ class Verified:
         scores: FloatArray,
         shape: tuple[int, int],
     ) -> Verified:
-        """Make it from the scores of all pairs, one query after the other.
-
-        Log odds that a score says are cut off at +-100: whatever a verifier returns, what rests on
-        it is a number.
+        """Convert the scores of all pairs, query by query, to logits, which are clipped to +-100.
 
         `scores`: array, shape (n * v,). `shape`: n and v.
         """
         scores = scores.reshape(shape)
         logits = np.float32(weight) * np.clip(
             np.float32(summary.slope) * scores + np.float32(summary.intercept),
-            -_FURTHEST,
-            _FURTHEST,
+            -_LOGIT_LIMIT,
+            _LOGIT_LIMIT,
         )
         floor = logits.min(axis=1) if shape[1] else np.zeros(shape[0], dtype=np.float32)
         return cls(scores, logits - floor[:, None], floor)
@@ -109,7 +106,7 @@ class Verified:
 
 @lru_cache(maxsize=8)
 def _fingerprint(name: str, fitted: FittedVerifier) -> str:
-    """Hash a fit; cached, since every search asks for it."""
+    """Hash a fit; cached, since every search needs it."""
     state = [name, fitted.k, fitted.weight, fitted.summary.metadata()]
     return hashlib.sha256(json.dumps(state).encode()).hexdigest()[:32]
 
@@ -129,11 +126,11 @@ class Verification:
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that its logits depend on."""
+        """The hash of everything that its logits depend on."""
         return _fingerprint(self.verifier.revision or self.fitted.name, self.fitted)
 
     def verify(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Verified | None:
-        """Read v passages of each of n queries in one call; None if it fails and may."""
+        """Score v passages of each of n queries in one call; None if it fails under "drop"."""
         shape = len(queries), len(passages[0]) if passages else 0
         try:
             with span("verify", queries=shape[0], passages=shape[1]):

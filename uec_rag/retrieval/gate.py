@@ -1,4 +1,4 @@
-"""The gate: answer only if the risk of a wrong answer is under control."""
+"""The gate: answer only if the risk of a wrong answer is controlled."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from uec_rag.retrieval.self_calibrate import trial
 from uec_rag.stores.base import Filter
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called as `progress(done, total)`, of queries."""
+"""A callback, called as `progress(done, total)` with numbers of queries."""
 
 GATE_FILE = "gate.json"
-"""In the folder of an index: the gate that decides for every user of it."""
+"""The file name of the gate in an index's folder, which decides for every user of the index."""
 
-_AT_ONCE = 32  # queries between two reports of progress
-_CHECKSUM = "sha256"  # in a saved gate: of all else
+_BATCH = 32  # queries between two calls of `progress`
+_CHECKSUM = "sha256"  # key of the checksum in a saved gate
 
 
 @dataclass(frozen=True)
@@ -61,24 +61,24 @@ class Gate(Record):
         A query counts as answered correctly if one of its first k hits is relevant.
     basis : str
         Fingerprint of the calibration, share of unanswerable questions and filter at calibration
-        (see `Retriever.basis`); empty if not known.
+        (see `Retriever.basis`); "" if unknown.
     corpus : str
-        Fingerprint of the passages.
+        Fingerprint of the passages; "" if unknown.
     abstain : float or None
-        Share of questions to leave unanswered, for a gate made by `budget`, which guarantees
-        nothing.
+        Share of questions to leave unanswered, for a gate made by `budget`, which gives no
+        guarantee.
     confidences : tuple of float
-        Of the calibration questions, ascending, a thousand at most. Those of the questions that
-        are decided are compared with them, without labels: see `Drift`.
+        Confidences of the calibration questions, ascending, at most 1,000 of them. The confidences
+        of later questions are compared with them, without labels: see `Drift`.
     size : int
-        How many passages were searched at calibration; 0 if not known.
+        Number of passages that were searched at calibration; 0 if unknown.
     ask : float
-        P(underspecified) from which on to ask back.
+        Ask for clarification if P(underspecified) is at least this.
     needless : float or None
-        Largest share of the answerable questions that are asked back, if `ask` was found by it.
+        Largest share of the answerable questions that may be asked back, if it determined `ask`.
     second : SecondOpinion or None
-        The thresholds between which a judge decides, if the gate was made with one. They and
-        `threshold`, which holds for a question on which the judge is silent, each keep the promise.
+        The thresholds between which a judge decides, if the gate was calibrated with one. If the
+        judge has no opinion, `threshold` applies. Each of the two keeps the guarantee.
 
     Raises
     ------
@@ -105,13 +105,13 @@ class Gate(Record):
         check_k(self.k)
         if self.abstain is not None:
             check_share(self.abstain, "abstain", "a share in [0, 1)")
-        sure = self.threshold.threshold
+        least = self.threshold.threshold
         # A gate that answers everything may have a threshold just below a confidence of 0.
-        if sure < np.nextafter(0, -1) or 1 < sure < math.inf:
+        if least < np.nextafter(0, -1) or 1 < least < math.inf:
             raise ValueError(
-                f"threshold: expected a confidence from 0 to 1, or infinity, got {sure}."
+                f"threshold: expected a confidence from 0 to 1, or infinity, got {least}."
             )
-        if any(not 0 <= one <= 1 for one in self.confidences):
+        if any(not 0 <= confidence <= 1 for confidence in self.confidences):
             raise ValueError("confidences: expected numbers from 0 to 1.")
         if self.size < 0:
             raise ValueError(f"size: expected a number of passages, got {self.size}.")
@@ -138,52 +138,52 @@ class Gate(Record):
     ) -> Gate:
         """Choose the lowest threshold that keeps wrong answers below a target.
 
-        With `wrong`, the share of all questions that get a wrong answer, on average over the draws
-        of labels (`conformal_threshold`); a hundred labels are enough. With `risk`, the share of
-        wrong answers among those given, with probability `certainty` (`risk_threshold`), which
-        takes several hundred. An answer is wrong if no relevant passage is among its hits. Future
-        queries must come from the same distribution, over the same index.
+        `wrong` limits the share of all questions that get a wrong answer, on average over random
+        calibration sets (`conformal_threshold`); a hundred labels are enough. `risk` limits the
+        share of wrong answers among those given, with probability `certainty` (`risk_threshold`),
+        which takes several hundred labels. An answer is wrong if none of its hits is relevant.
+        Future queries must come from the same distribution, over the same index.
 
         Parameters
         ----------
         retriever : Retriever
-            Calibrate it first, on other queries than these.
+            The retriever, calibrated before on other queries than these.
         queries : sequence of str
         relevant_ids : sequence of collection of str
             Ids of the passages that answer each query; empty if none does, or if the query does not
             say which of several answers it asks for.
         wrong : float, optional
-            Largest share of all questions that get a wrong answer, in (0, 1); .1 if there is no
-            `risk`. A question that is asked back gets none.
+            Largest share of all questions that get a wrong answer, in (0, 1); 0.1 by default. A
+            question that is asked back gets no answer.
         risk : float, optional
             Instead of `wrong`: largest share of wrong answers among those given, in (0, 1).
         certainty : float
             Probability with which `risk` is kept, in (0, 1).
         needless : float, optional
-            Largest share of the answerable questions that are asked back, on average over the draws
-            of labels. By default the gate asks back from `uec_rag.confidence.readings.ASK` on.
+            Largest share of the answerable questions that are asked back, on average over random
+            calibration sets. By default, `uec_rag.confidence.readings.ASK` is the threshold.
         second : callable(question, passages) -> bool or float, optional
-            A judge of whether the passages suffice, asked between two thresholds alone. It is asked
-            about every one of these queries. It takes `wrong`.
+            A judge of whether the passages suffice, which later is asked only between two
+            thresholds. Calibration asks it about each of these queries. It requires `wrong`.
         k : int
-            Hits per query that an answer may use.
+            Number of hits per query that an answer may use.
         filter : mapping or callable, optional
             The filter that every later search will use.
         groups : sequence of hashable, optional
-            Of each query, what it has in common with others: the guarantee counts independent
-            questions, and several about one passage succeed or fail together. The threshold is then
-            chosen on one query of each group, at random. `shared_answers` makes them of the labels.
+            The group of each query. Queries about the same passage succeed or fail together, while
+            the guarantee assumes independent queries; the threshold is then chosen on one random
+            query of each group. `shared_answers` computes groups from the labels.
 
         Raises
         ------
         TypeError, ValueError
-            As `Retriever.calibrate`, or if a share is outside (0, 1), both `wrong` and `risk` are
-            given, or `second` with `risk`, or groups are not one per query.
+            As raised by `Retriever.calibrate`, or if a share is outside (0, 1), `risk` is given
+            with `wrong` or `second`, or the number of groups is not that of queries.
 
         Warns
         -----
         UserWarning
-            If queries share a passage that answers them, and `groups` is not given.
+            If several queries are answered by the same passage, and `groups` is not given.
         """
         check_k(k)
         check_promise(wrong, risk, certainty, needless, second)
@@ -203,18 +203,17 @@ class Gate(Record):
         filter: Filter | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Set the threshold by the share of questions to leave unanswered.
+        """Set the threshold such that a given share of the questions is left unanswered.
 
-        Needs no labels and guarantees nothing: the least confident share `abstain` of these
-        questions is left unanswered.
+        This needs no labels and gives no guarantee.
 
         Parameters
         ----------
         retriever : Retriever
         queries : sequence of str
-            As users ask them.
+            Questions like those that users ask.
         abstain : float
-            Share of them, in [0, 1).
+            Share of the questions to leave unanswered, those of the lowest confidence, in [0, 1).
         k, filter
             As in `calibrate`.
         progress : callable, optional
@@ -232,18 +231,18 @@ class Gate(Record):
         _check_searched(retriever, filter)
         corpus = corpus_fingerprint(retriever.store)
         result = _search(retriever, queries, k, filter, progress)
-        sure = np.sort(confidence_at(result, k))
-        left = math.floor(abstain * len(sure))
-        threshold = float(sure[left - 1]) if left else float(np.nextafter(sure[0], -np.inf))
-        answered = int((sure > threshold).sum())
-        made = RiskThreshold(threshold, 1.0, 1.0, len(sure), answered, 0, 0)
-        return cls(made, k, result.basis, corpus, abstain, _some_of(sure), result.size)
+        ordered = np.sort(confidence_at(result, k))
+        left = math.floor(abstain * len(ordered))
+        threshold = float(ordered[left - 1] if left else np.nextafter(ordered[0], -np.inf))
+        answered = int((ordered > threshold).sum())
+        made = RiskThreshold(threshold, 1.0, 1.0, len(ordered), answered, 0, 0)
+        return cls(made, k, result.basis, corpus, abstain, _thinned(ordered), result.size)
 
     @classmethod
     def at(cls, threshold: float | str | PathLike[str]) -> Self:
-        """Make the gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing.
+        """Make a gate from a plain confidence threshold, which gives no guarantee.
 
-        ValueError if it is none; of a path, with how a saved gate is loaded.
+        Raises ValueError if the threshold is not a number from 0 to 1.
         """
         if isinstance(threshold, str | PathLike):
             raise ValueError(
@@ -254,23 +253,23 @@ class Gate(Record):
         return cls(RiskThreshold(float(threshold), 1.0, 1.0, 0, 0, 0, 0), JUDGED)
 
     def decide(self, result: SearchResult, second: Judge | None = None) -> list[Decision]:
-        """Decide on each query of a result, with what the search knew of its readings.
+        """Decide on each query of a result.
 
-        Uses the confidence of the first `k` hits, however many were found. Warns if the result used
-        another calibration, share, filter or number of passages than the gate, or if the
-        confidences of what was asked so far are not those of its calibration.
+        The decision rests on the confidence of the first `k` hits, however many were found. Warns
+        if the result used another calibration, share, filter or number of passages than the gate,
+        or if the confidences so far are distributed differently from those of the calibration.
 
         Parameters
         ----------
         result : SearchResult
         second : callable, optional
-            The judge that the gate was calibrated with. Without it the promise holds as well, and
-            fewer are answered.
+            The judge that the gate was calibrated with. Without it, the guarantee also holds, but
+            fewer questions are answered.
 
         Raises
         ------
         ValueError
-            If the gate was calibrated without a judge.
+            If a judge is given and the gate was calibrated without one.
         """
         self._check(result)
         self.check_second(second)
@@ -284,11 +283,11 @@ class Gate(Record):
         return decisions
 
     def check_second(self, second: Judge | None) -> None:
-        """Raise ValueError if there is a judge, and the gate was calibrated without one."""
+        """Raise ValueError if a judge is given and the gate was calibrated without one."""
         if second is not None and self.second is None:
             raise ValueError(
-                "second: this gate was calibrated without a second opinion, and its promise is not "
-                "for one; give it to Gate.calibrate(..., second=...)."
+                "second: this gate was calibrated without a second opinion, so its guarantee would "
+                "not hold with one; pass it to Gate.calibrate(..., second=...)."
             )
 
     def _with_second(
@@ -298,23 +297,23 @@ class Gate(Record):
         texts: Sequence[Sequence[str]],
         decisions: Sequence[Decision],
     ) -> list[Decision]:
-        """Replace some of n decisions by the judge's."""
+        """Replace the decisions between the two thresholds by those of the judge."""
         assert self.second is not None
-        asked = [
+        judged = [
             row
-            for row, one in enumerate(decisions)
-            if one.action != "clarify" and self.second.is_asked(one.confidence)
+            for row, decision in enumerate(decisions)
+            if decision.action != "clarify" and self.second.is_asked(decision.confidence)
         ]
-        said = opinions(judge, [questions[row] for row in asked], [texts[row] for row in asked])
-        of_row = dict(zip(asked, said, strict=True))
+        replies = opinions(judge, [questions[i] for i in judged], [texts[i] for i in judged])
+        of_row = dict(zip(judged, replies, strict=True))
         decided = []
-        for row, one in enumerate(decisions):
+        for row, decision in enumerate(decisions):
             opinion = of_row.get(row)
             if row in of_row and opinion is None:
-                decided.append(one)
+                decided.append(decision)
                 continue
             threshold = self.second.low if opinion else self.second.high
-            again = decide_again(one, threshold, self.ask)
+            again = decide_again(decision, threshold, self.ask)
             if opinion is not None:
                 again = replace(again, reason=_SECOND_SAYS[opinion])
             decided.append(again)
@@ -322,12 +321,12 @@ class Gate(Record):
 
     @cached_property
     def drift(self) -> Drift:
-        """The test of whether confidences are still distributed as those of the calibration."""
+        """The test of whether confidences are still distributed as at calibration."""
         return Drift(self.confidences)
 
     @cached_property
     def _grown(self) -> list[int]:
-        """The first number of passages searched that differs from the calibration's, if any."""
+        """The first number of passages that differed from that at calibration, if any."""
         return []
 
     def _watch(self, confidences: Sequence[float]) -> None:
@@ -335,7 +334,7 @@ class Gate(Record):
             warnings.warn(found, UserWarning, stacklevel=3)
 
     def fits(self, retriever: Retriever, filter: Filter | None = None) -> bool:
-        """Tell if the index is unchanged since the gate was made; reads every passage once."""
+        """Return whether the index is unchanged since the gate was made; reads every passage."""
         same = not self.basis or self.basis == retriever.basis(filter)
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
@@ -344,7 +343,7 @@ class Gate(Record):
         if self.basis and known.basis and self.basis != known.basis:
             changed = "another calibration, share of unanswerable questions or filter"
         elif self.size and known.size and self.size != known.size and not self._grown:
-            self._grown.append(known.size)  # said once: an index may grow all day
+            self._grown.append(known.size)  # warn once: an index may grow all day
             changed = "other passages"
         if changed:
             warnings.warn(
@@ -363,21 +362,23 @@ class Gate(Record):
     ) -> Decision:
         """Repeat the decision of a search that used another threshold.
 
-        Warns as `decide`, and if the decision is about another number of hits than the gate's `k`.
+        Warns as `decide` does, and if the decision is about another number of hits than `k`.
 
         Parameters
         ----------
         decision : Decision
-        question, texts, second : optional
-            The judge that the gate was calibrated with, and what it reads: texts of the hits.
+        question : str, optional
+        texts : sequence of str, optional
+            Texts of the hits, for the judge.
+        second : callable, optional
+            The judge that the gate was calibrated with.
         """
         self._check(decision)
         self.check_second(second)
         if decision.hits not in (0, self.k):
             warnings.warn(
                 f"The decision is about the first {decision.hits} hits, and the gate was made for "
-                f"{self.k}: its guarantee is for answers among that many. Make a gate of "
-                f"{decision.hits}.",
+                f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -390,23 +391,23 @@ class Gate(Record):
         return decided
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the gate to a JSON file, completely or not at all, with a checksum."""
+        """Write the gate to a JSON file atomically, with a checksum."""
         state = self.metadata()
         written = json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
         replace_file(Path(path), written)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote.
+        """Load a gate that `save` wrote.
 
         Raises
         ------
         FileNotFoundError
             If there is no such file.
         IndexCorrupted
-            If it is no JSON object, or not what was saved.
+            If the file is not a JSON object, or its checksum is wrong.
         ValueError
-            If it is no gate, or a number is out of range.
+            If the object is not a gate, or a number is out of range.
         """
         if not Path(path).exists():
             raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
@@ -421,7 +422,10 @@ class Gate(Record):
 
     @classmethod
     def of_index(cls, retriever: Retriever) -> Self | None:
-        """Find the gate of an index, the `GATE_FILE` in its folder. Raises as `load`."""
+        """Load the gate of an index, `GATE_FILE` in its folder; None if there is none.
+
+        Raises the errors of `load`.
+        """
         for generation in retriever.saved_as[-1:]:
             file = generation.parent.parent / GATE_FILE
             if file.exists():
@@ -432,31 +436,30 @@ class Gate(Record):
     def report(self) -> str:
         """The result of the calibration, in plain words."""
         if not self.threshold.queries:
-            sure = self.threshold.threshold
             return (
-                f"Answering above confidence {sure:.2f}; nothing is guaranteed: that takes "
-                "labels, and `calibrate`."
+                f"Answering above confidence {self.threshold.threshold:.2f}. Nothing is guaranteed;"
+                " a guarantee requires labels and `calibrate`."
             )
         if self.abstain is None:
-            said = [self.threshold.report]
+            parts = [self.threshold.report]
             if self.second is not None:
-                said.append(self.second.report)
+                parts.append(self.second.report)
             if self.needless is not None:
-                often = "never" if self.ask > 1 else f"from P(underspecified) {self.ask:.3f} on"
-                said.append(
-                    f"Asking back {often}: at most {self.needless:.1%} of the answerable, "
-                    "on average over the draws of calibration queries."
+                often = "never" if self.ask > 1 else f"if P(underspecified) >= {self.ask:.3f}"
+                parts.append(
+                    f"Asking back {often}: for at most {self.needless:.1%} of the answerable "
+                    "questions, on average over random sets of calibration queries."
                 )
-            return " ".join(said)
+            return " ".join(parts)
         return (
             f"Answering above confidence {self.threshold.threshold:.3f}: "
             f"{self.threshold.answered} of {self.threshold.queries} questions are answered, and at "
-            f"most {self.abstain:.0%} left. Nothing is guaranteed: that takes labels, and "
-            "`calibrate`."
+            f"most {self.abstain:.0%} are left unanswered. Nothing is guaranteed; a guarantee "
+            "requires labels and `calibrate`."
         )
 
 
-_NEVER = float(np.nextafter(1, 2))  # to ask back from here on is not to ask back
+_NEVER = float(np.nextafter(1, 2))  # a threshold above every probability: never ask back
 
 _SECOND_SAYS = {
     True: "The documents seem to answer this: a second opinion says so.",
@@ -468,9 +471,9 @@ _T = TypeVar("_T")
 
 
 def as_gate(gate: float | str | PathLike[str] | _T) -> Gate | _T:
-    """Make the gate of a plain threshold; return anything else as it is.
+    """Make a gate from a plain threshold; return anything else unchanged.
 
-    ValueError as of `Gate.at`.
+    Raises ValueError as `Gate.at` does.
     """
     return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
 
@@ -482,11 +485,11 @@ def check_promise(
     needless: float | None,
     second: Judge | None = None,
 ) -> None:
-    """Check what `Gate.calibrate` is to promise; TypeError, ValueError as there."""
+    """Check the guarantee that `Gate.calibrate` is to give; TypeError or ValueError if invalid."""
     if wrong is not None and risk is not None:
         raise ValueError(
             "wrong, risk: expected one of them, got both; wrong is a share of all questions, risk "
-            "one of the answers that are given."
+            "a share of the answers that are given."
         )
     shares = {"wrong": wrong, "risk": risk, "certainty": certainty, "needless": needless}
     for name, value in shares.items():
@@ -498,7 +501,7 @@ def check_promise(
             f"{type(second).__name__}."
         )
     if second is not None and risk is not None:
-        raise ValueError("second, risk: expected second with wrong, whose promise it keeps.")
+        raise ValueError("second, risk: expected one of them, got both; use second with wrong.")
 
 
 def _checksum(state: Mapping[str, object]) -> str:
@@ -509,7 +512,7 @@ def _check_searched(retriever: Retriever, filter: Filter | None) -> None:
     if not callable(getattr(retriever, "check_filter", None)):
         raise TypeError(
             f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
-            "UECRetriever of LangChain has its own as .index, that of LlamaIndex as .retriever."
+            "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
         )
     retriever.check_filter(filter)
 
@@ -524,36 +527,36 @@ def _search(
     if progress is None:
         return retriever.search(queries, k, filter=filter)
     results: list[Result] = []
-    for start in range(0, len(queries), _AT_ONCE):
-        some = queries[start : start + _AT_ONCE]
-        results += retriever.search(some, k, filter=filter)
-        progress(start + len(some), len(queries))
+    for start in range(0, len(queries), _BATCH):
+        batch = queries[start : start + _BATCH]
+        results += retriever.search(batch, k, filter=filter)
+        progress(start + len(batch), len(queries))
     return SearchResult(results)
 
 
 def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
-    """The probability that the question is answered by its first k hits, shape (n,)."""
-    return np.array([one.confidence_at(k) for one in result], dtype=np.float64)
+    """Return the probability that each question is answered by its first k hits, shape (n,)."""
+    return np.array([each.confidence_at(k) for each in result], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledSearch:
-    """Labelled queries with their search results: thresholds of any risk without another search.
+    """Labelled queries with their search results, for thresholds at any risk from one search.
 
     Attributes
     ----------
     result : SearchResult
     relevant : list of frozenset of str
-        Ids that answer each query; empty if the corpus does not.
+        Ids of the passages that answer each query; empty if none does.
     right : bool array, shape (n,)
         Whether one of a query's first k hits answers it.
     rows : int array
-        Of the queries that a threshold is chosen on: all, or one of each group.
+        Indices of the queries that a threshold is chosen on: all, or one of each group.
     k : int
     corpus : str
         Fingerprint of the passages.
     size : int
-        How many there are.
+        Number of passages.
     """
 
     result: SearchResult
@@ -566,7 +569,7 @@ class LabelledSearch:
 
     @cached_property
     def confidence(self) -> NDArray[np.float64]:
-        """The probability that the question is answered by its first k hits, shape (n,)."""
+        """The probability that each question is answered by its first k hits, shape (n,)."""
         return confidence_at(self.result, self.k)
 
     @classmethod
@@ -586,7 +589,7 @@ class LabelledSearch:
         Parameters
         ----------
         retriever, queries, relevant_ids, k, filter, groups
-            As in `Gate.calibrate`; so is what is raised.
+            As in `Gate.calibrate`, with the same errors.
         progress : callable, optional
             Called as `progress(done, total)`.
         """
@@ -604,12 +607,12 @@ class LabelledSearch:
     def made(
         cls, retriever: Retriever, *, k: int = 4, progress: Progress | None = None
     ) -> LabelledSearch:
-        """Search questions made from the passages, if there are no labels.
+        """Search for questions made from the passages, to be used if there are no labels.
 
-        They are harder to answer than users' are, and every fifth has no answer: see
-        `made_up`. A threshold is chosen on one of each answer.
+        They are harder to answer than the questions of users, and every fifth has no answer (see
+        `made_up`). A threshold is chosen on one question per answer.
 
-        Raises ValueError if too few can be made.
+        Raises ValueError if too few questions can be made.
         """
         queries, relevant, tried = made_up(retriever)
         groups = shared_answers(relevant)
@@ -625,18 +628,18 @@ class LabelledSearch:
         wrong: float | None = None,
         ask: float = ASK,
     ) -> RiskThreshold:
-        """Find the lowest threshold that keeps a promise, as `Gate.calibrate` chooses it.
+        """Find the lowest threshold that keeps a guarantee, as `Gate.calibrate` does.
 
-        `ask`: P(underspecified) from which on a question is asked back, and not answered.
+        `ask`: P(underspecified) at and above which a question is asked back instead of answered.
         """
-        rows, sure = self.rows, self._confidence_unless_asked(ask)
+        rows, confidence = self.rows, self._confidence_unless_asked(ask)
         if risk is not None:
-            # A share of the answers: what is asked back is none of them.
-            answered = rows[np.isfinite(sure[rows])]
+            # The risk is a share of the answers, and a question that is asked back has none.
+            answered = rows[np.isfinite(confidence[rows])]
             given = answered if len(answered) else rows
             return risk_threshold(self.confidence[given], self.right[given], risk, 1 - certainty)
         return conformal_threshold(
-            sure[rows], ~self.right[rows], _WRONG if wrong is None else wrong
+            confidence[rows], ~self.right[rows], _WRONG if wrong is None else wrong
         )
 
     def _confidence_unless_asked(self, ask: float) -> NDArray[np.float64]:
@@ -645,8 +648,8 @@ class LabelledSearch:
 
     def _asked(self, ask: float) -> list[bool]:
         return [
-            is_asked_back(one.underspecified, one.in_corpus, one.readings, ask)
-            for one in self._decisions
+            is_asked_back(each.underspecified, each.in_corpus, each.readings, ask)
+            for each in self._decisions
         ]
 
     @cached_property
@@ -654,13 +657,13 @@ class LabelledSearch:
         return self.result.decisions
 
     def _ask(self, needless: float) -> float:
-        """Find P(underspecified) from which on at most a share of the answerable is asked back."""
-        unsaid = np.array([one.underspecified for one in self._decisions])
-        unsaid = np.where(self._asked(0.0), unsaid, -np.inf)
+        """Find P(underspecified) at which at most `needless` of the answerable are asked back."""
+        probability = np.array([each.underspecified for each in self._decisions])
+        score = np.where(self._asked(0.0), probability, -np.inf)
         rows = [row for row in self.rows if self.relevant[row]]
         if not rows:
             return _NEVER
-        found = conformal_threshold(unsaid[rows], np.ones(len(rows), dtype=bool), needless)
+        found = conformal_threshold(score[rows], np.ones(len(rows), dtype=bool), needless)
         return min(float(np.nextafter(max(found.threshold, 0.0), np.inf)), _NEVER)
 
     def gate(
@@ -675,23 +678,23 @@ class LabelledSearch:
         """Make the gate that `Gate.calibrate` makes."""
         check_promise(wrong, risk, certainty, needless, second)
         rows, ask = self.rows, ASK if needless is None else self._ask(needless)
-        # A threshold of asking back that these labels chose must not excuse their wrong answers.
+        # If the same labels chose `ask`, questions that are asked back still count as answered.
         spared = ask if needless is None else _NEVER
         found = self.threshold(risk, certainty, wrong=wrong, ask=spared)
         both = None
         if second is not None:
             texts = [[hit.text for hit in hits[: self.k]] for hits in self.result.passages]
-            asked = [self.result.queries[row] for row in rows]
-            said = opinions(second, asked, [texts[row] for row in rows])
-            sure = self._confidence_unless_asked(spared)
-            both = cascade(sure[rows], self.right[rows], said, found.risk)
+            questions = [self.result.queries[row] for row in rows]
+            replies = opinions(second, questions, [texts[row] for row in rows])
+            confidence = self._confidence_unless_asked(spared)
+            both = cascade(confidence[rows], self.right[rows], replies, found.risk)
         return Gate(
             found,
             self.k,
             self.result.basis,
             self.corpus,
             None,
-            _some_of(self.confidence[rows]),
+            _thinned(self.confidence[rows]),
             self.size,
             ask,
             needless,
@@ -700,11 +703,11 @@ class LabelledSearch:
 
 
 def made_up(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:
-    """Make questions from the passages; return also the ids that answer, and an index to ask.
+    """Make questions from the passages.
 
-    As `uec_rag.retrieval.self_calibrate.trial` makes them, with the retriever's own calibration.
-
-    Raises ValueError if too few can be made.
+    Returns the questions, the ids that answer each, and the index to ask, with the retriever's own
+    calibration; see `uec_rag.retrieval.self_calibrate.trial`. Raises ValueError if too few
+    questions can be made.
     """
     queries, relevant, store = trial(retriever.uec, retriever.store)
     tried = Retriever(retriever.uec, store, unanswerable=retriever.unanswerable)
@@ -713,10 +716,10 @@ def made_up(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]
 
 
 def shared_answers(relevant_ids: Sequence[Collection[str]]) -> list[int]:
-    """Put queries that share an answer, or share one with another that does, into one group.
+    """Group queries that share an answer, directly or through other queries.
 
-    `relevant_ids`: as `Gate.calibrate` takes them. A query that nothing answers is a group of its
-    own. Returns a number for each query.
+    `relevant_ids`: as in `Gate.calibrate`. A query without an answer forms its own group. Returns
+    the group number of each query.
 
     Examples
     --------
@@ -743,16 +746,16 @@ def one_of_each(
 ) -> NDArray[np.intp]:
     """Select the queries that a threshold is chosen on: one of each group, or all.
 
-    Warns if there are no groups, though queries share answers. `relevant_ids`, `groups`: as
-    `Gate.calibrate` takes them. Raises ValueError unless groups are one per query.
+    `relevant_ids`, `groups`: as in `Gate.calibrate`. Warns if queries share answers and `groups` is
+    None. Raises ValueError unless there is one group per query.
     """
     count = len(relevant_ids)
     if groups is None:
         if alike := count - len(set(shared_answers(relevant_ids))):
             warnings.warn(
-                f"relevant_ids: {alike} of {count} queries share what answers them with one "
-                "before. They succeed or fail together, and the guarantee, which is for "
-                "independent questions, fails more often than it says. Pass "
+                f"relevant_ids: {alike} of {count} queries share an answer with an earlier one. "
+                "They succeed or fail together, and the guarantee, which assumes independent "
+                "questions, would fail more often than stated. Pass "
                 "groups=shared_answers(relevant_ids), from uec_rag.retrieval.gate, or on the "
                 "command line --one-per-answer.",
                 UserWarning,
@@ -768,12 +771,12 @@ def one_of_each(
     return np.sort(list({groups[row]: row for row in order}.values())).astype(np.intp)
 
 
-_WRONG = 0.1  # share of all questions, if nothing else is promised
-_MOST = 1000  # confidences that a gate remembers of its calibration
+_WRONG = 0.1  # default of `wrong`
+_MOST = 1000  # confidences of the calibration that a gate keeps
 
 
-def _some_of(confidences: FloatArray | NDArray[np.float64]) -> tuple[float, ...]:
-    """Sort confidences, and thin them evenly if they are many."""
+def _thinned(confidences: FloatArray | NDArray[np.float64]) -> tuple[float, ...]:
+    """Sort confidences, and keep at most `_MOST` evenly spaced ones."""
     ordered = np.sort(confidences).astype(np.float64)
     places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.intp)
     return tuple(ordered[places].round(4).tolist())

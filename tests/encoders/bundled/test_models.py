@@ -112,7 +112,7 @@ def test_a_question_that_is_asked_again_is_not_encoded_again(encoder, monkeypatc
 
 
 def test_its_inner_layers_cannot_be_read(encoder):
-    with pytest.raises(ValueError, match="no inner layers that can be read"):
+    with pytest.raises(ValueError, match="no accessible inner layers"):
         load_encoder(encoder.spec, last_layer="ffn")
 
 

@@ -1,7 +1,6 @@
-"""Static embedding models and small int8 transformers on the CPU, which need no torch.
+"""Static embedding models and small int8 transformers that run on the CPU without torch.
 
-A static model's vector of a text is the mean of its tokens' vectors. Transformers run in
-onnxruntime.
+A static model embeds a text as the mean of its token vectors. Transformers run in onnxruntime.
 """
 
 from abc import ABC, abstractmethod
@@ -28,11 +27,11 @@ from uec_rag.encoders.hub import family_prompts, revision_of_files
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession  # type: ignore[import-untyped]
 
-_AT_ONCE = 64  # texts whose tokens' vectors are held at a time
+_BATCH = 64  # texts whose token vectors are in memory at a time
 
 
 class _RowByRow(IdentityHead, ABC):
-    """The base of encoders whose last layer is the identity on the output, made row by row."""
+    """The base of encoders that compute vectors row by row, with the identity as last layer."""
 
     name: str
     prompts: Mapping[Role, str]
@@ -45,8 +44,7 @@ class _RowByRow(IdentityHead, ABC):
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages.
 
-        Raises TypeError, ValueError if texts or role are not what they must be, or a text has no
-        token that is known.
+        Raises TypeError or ValueError if texts or role are invalid, or a text has no known token.
         """
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
@@ -63,24 +61,22 @@ class _RowByRow(IdentityHead, ABC):
 class StaticEncoder(_RowByRow):
     """A table of token vectors and a tokenizer, as model2vec and WordLlama store them.
 
-    The same vectors as from sentence-transformers' `StaticEmbedding`, whose import alone takes
-    several times as long as a search.
-
-    No text is cut off.
+    The vectors equal those of `StaticEmbedding` in sentence-transformers, whose import alone takes
+    several times as long as a search. Texts are not truncated.
 
     Parameters
     ----------
     folder
-        Holds `model.safetensors`, with the table as its one tensor, and `tokenizer.json`.
+        Contains `model.safetensors`, with the table as its only tensor, and `tokenizer.json`.
     name
-        Of the model; decides its prompts.
+        Name of the model, which determines its prompts.
     spec
-        What `load_encoder` rebuilds it from.
+        The `spec` from which `load_encoder` rebuilds this encoder.
 
     Raises
     ------
     ValueError
-        If the weights are not one table.
+        If the weights are not a single table.
     """
 
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
@@ -106,46 +102,44 @@ class StaticEncoder(_RowByRow):
         self.dimension = int(self._table.shape[1])
 
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
-        for start in range(0, len(texts), _AT_ONCE):
-            yield from self._means(texts[start : start + _AT_ONCE])
+        for start in range(0, len(texts), _BATCH):
+            yield from self._means(texts[start : start + _BATCH])
 
     def _means(self, texts: list[str]) -> Float32Array:
-        """Compute the means of the tokens' vectors, (n, d); zeros for a text without any."""
+        """Compute the mean token vectors, (n, d); zeros for a text without tokens."""
         tokens = [e.ids for e in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
         lengths = np.array([len(ids) for ids in tokens])
         means = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        some = np.flatnonzero(lengths)
-        if len(some):
-            # An empty run would take its neighbour's sum.
-            starts = (np.cumsum(lengths) - lengths)[some]
+        filled = np.flatnonzero(lengths)
+        if len(filled):
+            # `reduceat` gives an empty segment the first row of the next one, not zeros.
+            starts = (np.cumsum(lengths) - lengths)[filled]
             found = self._table[np.concatenate([np.array(ids, dtype=np.int64) for ids in tokens])]
-            means[some] = np.add.reduceat(found, starts, axis=0) / lengths[some, None]
+            means[filled] = np.add.reduceat(found, starts, axis=0) / lengths[filled, None]
         return means
 
 
 _MAX_TOKENS = 512
 _MAX_THREADS = 8
-_REMEMBERED = 4096  # questions whose vectors are kept, some 8 MB: people ask the same again
+_CACHED_QUERIES = 4096  # queries are often repeated; about 8 MB of vectors
 
 
 class OnnxEncoder(_RowByRow):
     """A BERT-like encoder with CLS pooling, stored as a quantised ONNX graph.
 
-    Texts run one at a time, on as many threads as there are cores. A dynamically quantised graph
-    takes its scale from all of a batch, so in batches a text's vector would depend on its
-    neighbours (cosine as low as .990 to itself, measured) and short ones would pay for padding;
-    one at a time each core is twice as fast.
-
-    What is longer than 512 tokens is cut off.
+    Each thread encodes one text at a time, with a thread per core up to eight. A dynamically
+    quantised graph computes its scale over a whole batch, so a text's vector would depend on the
+    rest of its batch (measured: cosines to itself as low as .990), and short texts would be padded;
+    one text at a time is twice as fast per core. Texts are truncated to 512 tokens.
 
     Parameters
     ----------
     folder
-        Holds `model.onnx` and `tokenizer.json`.
+        Contains `model.onnx` and `tokenizer.json`.
     name
-        Of the model; decides its prompts.
+        Name of the model, which determines its prompts.
     spec
-        What `load_encoder` rebuilds it from.
+        The `spec` from which `load_encoder` rebuilds this encoder.
 
     Raises
     ------
@@ -167,14 +161,14 @@ class OnnxEncoder(_RowByRow):
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(_MAX_TOKENS)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
-        self._recall = lru_cache(_REMEMBERED)(self._embed)
+        self._cached = lru_cache(_CACHED_QUERIES)(self._embed)
 
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
         with ThreadPoolExecutor(threads()) as pool:
-            yield from pool.map(self._recall if role == "query" else self._embed, texts)
+            yield from pool.map(self._cached if role == "query" else self._embed, texts)
 
     def _embed(self, text: str) -> Float32Array:
-        """Compute the vector of the first token."""
+        """Compute the output vector of the first token."""
         encoding = self.tokenizer.encode(text)
         inputs = {
             "input_ids": [encoding.ids],
@@ -188,9 +182,10 @@ class OnnxEncoder(_RowByRow):
 
 
 def open_session(graph: Path, name: str) -> "InferenceSession":
-    """Open an ONNX graph for one text at a time: one thread each, as many at once as `threads`.
+    """Open an ONNX graph whose calls use one thread each, so that `threads` calls run in parallel.
 
-    Raises ImportError if onnxruntime is not installed; `name` says for which encoder.
+    `name`: that of the encoder, for the message. Raises ImportError if onnxruntime is not
+    installed.
     """
     try:
         import onnxruntime
@@ -206,5 +201,5 @@ def open_session(graph: Path, name: str) -> "InferenceSession":
 
 
 def threads() -> int:
-    """The number of texts to embed at once."""
+    """Return the number of texts to embed in parallel."""
     return min(cores(), _MAX_THREADS)

