@@ -80,7 +80,7 @@ def test_questions_about_one_file_are_noted_and_counted_once_where_asked(
 ):
     to = tmp_path / "gate.json"
     noted = run("gate", index, questions, "--out", to, "--risk", "0.2", "-k", "3").stderr
-    assert "queries share what answers them" in " ".join(noted.split())
+    assert "queries share an answer" in " ".join(noted.split())
     options = ("--out", tmp_path / "other.json", "--risk", "0.2", "--one-per-answer")
     refused = " ".join(run("gate", index, questions, *options, code=2).stderr.split())
     assert "queries share" not in refused

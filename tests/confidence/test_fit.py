@@ -52,7 +52,7 @@ def test_confidence_is_about_as_often_right_as_it_says(k):
 
 
 def test_a_fit_moves_the_level_a_part_of_the_way_to_its_pairs(monkeypatch):
-    monkeypatch.setattr("uec_rag.confidence.fit._CLEARLY", np.inf)
+    monkeypatch.setattr("uec_rag.confidence.fit._CLEAR_GAIN", np.inf)
     hard = views(unanswerable=0.4)
     model, known = fit_confidence(hard), shipped_model("fitted")
     known = replace(known, temperature=model.temperature, relevance=model.relevance)

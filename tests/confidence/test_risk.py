@@ -73,7 +73,7 @@ def test_few_sure_answers_are_given_where_most_queries_fail():
 
 
 def test_the_certainty_is_said_to_be_that_before_abstaining():
-    assert "those that would have led to abstaining" in risk_threshold([0.5] * 99, [1] * 99).report
+    assert "including those that would lead to abstaining" in risk_threshold([0.5] * 99, [1] * 99).report
 
 
 def test_too_few_queries_abstain_on_everything_and_say_how_many_are_needed():
@@ -238,7 +238,7 @@ def test_targets_outside_0_1_are_refused(share):
 
 @pytest.mark.parametrize(
     ("confidence", "correct", "message"),
-    [([], [], "at least 1"), ([0.1, 0.2], [True], "one length"), ([np.nan], [True], "NaN")],
+    [([], [], "at least 1"), ([0.1, 0.2], [True], "same length"), ([np.nan], [True], "NaN")],
 )
 def test_bad_input_is_named(confidence, correct, message):
     with pytest.raises(ValueError, match=message):
@@ -357,7 +357,7 @@ class TestConformal:
         ("score", "harmful", "share", "message"),
         [
             ([], [], 0.1, "at least 1"),
-            ([0.1, 0.2], [True], 0.1, "one length"),
+            ([0.1, 0.2], [True], 0.1, "same length"),
             ([np.nan], [True], 0.1, "NaN"),
             ([0.1], [True], 0.0, "share: expected a number between 0 and 1"),
         ],

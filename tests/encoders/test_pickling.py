@@ -48,7 +48,7 @@ def test_a_model_that_has_changed_meanwhile_is_refused(saved):
 def test_a_model_in_memory_is_refused_at_once(tiny, saved):
     changed = SentenceTransformerEncoder(saved("model"), query_prompt="mine: ")
     for encoder in (SentenceTransformerEncoder(tiny(), query_prompt=""), changed):
-        with pytest.raises(TypeError, match=r"cannot be loaded by name\. Save the model"):
+        with pytest.raises(TypeError, match=r"cannot be loaded by name.*Save the model"):
             pickle.dumps(encoder)
 
 

@@ -177,7 +177,7 @@ def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
     own.calibrate(*labelled(own_texts, 60), k=5)
     assert own.report.startswith(
         "Calibrated on 60 labelled queries: relevance and confidence, for the first 5 hits. 10% of "
-        "the questions are taken to have no answer."
+        "the questions are assumed to be unanswerable."
     )
     told = Retriever(own.uec, unanswerable=0.25)
     assert told.report.endswith("Assumed unanswerable share: 25%.")

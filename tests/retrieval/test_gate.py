@@ -280,7 +280,7 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
 def test_queries_that_share_an_answer_are_warned_of_and_one_of_each_group_is_taken(full, texts):
     queries, relevant = labelled(texts, 300, seed=5)
     again = [f"{query} again" for query in queries]
-    with pytest.warns(UserWarning, match=r"\d+ of 600 queries share what answers them"):
+    with pytest.warns(UserWarning, match=r"\d+ of 600 queries share an answer"):
         Gate.calibrate(full, queries + again, relevant * 2, risk=0.5)
     groups = shared_answers(relevant * 2)
     with warnings.catch_warnings(action="error"):
@@ -503,7 +503,7 @@ class TestOfAllQuestions:
     def test_only_one_promise_is_made(self, full):
         with pytest.raises(ValueError, match="wrong, risk: expected one of them, got both"):
             Gate.calibrate(full, ["a"], [["p1"]], wrong=0.1, risk=0.1)
-        with pytest.raises(ValueError, match="second, risk: expected second with wrong"):
+        with pytest.raises(ValueError, match="second, risk: expected one of them, got both"):
             Gate.calibrate(full, ["a"], [["p1"]], risk=0.1, second=lambda *_: True)
         with pytest.raises(TypeError, match="second: expected a callable"):
             Gate.calibrate(full, ["a"], [["p1"]], second="judge")

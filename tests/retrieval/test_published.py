@@ -117,7 +117,9 @@ def test_a_calibration_on_other_features_is_not_taken_over_and_that_is_said_once
     first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
     state = {"calibration": as_before(first.calibration.metadata()), "written": "before"}
     put_shared_state(first.store, CALIBRATION, json.dumps(state).encode())
-    with pytest.warns(UserWarning, match=r"calibrated on this corpus is not used. Calibrate again"):
+    with pytest.warns(
+        UserWarning, match=r"calibration on this corpus is not used. Calibrate again"
+    ):
         second.search(QUESTIONS[:2])
     with warnings.catch_warnings(action="error"):
         second.search(QUESTIONS[:2])

@@ -181,7 +181,7 @@ def test_terms_of_another_fit_are_refused_and_change_nothing(store):
 def test_words_alone_are_refused_by_an_engine(store):
     alone = with_words(0, 3)
     nothing = np.zeros((3, 0), dtype=np.float32)
-    with pytest.raises(ValueError, match="stores words only beside vectors"):
+    with pytest.raises(ValueError, match="needs vectors, and this ensemble has only words"):
         store.add(numbered(range(3)), type(alone)(nothing, nothing, terms=alone.terms))
 
 

@@ -253,7 +253,7 @@ def test_a_secret_in_an_address_of_postgres_is_never_repeated(
         assert "3t" not in told, (address, told)
         if isinstance(caught.value, ValueError):
             uri = address.startswith("postgres")
-            expected = "dsn: expected an address as libpq" if uri else "expected"
+            expected = "dsn: expected a connection string of libpq" if uri else "expected"
             assert expected in str(caught.value)
             return
         assert "at 'postgresql://" in told
@@ -349,7 +349,7 @@ def test_a_server_that_is_not_there_is_asked_again_and_named(waits):
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 def test_a_server_of_something_else_is_told_from_one_that_is_out_of_reach(qdrant):
     qdrant.before = refusing(404)
-    with pytest.raises(RuntimeError, match=r"what answers at 'http://.*' is not Qdrant"):
+    with pytest.raises(RuntimeError, match=r"the server at 'http://.*' is not Qdrant"):
         QdrantStore(url=qdrant.url)
 
 

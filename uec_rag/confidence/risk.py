@@ -1,7 +1,8 @@
-"""When to answer: the lowest confidence at which the risk stays below a target, guaranteed.
+"""Thresholds of confidence with a guaranteed risk of wrong answers.
 
-`conformal_threshold` keeps a share of all questions, on average over the draws of labels, from
-about a hundred of them; `risk_threshold` a share of the answers, with a given certainty, from more.
+`conformal_threshold` limits wrong answers as a share of all questions, on average over random
+calibration sets, and needs about a hundred labels. `risk_threshold` limits them as a share of the
+answers, with a given certainty, and needs more.
 """
 
 from __future__ import annotations
@@ -18,34 +19,34 @@ from numpy.typing import ArrayLike, NDArray
 from uec_rag.base.checks import check_share
 from uec_rag.base.records import Record
 
-_SMALLEST = 1e-5  # share to show, with ever so many queries
-_AROUND = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
+_SMALLEST = 1e-5  # smallest target that is accepted
+_GRID = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)  # in standard deviations, see `_of_next_batch`
 
 
 @dataclass(frozen=True)
 class RiskThreshold(Record):
-    """A threshold of confidence, and the labels that it was learned from.
+    """A threshold of confidence with its guarantee and the counts of its calibration.
 
     Attributes
     ----------
     threshold : float
-        Answer where confidence is above it; infinity: never.
+        Answer if confidence is above this; infinity means never.
     risk : float
         Largest share of wrong answers: of those given, or of all questions if `delta` is None.
     delta : float or None
-        The share is kept with probability 1 - delta, over all draws of calibration queries, before
-        it is known whether these abstain on everything. None: it is kept on average over them.
+        The share is kept with probability 1 - delta over random calibration sets, including those
+        that lead to no answers at all. If None, it is kept on average over them.
     queries : int
-        Calibration queries.
+        Number of calibration queries.
     answered, wrong : int
-        How many of them are above the threshold, and how many of those are wrong.
+        Number of them above the threshold, and number of wrong ones among these.
     needed : int
-        The least number of calibration queries, all right, of which all could be answered.
+        Smallest number of calibration queries that would suffice if all answers were right.
 
     Raises
     ------
     TypeError, ValueError
-        If a number is not what it stands for.
+        If a number is out of range.
     """
 
     threshold: float
@@ -65,14 +66,13 @@ class RiskThreshold(Record):
         counts = (0, self.wrong, self.answered, self.queries)
         if any(low > high for low, high in pairwise(counts)) or self.needed < 0:
             raise ValueError(
-                "queries, answered, wrong, needed: expected counts, of which each of the first "
-                f"three holds the next, got {self.queries}, {self.answered}, {self.wrong}, "
-                f"{self.needed}."
+                "queries, answered, wrong, needed: expected counts, of which the first three do "
+                f"not increase, got {self.queries}, {self.answered}, {self.wrong}, {self.needed}."
             )
 
     @property
     def is_controlled(self) -> bool:
-        """True if any query is answered."""
+        """Whether any query is answered."""
         return math.isfinite(self.threshold)
 
     @property
@@ -85,33 +85,34 @@ class RiskThreshold(Record):
             return (
                 f"Answering above confidence {self.threshold:.3f}: {target}. Of {self.queries} "
                 f"calibration queries {self.answered} are answered, {self.wrong} of them wrongly. "
-                "The certainty is over all draws of calibration queries, those that would have led "
-                "to abstaining among them."
+                "The certainty is over random sets of calibration queries, including those that "
+                "would lead to abstaining on every query."
             )
         if self.queries < self.needed:
             return (
                 f"Abstaining on every query: {target} takes at least {self.needed} calibration "
-                f"queries, got {self.queries}. Give more, or allow a higher risk."
+                f"queries, got {self.queries}. Provide more, or allow a higher risk."
             )
         return (
             f"Abstaining on every query: no threshold shows {target} on {self.queries} "
-            "calibration queries. Give more queries, allow a higher risk, or improve retrieval."
+            "calibration queries. Provide more, allow a higher risk, or improve retrieval."
         )
 
     def _report_of_all(self, target: str) -> str:
         if not self.is_controlled:
             return (
                 f"Abstaining on every query: {target} takes at least {self.needed} calibration "
-                f"queries, got {self.queries}. Give more, or allow more."
+                f"queries, got {self.queries}. Provide more, or allow a larger share."
             )
         return (
-            f"Answering above confidence {self.threshold:.3f}: {target}, on average over the draws "
-            f"of calibration queries. Of these {self.queries}, {self.answered / self.queries:.0%} "
-            f"are answered, and {self.wrong / self.queries:.1%} wrongly."
+            f"Answering above confidence {self.threshold:.3f}: {target}, on average over random "
+            f"sets of calibration queries. Of these {self.queries}, "
+            f"{self.answered / self.queries:.0%} are answered, {self.wrong / self.queries:.1%} "
+            "wrongly."
         )
 
     def metadata(self) -> dict[str, object]:
-        """Return the state in JSON's types, for saving; a threshold of infinity as None."""
+        """Return the state as a JSON object; a threshold of infinity becomes None."""
         return super().metadata() | {"threshold": self.threshold if self.is_controlled else None}
 
     @classmethod
@@ -123,17 +124,18 @@ class RiskThreshold(Record):
 
 
 class Drift:
-    """A test of whether confidences are still distributed as those of a calibration.
+    """A test of whether confidences are still distributed as at calibration.
 
-    A guarantee holds for questions from where the calibration's came. That others come now shows
-    without labels: at 32, 64, 128, ... questions the two samples of confidences are compared
-    (Kolmogorov and Smirnov), at levels that together warn of one unchanged stream in a hundred.
-    After `LONGEST` questions it begins anew, so that what changes late is seen as well.
+    A guarantee holds for questions from the same distribution as those of the calibration. A shift
+    can be detected without labels: after 32, 64, 128, ... questions, the confidences are compared
+    with those of the calibration by a Kolmogorov-Smirnov test, at levels whose sum is 1 %, which
+    bounds the false alarms on an unchanged stream. After `LONGEST` questions, the test restarts, so
+    that later shifts are detected, too.
 
     Parameters
     ----------
     calibration : sequence of float
-        Confidences, at least one.
+        Confidences of the calibration queries, at least one.
 
     Examples
     --------
@@ -153,7 +155,7 @@ class Drift:
         self._looks = 0
 
     def seen(self, confidences: Sequence[float]) -> str | None:
-        """Record confidences; return a warning if they show that the questions have changed."""
+        """Record confidences; return a warning if they show a shift, else None."""
         from scipy.stats import ks_2samp
 
         for confidence in confidences:
@@ -162,7 +164,7 @@ class Drift:
                 continue
             asked = np.array(self._asked)
             self._looks += 1
-            # 1 / (m (m + 1)) sums up to 1.
+            # The sum of 1 / (m (m + 1)) is 1.
             level = _FALSE_ALARMS / (self._looks * (self._looks + 1))
             changed = ks_2samp(self.calibration, asked).pvalue < level
             if changed or len(asked) >= self.LONGEST:
@@ -170,9 +172,9 @@ class Drift:
             if changed:
                 return (
                     f"The last {len(asked)} questions are not like those that the gate was made "
-                    f"with: their confidence is {asked.mean():.2f} on average, it was "
+                    f"with: their mean confidence is {asked.mean():.2f} instead of "
                     f"{self.calibration.mean():.2f}. The guarantee does not hold for them; make "
-                    "the gate again, with questions as they are asked now."
+                    "the gate again, with recent questions."
                 )
         return None
 
@@ -182,7 +184,7 @@ _FALSE_ALARMS = 0.01
 
 
 def queries_needed(risk: float, delta: float) -> int:
-    """Compute the fewest calibration queries, all right, of which all may be answered.
+    """Compute the smallest number of calibration queries that suffices if all answers are right.
 
     Examples
     --------
@@ -208,49 +210,49 @@ def risk_threshold(
 ) -> RiskThreshold:
     """Find the lowest confidence threshold at which wrong answers stay below a target.
 
-    Learn then Test (Angelopoulos et al., https://arxiv.org/abs/2110.01052), all thresholds at once.
-    Of each one the exact p-value of "more than `risk` of the answered are wrong" is compared with
-    one level, and the lowest that is below it is taken, whatever those above it show: who may
-    answer at a threshold may answer above it. The level is so small that a risk as high as the
-    target would show less anywhere with probability `delta`; the counts of neighbouring thresholds
-    are nearly the same, so that this costs far less than their number. What is left below the
-    threshold found is then looked at again, at the higher level that fewer thresholds allow
-    (Romano and Wolf, 2005, https://doi.org/10.1198/016214504000000539), until nothing is found.
-    So neither one wrong answer given with confidence nor few queries end the search at once, and
-    more allowed risk never answers fewer.
+    The method is Learn then Test (Angelopoulos et al., https://arxiv.org/abs/2110.01052), applied
+    to all thresholds at once. For each threshold, the exact p-value of the hypothesis "more than
+    `risk` of the answers are wrong" is compared with one level. The lowest threshold that passes is
+    chosen even if higher ones fail, since a threshold that is safe is also safe if raised. The
+    level is such that, if the risk were at the target, any threshold would pass with a probability
+    of at most `delta`. The counts of neighbouring thresholds are highly correlated, so the level is
+    far higher than that of a Bonferroni correction. Thresholds below the chosen one are then tested
+    again at the higher level that their smaller number allows (Romano and Wolf, 2005,
+    https://doi.org/10.1198/016214504000000539), until none passes. A single wrong answer of high
+    confidence therefore does not end the search, and a higher `risk` never answers fewer queries.
 
-    The claim is made of the risk itself, and of the share that turns out wrong among the next
-    answered queries, if they are as many as these.
+    The guarantee covers the risk itself and the share of wrong answers among the next answered
+    queries, if there are as many of them.
 
     Parameters
     ----------
     confidence : array_like, shape (n,)
-        Of calibration queries, drawn as the queries to come are.
+        Confidences of calibration queries from the same distribution as later queries.
     correct : array_like of bool, shape (n,)
-        Whether each one is answered by its hits.
+        Whether each query is answered by its hits.
     risk : float
-        Highest share of wrong ones among the answered, in (0, 1).
+        Largest share of wrong answers among those given, in (0, 1).
     delta : float
-        Probability with which the guarantee may fail, in (0, 1): over all sets of calibration
-        queries, those that lead to abstaining on everything among them.
+        Probability with which the guarantee may fail, in (0, 1), over random calibration sets,
+        including those that lead to no answers at all.
 
     Raises
     ------
     ValueError
-        If a target is outside (0, 1) or below 1e-5, the two differ in length, are empty, or a
-        confidence is not a number.
+        If a target is outside (0, 1) or below 1e-5, the arrays differ in length or are empty, or a
+        confidence is NaN.
 
     Notes
     -----
-    A threshold is a calibration query's confidence, and a query answers only strictly above it:
-    given that confidence, the queries above are an independent sample of the answered ones. The
-    guarantee takes it that the risk does not fall as the threshold is lowered, that is, that
-    confidence means something. Ties are safe, and any increasing transformation of the confidence
-    leaves the decisions as they are.
+    A threshold is the confidence of a calibration query, and only queries strictly above it are
+    answered: given that confidence, the queries above are an independent sample of the answered
+    ones. The guarantee assumes that the risk does not fall as the threshold is lowered, that is,
+    that confidence is informative. Ties are safe, and an increasing transformation of the
+    confidence does not change the decisions.
 
-    Labels that are wrong at the very target, in whatever order, are the worst case: by exact
-    recursion over the counts (tests/confidence/test_risk.py) they pass with a probability of at
-    most `delta`. What that answers: docs/measurements/confidence.md, "The gate".
+    The worst case is a risk exactly at the target at every threshold: by exact recursion over the
+    counts (tests/confidence/test_risk.py), the probability of passing is then at most `delta`. For
+    measured coverage, see docs/measurements/confidence.md, "The gate".
 
     Examples
     --------
@@ -261,20 +263,20 @@ def risk_threshold(
     (True, 0)
     """
     needed = queries_needed(risk, delta)
-    sure, right = _vectors(confidence=confidence, correct=correct)
-    order = np.argsort(-sure, kind="stable")
-    sure, wrong = sure[order], np.cumsum(~right[order])
-    # How many are strictly above each distinct confidence; below the lowest, all of them.
-    above = np.append(np.flatnonzero(np.diff(sure) < 0) + 1, len(sure))
-    limits = np.append(sure, np.nextafter(sure[-1], -np.inf))[above]
+    values, right = _vectors(confidence=confidence, correct=correct)
+    order = np.argsort(-values, kind="stable")
+    values, wrong = values[order], np.cumsum(~right[order])
+    # The number of queries strictly above each distinct confidence; below the lowest, all of them.
+    above = np.append(np.flatnonzero(np.diff(values) < 0) + 1, len(values))
+    limits = np.append(values, np.nextafter(values[-1], -np.inf))[above]
     last = _lowest_passed(wrong[above - 1], above, risk, delta)
     if last is None:
-        return RiskThreshold(math.inf, risk, delta, len(sure), 0, 0, needed)
+        return RiskThreshold(math.inf, risk, delta, len(values), 0, 0, needed)
     return RiskThreshold(
         threshold=float(limits[last]),
         risk=risk,
         delta=delta,
-        queries=len(sure),
+        queries=len(values),
         answered=int(above[last]),
         wrong=int(wrong[above[last] - 1]),
         needed=needed,
@@ -282,41 +284,43 @@ def risk_threshold(
 
 
 def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1) -> RiskThreshold:
-    """Find the lowest threshold that harms at most a share of all questions, on average.
+    """Find the lowest threshold at which a bounded share of all questions is harmful, on average.
 
-    Conformal risk control (Angelopoulos et al., 2024, https://arxiv.org/abs/2208.02814): the lowest
-    threshold at which the share R of n labelled questions that are harmful and above it satisfies
-    ``n/(n+1) R + 1/(n+1) <= share``. A question to come, drawn as these are, is then harmful and
-    above it with a probability of at most `share`, over the draws of the labels and of the question
-    together. Harmful is a wrong answer, or a needless question back.
+    The method is conformal risk control (Angelopoulos et al., 2024,
+    https://arxiv.org/abs/2208.02814): choose the lowest threshold at which the share R of n
+    labelled questions that are harmful and above it satisfies ``n/(n+1) R + 1/(n+1) <= share``. A
+    new question from the same distribution is then harmful and above it with a probability of at
+    most `share`, over random labels and questions. A harm is, for instance, a wrong answer, or
+    asking back without need.
 
     Parameters
     ----------
     score : array_like, shape (n,)
-        What is compared with the threshold; -infinity if a question is never above it, such as one
-        that is asked back.
+        Scores to compare with the threshold; -infinity for a question that is never above it, such
+        as one that is asked back.
     harmful : array_like of bool, shape (n,)
-        Whether it does harm if a question is above the threshold.
+        Whether a question would be harmful above the threshold.
     share : float
-        Largest share of all questions that are harmed, in (0, 1).
+        Largest share of all questions that are harmful and above the threshold, in (0, 1).
 
     Returns
     -------
     RiskThreshold
-        `answered` and `wrong` count what is above the threshold; `delta` is None.
+        `answered` counts the questions above the threshold and `wrong` the harmful ones among them;
+        `delta` is None.
 
     Raises
     ------
     ValueError
-        If the share is outside (0, 1) or below 1e-5, the two differ in length, are empty, or a
-        score is not a number.
+        If the share is outside (0, 1) or below 1e-5, the arrays differ in length or are empty, or a
+        score is NaN.
 
     Notes
     -----
-    `risk_threshold` bounds the wrong share of the answers with high probability. That takes so many
-    labels that a hundred often answer nothing; this bound is of an average, and of a share of all
-    questions, which falls as fewer are answered: ``1 / share - 1`` labels are enough to begin with.
-    Ties are safe, and any increasing transformation of the scores leaves the decisions as they are.
+    `risk_threshold` bounds the share of wrong answers with high probability, for which a hundred
+    labels are often too few. This bound is on an average, and on a share of all questions, which
+    falls if fewer are answered; it can be met from ``1 / share - 1`` labels on. Ties are safe, and
+    an increasing transformation of the scores does not change the decisions.
 
     Examples
     --------
@@ -327,30 +331,31 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     (59, 9)
     """
     _check_share("share", share)
-    sure, harm = _vectors(score=score, harmful=harmful)
-    # The share of a count is rounded: .07 of 100 are 7, and not a hair more.
-    allowed = math.floor(share * (len(sure) + 1) - 1 + 1e-9)
+    values, harm = _vectors(score=score, harmful=harmful)
+    # The tolerance absorbs rounding errors: 7 % of 100 is 7.
+    allowed = math.floor(share * (len(values) + 1) - 1 + 1e-9)
     needed = math.ceil(1 / share - 1e-9) - 1
-    bad, some = np.sort(sure[harm & (sure > -np.inf)])[::-1], sure[sure > -np.inf]
-    if allowed < 0 or not len(some):
+    finite = values > -np.inf
+    bad = np.sort(values[harm & finite])[::-1]
+    if allowed < 0 or not finite.any():
         threshold = math.inf
     elif len(bad) > allowed:
         threshold = float(bad[allowed])
     else:
-        threshold = float(np.nextafter(some.min(), -np.inf))
-    above = sure > threshold
+        threshold = float(np.nextafter(values[finite].min(), -np.inf))
+    above = values > threshold
     return RiskThreshold(
-        threshold, share, None, len(sure), int(above.sum()), int((above & harm).sum()), needed
+        threshold, share, None, len(values), int(above.sum()), int((above & harm).sum()), needed
     )
 
 
 def _lowest_passed(
     wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float, delta: float
 ) -> int | None:
-    """Find the place of the lowest threshold that keeps the risk; None if none does.
+    """Find the index of the lowest threshold that keeps the risk; None if none does.
 
-    `wrong`, `answered`, array of int, shape (m,): counts above each threshold, downwards; the last
-    one answers all.
+    `wrong`, `answered`, array of int, shape (m,): counts above each threshold, in descending order
+    of thresholds; at the last one, all are answered.
     """
     p, count = _of_risk(wrong, answered, risk), answered[-1:]
     lasting = _of_next_batch(wrong, answered, risk) <= delta
@@ -365,7 +370,7 @@ def _lowest_passed(
 
 
 def _first(risk: float, delta: float) -> float:
-    """Count the queries, all right, that show the risk at a single threshold."""
+    """Compute the number of right answers that prove the risk at a single threshold."""
     return math.log(delta) / math.log1p(-risk)
 
 
@@ -374,10 +379,10 @@ def _share(
 ) -> NDArray[np.float64]:
     """Compute the share of delta for each threshold below the first `done` of `count` queries.
 
-    The probability that any of them passes at the very target rises with the logarithm of how far
-    they reach. The polynomial is no lower than what exact recursion gives; in the last half, where
-    it would be, the level stays that of the whole half. It falls more slowly with the risk than
-    p-values do: what passes goes on passing where more risk is allowed.
+    If the risk is at the target, the probability that any of these thresholds passes grows with the
+    logarithm of the range of counts. The polynomial is an upper bound of the exact recursion for
+    `done` up to half of `count`, beyond which the level stays constant. The level falls more slowly
+    with the risk than p-values do, so a threshold that passes also passes at a higher risk.
     """
     first = _first(risk, delta)
     reach = np.log(np.maximum(count / first, 1))
@@ -391,7 +396,7 @@ def _share(
 def _of_risk(
     wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float
 ) -> NDArray[np.float64]:
-    """Compute the exact p-value of so few wrong ones if the risk were above its target."""
+    """Compute the exact p-value of so few wrong answers under a risk above the target."""
     from scipy.special import bdtr
 
     p: NDArray[np.float64] = bdtr(wrong, answered, risk)
@@ -401,19 +406,20 @@ def _of_risk(
 def _of_next_batch(
     wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float
 ) -> NDArray[np.float64]:
-    """Compute P(so few wrong ones now, and more than allowed in the next batch of as many).
+    """Compute P(so few wrong answers now, and too many in the next batch of the same size).
 
-    At whatever risk makes it largest. It does not rise as more is allowed.
+    The true risk is that which maximises the probability. The result does not increase with the
+    risk that is allowed.
     """
     from scipy.special import bdtr, bdtrc
 
     allowed = np.floor(risk * answered)
     p: NDArray[np.float64] = np.zeros(len(answered))
-    # The product has one peak, beside the middle of the two counts. The places looked at depend on
-    # the counts alone, so that the same counts give the same at any risk.
+    # The product has one peak, near the mean of the two counts. The grid depends on the counts
+    # only, so that the same counts give the same result at any risk.
     middle = np.minimum((wrong + allowed + 1) / (2 * answered), 1)
     spread = np.sqrt(middle * (1 - middle) / answered)
-    for steps in _AROUND:
+    for steps in _GRID:
         true = np.clip(middle + steps * spread, 0, 1)
         p = np.maximum(p, bdtr(wrong, answered, true) * bdtrc(allowed, answered, true))
     return p
@@ -428,7 +434,7 @@ def _check_share(name: str, value: float) -> None:
 
 
 def _vectors(**given: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Check two arguments, numbers and truth values, and return them as arrays."""
+    """Check two arguments, numbers and booleans, and return them as arrays."""
     (name, numbers), (other, truths) = given.items()
     try:
         values = np.asarray(numbers, dtype=np.float64)
@@ -437,31 +443,31 @@ def _vectors(**given: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]
     true = np.asarray(truths, dtype=bool)
     if values.ndim != 1 or not len(values) or values.shape != true.shape:
         raise ValueError(
-            f"{name}, {other}: expected vectors of one length, at least 1, got shapes "
+            f"{name}, {other}: expected vectors of the same length, at least 1, got shapes "
             f"{values.shape} and {true.shape}."
         )
     if np.isnan(values).any():
-        raise ValueError(f"{name}: holds NaN; expected numbers.")
+        raise ValueError(f"{name}: expected numbers, got NaN.")
     return values, true
 
 
 _BINS = 10
-_Z = 1.96  # of an interval that holds its share with probability .95
+_Z = 1.96  # normal quantile of a 95 % interval
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Questions of about the same confidence.
+    """A bin of questions of similar confidence.
 
     Attributes
     ----------
     count : int
     confidence : float
-        Their mean.
+        Mean confidence.
     right : float
-        Share that is answered by its hits.
+        Share of the questions that are answered by their hits.
     low, high : float
-        Between which the share lies with probability .95 (Wilson's interval).
+        95 % confidence interval of that share (Wilson).
     """
 
     count: int
@@ -474,7 +480,7 @@ class Bin:
 def risk_over_coverage(
     score: ArrayLike, right: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute coverage and risk of answering only the questions of the highest scores.
+    """Compute coverage and risk if only the questions of the highest scores are answered.
 
     Parameters
     ----------
@@ -484,7 +490,7 @@ def risk_over_coverage(
     Returns
     -------
     coverage, risk : array, shape (n,)
-        Of the first 1, 2, ... questions: their share of all, and the share of them that is wrong.
+        For the first 1, 2, ... questions, their share of all, and the wrong share among them.
 
     Examples
     --------
@@ -499,7 +505,7 @@ def risk_over_coverage(
 
 
 def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[Bin]:
-    """Compare confidence with what came true, in up to ten bins of as many questions each.
+    """Compare confidence with the share of right answers, in up to ten bins of equal size.
 
     Parameters
     ----------
@@ -508,17 +514,17 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[Bin]:
 
     Examples
     --------
-    >>> [(one.count, one.right) for one in reliability([0.1, 0.9, 0.8], [False, True, True])]
+    >>> [(bin.count, bin.right) for bin in reliability([0.1, 0.9, 0.8], [False, True, True])]
     [(1, 0.0), (1, 1.0), (1, 1.0)]
     """
-    sure, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
+    values, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
     bins = []
-    for rows in np.array_split(np.argsort(sure, kind="stable"), min(_BINS, max(len(sure), 1))):
+    for rows in np.array_split(np.argsort(values, kind="stable"), min(_BINS, max(len(values), 1))):
         if not len(rows):
             continue
         n, share = len(rows), float(right[rows].mean())
         extra = _Z**2 / n
         half = math.sqrt(extra * (share * (1 - share) + extra / 4))
         low, high = ((share + extra / 2 + side) / (1 + extra) for side in (-half, half))
-        bins.append(Bin(n, float(sure[rows].mean()), share, max(low, 0.0), min(high, 1.0)))
+        bins.append(Bin(n, float(values[rows].mean()), share, max(low, 0.0), min(high, 1.0)))
     return bins

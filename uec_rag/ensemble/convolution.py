@@ -1,11 +1,11 @@
 """Step 2: the coefficients of the encoders, and the convolution of their Gaussians.
 
-The Gaussians are combined in the direct sum of their spaces, or in a shared one. A rule says how
-much each encoder counts in a text, from its variance or from the evidence of a corpus.
+The Gaussians are combined in the direct sum of their spaces, or in a shared one. A rule computes
+the weight of each encoder for a text, from its variance or from the evidence of a corpus.
 
-A variance knows the query alone. An encoder that is out of its depth also shows in its similarities
-to the corpus: no passage stands out, or every passage looks relevant. `corpus_evidence` puts
-numbers on that, of the best passages alone, and `EvidenceWeights` turns them into coefficients.
+A variance depends on the query alone. That an encoder is unreliable for a query also shows in its
+similarities to the corpus: no passage stands out, or every passage looks relevant.
+`corpus_evidence` measures this on the best passages, and `EvidenceWeights` maps it to coefficients.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Space = Literal["direct", "shared"]
 def block_weights(slopes: Sequence[float]) -> FloatArray:
     """Compute the weight of each encoder's cosine in a direct sum, shape (K,), mean 1.
 
-    A slope a_k says how many logits a cosine of encoder k is worth; dividing by the mean slope
-    keeps the ensemble's similarity on the scale of a cosine.
+    The slope a_k converts a cosine of encoder k to a logit. Dividing by the mean slope keeps the
+    ensemble's similarity on the scale of a cosine.
 
     Examples
     --------
@@ -46,10 +46,10 @@ def direct_sum(
 ) -> Gaussian:
     """Convolve the encoders' Gaussians in the direct sum of their spaces.
 
-    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 1, but
-    each encoder has its own axes, so that dimensions may differ and cross terms vanish. With
-    uniform coefficients and w of mean 1 the mean keeps norm 1, and for query coefficients pi and
-    passage coefficients 1/K the similarity is the weighted sum of the encoders' own,
+    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``. This is eq. 1 of the
+    paper, but each encoder has its own axes, so that dimensions may differ and cross terms vanish.
+    With uniform coefficients and weights w of mean 1, the mean has norm 1. With query coefficients
+    pi and passage coefficients 1/K, the similarity is the weighted sum of those of the encoders,
     ``mu_s = sum_k pi_k w_k s_k``.
 
     Parameters
@@ -64,8 +64,8 @@ def direct_sum(
     Returns
     -------
     Gaussian
-        Dimension sum of d_k; `coefficients` are carried along, and the d_k as `widths`. Sparse
-        blocks, of encoders without vectors, are scaled alike.
+        n Gaussians of dimension sum_k d_k, with these `coefficients` and the d_k as `widths`. The
+        sparse blocks of encoders without vectors are scaled in the same way.
     """
     pi = _checked(parts, coefficients)
     factors = _factors(weights) * pi
@@ -81,7 +81,7 @@ def direct_sum(
     mean, spread = np.concatenate(means, 1), np.concatenate(spreads, 1)
     if not factored:
         return Gaussian(mean, spread, pi, widths or [0], terms)
-    # The profiles on the diagonal of one matrix, with zeros elsewhere.
+    # A block-diagonal matrix of the profiles.
     profile = np.zeros((spread.shape[1], mean.shape[1]), np.float32)
     row = column = 0
     for block in profiles:
@@ -94,14 +94,14 @@ def direct_sum(
 def block_scales(weights: FloatArray) -> FloatArray:
     """Compute the length of each encoder's block in a passage, ``sqrt(w_k / K)``, shape (K,).
 
-    To the bit what `direct_sum` multiplies by if coefficients are 1 / K.
+    It equals the factor in `direct_sum` at coefficients of 1 / K exactly.
     """
     scales: FloatArray = _factors(weights) * np.float32(1 / len(weights))
     return scales
 
 
 def _factors(weights: FloatArray) -> FloatArray:
-    """Compute the factor on each block of a direct sum, before the coefficients."""
+    """Compute the factor c_k of each block of a direct sum."""
     factors: FloatArray = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
     return factors
 
@@ -116,10 +116,10 @@ def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> 
 
 
 def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-    """Convolve Gaussians in one shared space, then scale means to length 1 (paper eq. 1).
+    """Convolve Gaussians in one shared space, and scale means to length 1 (paper eq. 1).
 
-    ``N(sum pi_k mu_k, sum pi_k^2 Sigma_k)``; the mean is normalised as the paper does before
-    scoring, and the variance is scaled along with it.
+    The result is ``N(sum pi_k mu_k, sum pi_k^2 Sigma_k)``. As in the paper, the mean is normalised
+    before scoring; the variance is scaled accordingly.
 
     Raises ValueError if the encoders differ in dimension.
     """
@@ -143,7 +143,7 @@ def check_one_space(dimensions: Sequence[int]) -> None:
     if len(set(dimensions)) > 1:
         raise ValueError(
             f"space: 'shared' needs encoders of one dimension, got {list(dimensions)}; "
-            "use space='direct', which takes any."
+            "use space='direct', which accepts any."
         )
     if not all(dimensions):
         raise ValueError(
@@ -152,22 +152,22 @@ def check_one_space(dimensions: Sequence[int]) -> None:
 
 
 def present(vectors: Sequence[FloatArray]) -> NDArray[np.bool_]:
-    """Return a mask of the members that gave a vector for n texts, shape (n, K).
+    """Return a mask of the members that encoded each of n texts, shape (n, K).
 
-    `vectors`, sequence of K arrays, shape (n, d_k): zeros for a text without one. Members without
-    vectors, of width 0, always answer.
+    `vectors`, sequence of K arrays, shape (n, d_k): zeros if a member has failed on a text. Sparse
+    members, of width 0, never fail.
     """
     return np.stack([rows.any(axis=1) | (rows.shape[1] == 0) for rows in vectors], axis=1)
 
 
 def without_missing(coefficients: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
-    """Give the coefficients of members that did not answer to the others, shape (n, K).
+    """Redistribute the coefficients of members that have failed to the others, shape (n, K).
 
-    `there`: as `present` tells.
+    `there`: the mask that `present` returns.
     """
     if there.all():
         return coefficients
-    # If the rule gave the others nothing they count alike.
+    # If the coefficients of the others are all 0, they get equal ones.
     left = np.where(there, np.maximum(coefficients, np.float32(1e-12)), np.float32(0))
     shares: FloatArray = left / left.sum(axis=1, keepdims=True)
     return shares
@@ -190,31 +190,31 @@ def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
 class CoefficientRule(Protocol):
     """A rule for convex weights (n, K) of n texts.
 
-    One that needs the encoders' Gaussians alone is a callable of them. `StandardisedTrace` and
-    `Evidence` need what an ensemble or a corpus knows: these are records, which
-    `uec_rag.ensemble.fitted.Fitted` reads.
+    A rule that only needs the Gaussians of the encoders is callable with them. `StandardisedTrace`
+    and `Evidence` also need the fit or a corpus: these are records, which
+    `uec_rag.ensemble.fitted.Fitted` evaluates.
     """
 
     name: ClassVar[str]
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
+        """Return the state as a JSON object."""
         ...
 
 
 class _Rule(Record):
-    """A rule of this package's, saved with its name."""
+    """The base of the rules of this package, which are saved with their name."""
 
     name: ClassVar[str]
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
+        """Return the state as a JSON object, with the rule's name."""
         return {"name": self.name, **super().metadata()}
 
 
 @dataclass(frozen=True)
 class Uniform(_Rule):
-    """The same coefficient for every encoder."""
+    """A rule with the same coefficient for every encoder."""
 
     name: ClassVar[str] = "uniform"
 
@@ -225,7 +225,7 @@ class Uniform(_Rule):
 
 @dataclass(frozen=True)
 class Fixed(_Rule):
-    """The same given weights for every text.
+    """A rule with given weights, the same for every text.
 
     Parameters
     ----------
@@ -239,31 +239,31 @@ class Fixed(_Rule):
     def __post_init__(self) -> None:
         if not all(0 <= weight <= LARGEST for weight in self.weights) or not sum(self.weights):
             raise ValueError(
-                "coefficients: expected weights >= 0 with a positive sum, which a float32 must "
-                f"hold, got {self.weights!r:.200}."
+                "coefficients: expected weights >= 0 with a positive sum, within the range of "
+                f"float32, got {self.weights!r:.200}."
             )
         object.__setattr__(self, "weights", tuple(map(float, self.weights)))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Return the weights over their sum, once per text."""
+        """Return the weights divided by their sum, for each text."""
         weights = np.asarray(self.weights, dtype=np.float64)
         return np.tile((weights / weights.sum()).astype(np.float32), (len(parts[0]), 1))
 
 
 @dataclass(frozen=True)
 class Trace(_Rule):
-    """The paper's rule: softmax of minus the total variance over the encoders (paper eq. 4).
+    """The paper's rule: a softmax of the negative total variances of the encoders (paper eq. 4).
 
     Parameters
     ----------
     temperature : float
-        T > 0, in the unit of the traces, which is another for every encoder and fit; small values
-        follow the most certain encoder, large ones weigh all alike.
+        T > 0, in the unit of the traces, which depends on the encoder and the fit. Small values
+        favour the encoder of the lowest variance; large values give nearly equal weights.
 
     Examples
     --------
-    >>> sure, unsure = Gaussian([[1.0]], [[0.1]]), Gaussian([[1.0]], [[2.3]])
-    >>> bool(np.allclose(Trace(temperature=1.0)([sure, unsure]), [[0.9, 0.1]], atol=1e-3))
+    >>> low, high = Gaussian([[1.0]], [[0.1]]), Gaussian([[1.0]], [[2.3]])
+    >>> bool(np.allclose(Trace(temperature=1.0)([low, high]), [[0.9, 0.1]], atol=1e-3))
     True
     """
 
@@ -280,15 +280,16 @@ class Trace(_Rule):
 
 @dataclass(frozen=True)
 class StandardisedTrace(_Rule):
-    """Softmax of minus the log trace, standardised by each encoder's usual mean and deviation.
+    """A softmax of negative log traces that are standardised for each encoder.
 
-    What is usual is another number for every encoder: the paper's rule compares these, this one
-    how far a query is from it. Passages, and queries before `UEC.fit`, have weights 1 / K.
+    Traces of different encoders differ in location and scale. The paper's rule compares them
+    directly; this rule compares their deviations from the mean of each encoder over held-out
+    queries. Passages, and queries before `UEC.fit`, have weights 1 / K.
 
     Parameters
     ----------
     temperature : float
-        T > 0, in standard deviations over the held-out queries of the fit.
+        T > 0, in standard deviations over held-out queries of the fit.
     """
 
     temperature: float = 1.0
@@ -304,10 +305,10 @@ class StandardisedTrace(_Rule):
 
 @dataclass(frozen=True)
 class Evidence(_Rule):
-    """Coefficients from the corpus's evidence about each encoder on a query.
+    """A rule that computes coefficients from each encoder's similarities to the corpus.
 
-    They come from `EvidenceWeights` if a corpus is at hand, as in a search. Without one, and
-    before `UEC.fit` has learned these, every encoder counts the same.
+    A search uses `EvidenceWeights`. Without a corpus, and before `UEC.fit` has learned the weights,
+    all encoders have the same coefficient.
 
     Parameters
     ----------
@@ -334,32 +335,32 @@ def make_rule(
     temperature: float | None,
     space: Space = "direct",
 ) -> CoefficientRule:
-    """Turn what a user writes for `coefficients` into a rule.
+    """Make a rule from the argument `coefficients` of `UEC`.
 
     Parameters
     ----------
     spec : str, sequence, mapping, CoefficientRule or None
-        "evidence", "trace", "standardised_trace", "uniform", one weight per encoder, a mapping
-        encoder name -> weight, or a rule; None: "evidence" in the direct sum, "trace" in the shared
-        space.
+        "evidence", "trace", "standardised_trace", "uniform", one weight per encoder, a mapping of
+        encoder names to weights, or a rule. None means "evidence" in the direct sum and "trace" in
+        the shared space.
     names : sequence of str
-        The encoders' names, in order.
+        Names of the encoders, in order.
     temperature : float, optional
-        T of "trace" (by default 1.5) and of "standardised_trace" (by default 1).
+        T of "trace" (1.5 by default) and of "standardised_trace" (1 by default).
     space : {"direct", "shared"}
 
     Raises
     ------
     TypeError, ValueError
-        If it is none of these, the name is unknown, the weights do not fit the encoders, or
-        the space does not fit the rule.
+        If `spec` is of another type, a name is unknown, the number of weights is not that of the
+        encoders, or the rule cannot be used in the space.
     """
     if spec is None:
         spec = "evidence" if space == "direct" else "trace"
     rule = _rule(spec, names, temperature)
     if space == "shared" and isinstance(rule, Evidence):
         raise ValueError(
-            "coefficients: 'evidence' needs the similarities of single encoders, which a shared "
+            "coefficients: 'evidence' needs the similarities of each encoder, which a shared "
             "space does not keep; use space='direct', or coefficients='trace'."
         )
     return rule
@@ -399,10 +400,10 @@ def _rule(
 
 
 def _temperature(value: float) -> float:
-    """Return it as a float; ValueError unless it is above 0 and a float32 holds it."""
+    """Return a temperature as a float; ValueError unless it is positive in float32."""
     if not 0 < value <= LARGEST or not np.float32(value):
         raise ValueError(
-            f"temperature: expected a number > 0, got {value!r:.60}; a float32 must hold it."
+            f"temperature: expected a number > 0 in the range of float32, got {value!r:.60}."
         )
     return float(value)
 
@@ -415,26 +416,26 @@ def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:
     rule = _RULES.get(str(metadata.get("name")))
     state = {key: value for key, value in metadata.items() if key != "name"}
     if rule is None or len(state) != len(fields(rule)):  # no saved field has a default
-        raise ValueError(f"coefficients: no saved rule looks like {dict(metadata)}.")
+        raise ValueError(f"coefficients: expected a saved rule, got {dict(metadata)}.")
     return rule.restore(state)
 
 
 LEADERS = 30
-"""The highest similarities of each encoder that evidence looks at."""
+"""The number of highest similarities of each encoder that evidence is computed from."""
 
-_NEXT = 10  # of them tell the gap
+_NEXT = 10  # number of highest logits that the gap is computed from
 
 FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
 """The evidence of each encoder on a query, from its `LEADERS` highest logits a_k s_k + b_k:
 
 - trace: log trace of the query's variance, standardised over the fit queries, clipped to [-3, 4];
-- entropy: of their softmax, over the log of their number;
+- entropy: entropy of their softmax, divided by the log of their number;
 - gap: log(1 + top logit - mean of the next nine);
-- top: log of the top's distance from their mean, in standard deviations;
-- base: their mean. An encoder that finds every passage alike, as one does in a language foreign to
-  it, has a high mean;
-- deviation: log of their standard deviation. If nothing is behind it, what differs between passages
-  is noise in the sum.
+- top: log of the distance of the top logit from their mean, in standard deviations;
+- base: their mean, which is high if all passages look similar to an encoder, as in a language that
+  it does not know;
+- deviation: log of their standard deviation. If an encoder is uninformative, a large deviation adds
+  noise to the sum.
 """
 
 _TRACE_RANGE = (-3.0, 4.0)
@@ -452,33 +453,33 @@ def corpus_evidence(
     Parameters
     ----------
     similarities : sequence of K arrays, shape (n, N)
-        Each encoder's similarities of n queries to N passages: all, or those that may be among its
+        Similarities of n queries to N passages for each encoder: all, or a superset of the
         `LEADERS` highest.
     slopes, intercepts : sequence of K floats
-        Of each encoder's logit, ``a_k s_k + b_k``.
+        Slope and intercept of each encoder's logit, ``a_k s_k + b_k``.
     trace : array_like, shape (n, K)
         Log trace of each query's variance, standardised over the fit queries; 0 if unknown.
 
     Returns
     -------
     array, shape (n, K, F)
-        In the order of `FEATURES`.
+        Features in the order of `FEATURES`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> sure, lost = np.eye(4, dtype="f4")[:1], np.full((1, 4), 0.5, "f4")
-    >>> evidence = corpus_evidence([sure, lost], [20, 20], [-10, -10], [[0, 0]])
+    >>> clear, flat = np.eye(4, dtype="f4")[:1], np.full((1, 4), 0.5, "f4")
+    >>> evidence = corpus_evidence([clear, flat], [20, 20], [-10, -10], [[0, 0]])
     >>> dict(zip(FEATURES, evidence[0, 1].round(2).tolist()))["entropy"]
     1.0
     """
     evidence = np.empty((*np.shape(trace), len(FEATURES)), dtype=np.float32)
     evidence[:, :, 0] = np.clip(trace, *_TRACE_RANGE)
-    for member, (own, slope, intercept) in enumerate(
+    for member, (values, slope, intercept) in enumerate(
         zip(similarities, slopes, intercepts, strict=True)
     ):
-        count = min(LEADERS, own.shape[1])
-        best = np.reshape([row[largest(row, count)] for row in own], (len(own), count))
+        count = min(LEADERS, values.shape[1])
+        best = np.reshape([row[largest(row, count)] for row in values], (len(values), count))
         logits = np.float32(slope) * -np.sort(-best, axis=1) + np.float32(intercept)
         mean, spread = logits.mean(axis=1), np.maximum(logits.std(axis=1), np.float32(1e-3))
         share = softmax(logits)
@@ -491,7 +492,7 @@ def corpus_evidence(
 
 
 def gap(logits: FloatArray) -> FloatArray:
-    """Compute ``log(1 + l_1 - mean(l_2, ..., l_10))``, shape (n,); 0 if there is one logit alone.
+    """Compute ``log(1 + l_1 - mean(l_2, ..., l_10))``, shape (n,); 0 if there is only one logit.
 
     `logits`: array, shape (n, m), highest first.
     """
@@ -502,14 +503,16 @@ def gap(logits: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class EvidenceWeights(Record):
-    """Coefficients from evidence: softmax over the encoders of one linear score shared by all.
+    """The weights that map evidence to coefficients: a softmax of linear scores of the encoders.
 
     Attributes
     ----------
-    weights, location, spread : tuple of F floats
-        Of the features, standardised as ``(feature - location) / spread``.
+    weights : tuple of F floats
+        Weights of the standardised features, the same for all encoders.
+    location, spread : tuple of F floats
+        Features are standardised as ``(feature - location) / spread``.
     prior : tuple of K floats
-        What is added to an encoder's score whatever the query; 0 unless it was asked for.
+        Constant term of each encoder's score; 0 unless ``learn_prior=True``.
     """
 
     weights: tuple[float, ...]
@@ -541,7 +544,7 @@ class EvidenceWeights(Record):
         return softmax(scores + np.asarray(self.prior, np.float32))
 
     def metadata(self) -> dict[str, object]:
-        """Return the state in JSON's types, for saving, with the names of the features."""
+        """Return the state as a JSON object, with the names of the features."""
         return {"features": list(FEATURES), "leaders": LEADERS, **super().metadata()}
 
     @classmethod
@@ -553,8 +556,8 @@ class EvidenceWeights(Record):
         known = metadata.get("features"), metadata.get("leaders")
         if known != (list(FEATURES), LEADERS):
             raise Outdated(
-                f"evidence weights: expected some over {list(FEATURES)} of the {LEADERS} best, "
-                f"got {dict(metadata)}."
+                f"evidence weights: expected the features {list(FEATURES)} of the {LEADERS} best "
+                f"hits, got {dict(metadata)}."
             )
         state = {k: v for k, v in metadata.items() if k not in ("features", "leaders")}
         return super().restore(state)
@@ -563,6 +566,6 @@ class EvidenceWeights(Record):
 def standardise(
     evidence: FloatArray, location: Sequence[float], spread: Sequence[float]
 ) -> FloatArray:
-    """Compute ``(evidence - location) / spread``, clipped: outliers are all alike."""
+    """Compute ``(evidence - location) / spread``, clipped to limit the effect of outliers."""
     centred = (evidence - np.asarray(location, np.float32)) / np.asarray(spread, np.float32)
     return np.clip(centred, -_STANDARD_RANGE, _STANDARD_RANGE)

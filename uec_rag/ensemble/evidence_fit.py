@@ -1,4 +1,4 @@
-"""Learning the evidence weights, which put the right passages of the fit queries first."""
+"""Learn evidence weights that rank the relevant passages of the fit queries first."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.ensemble.convolution import FEATURES, EvidenceWeights, corpus_evidence, standardise
 
 LEARNED = ("entropy", "gap", "top", "base")
-"""The default features. Not the trace: learned from made-up languages it takes a new subject for
-one, and on questions of finance that cost .02 to .04 of nDCG@10 (docs/measurements)."""
+"""The default features. The trace is excluded: learned from made-up languages, it mistakes a new
+domain for one, which cost .02 to .04 nDCG@10 on questions about finance (docs/measurements)."""
 
 LEARNED_BESIDE = (*LEARNED, "deviation")
-"""The features if other corpora say what they mean. Beside made-up languages the deviation earns
-.002 of nDCG@10; learned on real ones that all encoders were fitted on, it costs .01 to .02."""
+"""The features if there are other corpora to learn from. With made-up languages, the deviation
+gains .002 nDCG@10; learned only on texts that all encoders were fitted on, it costs .01 to .02."""
 
-# Which way a feature may count. More evidence of trouble never earns an encoder more weight,
-# whatever a small or one-sided fit set suggests; but which way a trace points depends on what the
-# posteriors have seen: fitted on all languages together an encoder is surest of those it does not
-# know.
+# The signs of the weights. More evidence of failure must never increase an encoder's coefficient,
+# even if a small or biased fit set suggests it. The sign of the trace is free, since it depends on
+# the texts of the fit: an encoder that is fitted on all languages together has its lowest variance
+# in those that it does not know.
 _SIGN = {"trace": 0, "entropy": -1, "gap": 1, "top": 1, "base": -1, "deviation": -1}
 
 
 @dataclass(frozen=True, eq=False)
 class CorpusView:
-    """A smaller corpus cut out of the fit passages, with queries to ask it.
+    """A subset of the fit passages as a smaller corpus, with queries.
 
-    What is learned must hold for corpora of any size, so it is learned on several.
+    Weights must generalise to corpora of any size, so they are learned on several sizes.
 
     Attributes
     ----------
     queries : array of int, shape (n,)
-        Which of the fit queries.
+        Indices of the fit queries.
     passages : array of int, shape (N,)
-        Which of the fit passages.
+        Indices of the fit passages.
     relevant : array of bool, shape (n, N)
-        A row without any is a query that this corpus does not answer.
+        Whether a passage answers a query; a row without any True is an unanswerable query.
     """
 
     queries: NDArray[np.intp]
@@ -60,20 +60,20 @@ def corpus_views(
     unanswerable: float = 0.0,
     seed: int = 0,
 ) -> list[CorpusView]:
-    """Cut corpora of several sizes out of the fit passages.
+    """Draw corpora of several sizes from the fit passages.
 
     Parameters
     ----------
     relevant : sequence of n collections of int
-        Positions of each fit query's relevant passages, at least one each.
+        Indices of each fit query's relevant passages, at least one each.
     passages : int
-        How many fit passages there are.
+        Number of fit passages.
     sizes : sequence of int
-        How many other passages each view holds beside the relevant ones, if there are as many.
+        Number of passages of each view in addition to the relevant ones, if there are enough.
     queries : int
-        At most so many in a view.
+        Largest number of queries in a view.
     unanswerable : float
-        Share of a view's queries whose relevant passages are taken out of it.
+        Share of a view's queries whose relevant passages are removed from it.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def corpus_views(
 
 @dataclass(frozen=True, eq=False)
 class AskedElsewhere:
-    """Queries asked of a corpus of their own; as in `fit_evidence_weights`."""
+    """Queries over another corpus; attributes are parameters of `fit_evidence_weights`."""
 
     similarities: Sequence[FloatArray]
     relevant: Sequence[Collection[int]]
@@ -111,9 +111,9 @@ class AskedElsewhere:
 
 
 def _hidden(rows: list[int], relevant: Sequence[Collection[int]], most: int) -> NDArray[np.intp]:
-    """Choose passages to remove so that about `most` rows lose every answer, and others none.
+    """Choose passages to remove until `most` queries have lost all of their answers.
 
-    Questions share answers: with one's answers those of others go.
+    Queries that share answers may lose some or all of theirs as well.
     """
     left = {row: set(relevant[row]) for row in rows}
     asking: dict[int, list[int]] = {}
@@ -146,36 +146,36 @@ def fit_evidence_weights(
     seed: int = 0,
     beside: Sequence[AskedElsewhere] = (),
 ) -> EvidenceWeights:
-    """Learn the weights that maximise the relevant passage's share of the fused posterior.
+    """Learn the weights that maximise the relevant passages' share of the fused posterior.
 
-    Minimises the listwise negative log likelihood of the relevant passages in
-    ``softmax_c(sum_k pi_k l_k(c) / T)`` over small and larger views of the fit passages, plus a
-    ridge towards equal weights; L-BFGS with bounds, a few seconds.
+    Minimises the listwise negative log-likelihood of the relevant passages in
+    ``softmax_c(sum_k pi_k l_k(c) / T)`` over small and larger views of the fit passages, with a
+    ridge penalty towards equal weights, by L-BFGS with bounds. This takes a few seconds.
 
     Parameters
     ----------
     similarities : sequence of K arrays, shape (n, N)
-        Each encoder's similarities of the fit queries to the fit passages; some hundred queries
-        are plenty.
+        Similarities of the fit queries to the fit passages for each encoder; a few hundred queries
+        are enough.
     relevant : sequence of n collections of int
-        Positions of each query's relevant passages.
+        Indices of each query's relevant passages.
     slopes, intercepts, trace
         As in `corpus_evidence`.
     features : collection of str, optional
-        Which of `FEATURES` may count; by default `LEARNED`, with others beside `LEARNED_BESIDE`.
+        The features to use; `LEARNED` by default, or `LEARNED_BESIDE` if `beside` is given.
     learn_prior : bool
-        Also learn a constant per encoder, under the same ridge.
+        Whether to learn a constant per encoder, under the same penalty.
     penalty : float
-        Of the ridge.
+        Factor of the ridge penalty.
     seed : int
-        Of the views.
+        Random seed of the views.
     beside : sequence of AskedElsewhere
-        Queries asked of other corpora, to learn from as well.
+        Queries over other corpora, to learn from in addition.
 
     Raises
     ------
     ValueError
-        If a feature is unknown, or `corpus_views` or `corpus_evidence` refuses its input.
+        If a feature is unknown, or `corpus_views` or `corpus_evidence` raises it.
     """
     from scipy.optimize import minimize
 
@@ -198,12 +198,12 @@ def fit_evidence_weights(
         evidence.append(corpus_evidence(cuts[-1], slopes, intercepts, of_queries))
     pooled = np.concatenate([e.reshape(-1, len(FEATURES)) for e in evidence])
     location = pooled.mean(axis=0)
-    # A feature that hardly varies over the fit queries must not explode on others.
+    # A feature that hardly varies over the fit queries must not be huge for others.
     spread = np.maximum(pooled.std(axis=0), 0.05)
     encoders = len(slopes)
     problems = [
         (
-            # Without the intercept: it is one number per query and drops out of the softmax.
+            # The intercept is the same for all passages of a query, so the softmax ignores it.
             np.stack([np.float32(a) * s for a, s in zip(slopes, cut, strict=True)]),
             standardise(e, location, spread).astype(np.float64),
             view.relevant,
@@ -242,7 +242,7 @@ def _loss(
     evidence: NDArray[np.float64],
     relevant: NDArray[np.bool_],
 ) -> tuple[float, NDArray[np.float64]]:
-    """Sum the negative log likelihood of one view; with its gradient by the parameters.
+    """Compute the negative log-likelihood of one view and its gradient.
 
     `parameters`: weights, log scale and prior. `logits`: array, shape (K, n, N). `evidence`:
     standardised, shape (n, K, F). `relevant`: shape (n, N).

@@ -1,4 +1,4 @@
-"""Fitting: posteriors, each encoder on its own pairs; then evidence weights and confidence."""
+"""Fit an ensemble: the posterior of each encoder, then evidence weights and confidence."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
 
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
-"""(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""
+"""(query, passage[, label]) tuples for all encoders, or such a list for each encoder by name."""
 
-_LOOKED_AT = 300  # questions, and passages, that tell in what a fit's texts are written
+_PROFILED = 300  # questions, and passages, whose writing is recorded
 
 
 def fit(
@@ -53,7 +53,7 @@ def fit(
     Parameters
     ----------
     unfitted : Fitted
-        What is known before: names, space, rule and beta.
+        The ensemble before the fit: names, space, rule and beta.
     pairs : iterable or mapping
         As in `UEC.fit`.
     verifier, verify_k
@@ -64,7 +64,7 @@ def fit(
     Returns
     -------
     Fitted
-        `unfitted` with the posteriors and what is learned on top of them.
+        `unfitted` with the posteriors, evidence weights, confidence model and report.
     """
     given = _pairs_of_each(unfitted.names, pairs)
     if unfitted.space == "shared":
@@ -109,13 +109,13 @@ def fit(
         found.encoding_seconds,
         seconds,
         facts=FitFacts.of(
-            [sum(map(len, own.positives)) for own in given],
+            [sum(map(len, each.positives)) for each in given],
             fitted.shares(questions.coefficients(fitted, fitted.evidence_weights)),
             model.unanswerable,
             model.in_corpus.weights != known.in_corpus.weights,
         ),
     )
-    texts = [*found.questions.queries[:_LOOKED_AT], *found.questions.corpus[:_LOOKED_AT]]
+    texts = [*found.questions.queries[:_PROFILED], *found.questions.corpus[:_PROFILED]]
     return replace(
         fitted,
         confidence_model=model,
@@ -132,7 +132,10 @@ def _in_no_language(
     seed: int,
     show_progress: bool,
 ) -> list[AskedElsewhere]:
-    """Make questions that words answer and models do not, if there are both kinds of members."""
+    """Make questions in made-up languages, which BM25 answers and dense models do not.
+
+    Returns none unless the ensemble has both kinds of members.
+    """
     if len({isinstance(encoder, Lexical) for encoder in encoders}) < 2:
         return []
     out = []
@@ -166,12 +169,11 @@ class FittedPosteriors:
     posteriors : list of Posterior
         One per encoder.
     queries, corpus : list of Gaussian
-        Each encoder's, of some questions and a corpus that holds their answers: for what is
-        learned on top of the posteriors.
+        Gaussians of questions and of a corpus that contains their answers, from each encoder.
     questions : Questions
-        Their texts, and the places in the corpus of each query's answers.
+        Their texts, and the indices of each question's answers in the corpus.
     encoding_seconds : float
-        Time in the encoders.
+        Time spent in the encoders.
     """
 
     posteriors: list[Posterior]
@@ -183,7 +185,7 @@ class FittedPosteriors:
 
 @dataclass(frozen=True, eq=False)
 class _Encodings:
-    """One encoder's encodings of distinct texts in one role, by text."""
+    """The output of an encoder for distinct texts in one role, by text."""
 
     encoded: Encoded
     place: dict[str, int]
@@ -215,21 +217,22 @@ def fit_posteriors(
 ) -> FittedPosteriors:
     """Fit the posteriors of all encoders, each on its own pairs.
 
-    `pairs`: one per encoder; the same object if they share. `curvature`: as in `fit_posterior`.
+    `pairs`: one item per encoder, the same object if they share it. `curvature`: as in
+    `fit_posterior`.
     """
     start = time.perf_counter()
-    questions = choose_questions(list({id(own): own for own in pairs}.values()), options.seed)
+    questions = choose_questions(list({id(each): each for each in pairs}.values()), options.seed)
     queries, passages = [], []
-    for encoder, own in zip(encoders, pairs, strict=True):
-        texts = [*own.queries, *questions.queries], [*own.passages, *questions.corpus]
+    for encoder, given in zip(encoders, pairs, strict=True):
+        texts = [*given.queries, *questions.queries], [*given.passages, *questions.corpus]
         queries.append(_Encodings.of(encoder, texts[0], "query", show_progress))
         passages.append(_Encodings.of(encoder, texts[1], "passage", show_progress))
     encoding_seconds = time.perf_counter() - start
     posteriors = []
-    for encoder, own, asked, found in zip(encoders, pairs, queries, passages, strict=True):
-        sides = asked.select(own.queries), found.select(own.passages)
+    for encoder, given, query, passage in zip(encoders, pairs, queries, passages, strict=True):
+        sides = query.select(given.queries), passage.select(given.passages)
         posteriors.append(
-            fit_posterior(own, *sides, encoder.gain, **options.of_posterior, curvature=curvature)
+            fit_posterior(given, *sides, encoder.gain, **options.of_posterior, curvature=curvature)
         )
     return FittedPosteriors(
         posteriors,

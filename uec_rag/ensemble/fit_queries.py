@@ -1,4 +1,4 @@
-"""Questions drawn from the fit pairs, asked of their passages to learn evidence and confidence."""
+"""Questions and corpora drawn from the fit pairs, to learn evidence weights and confidence."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _HELD_OUT = 0.2
 
 @dataclass(frozen=True, eq=False)
 class ReadViews:
-    """The scores that a verifier gives the best hits of each view's queries.
+    """The scores of a verifier for the best hits of each view's queries.
 
     Attributes
     ----------
     cuts, views : list of CorpusView, of FitView
-        Which queries were asked of which passages, and what the ensemble says.
+        The queries and passages of each view, and the ensemble's logits for them.
     hits : list of int arrays, shape (n, v)
-        The view's columns that were read.
+        Indices of the view's passages that were read.
     pairs : list of int arrays, shape (n, v)
-        Where in `scores` each is.
+        Their indices in `scores`.
     scores : array, shape (p,)
-        Of distinct pairs.
+        Scores of distinct pairs.
     query : int array, shape (p,)
-        Which question each pair is of.
+        Index of each pair's question.
     labels : array, shape (p,)
-        1 if the passage answers it.
+        1 if the passage answers the question.
     """
 
     cuts: Sequence[CorpusView]
@@ -79,9 +79,9 @@ def read_views(
     cuts: Sequence[CorpusView],
     views: Sequence[FitView],
 ) -> ReadViews:
-    """Have a verifier read the k best hits of every query of every view, each pair once.
+    """Score the k best hits of every query of every view by a verifier, each pair once.
 
-    `questions`: their texts.
+    `questions`: the texts.
     """
     size = len(questions.corpus)
     hits = [np.argsort(-view.logits, axis=1, kind="stable")[:, :k] for view in views]
@@ -91,9 +91,9 @@ def read_views(
     ]
     distinct, place = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
     query, passage = distinct // size, distinct % size
-    asked, starts = np.unique(query, return_index=True)
-    read = [[questions.corpus[column] for column in own] for own in np.split(passage, starts[1:])]
-    scores = bounded(verifier.score([questions.queries[row] for row in asked], read))
+    rows, starts = np.unique(query, return_index=True)
+    texts = [[questions.corpus[column] for column in of] for of in np.split(passage, starts[1:])]
+    scores = bounded(verifier.score([questions.queries[row] for row in rows], texts))
     ends = np.cumsum([k.size for k in keys])[:-1]
     labels = [float(p in questions.relevant[q]) for q, p in zip(query, passage, strict=True)]
     return ReadViews(
@@ -115,27 +115,27 @@ def fit_pair_scores(
 ) -> PosteriorSummary:
     """Fit slope and intercept of a verifier's scores, ``P(answer) = sigmoid(a s + b)``.
 
-    They are put at their MAP on four fifths of the queries, and measured on the others.
+    Their MAP estimates come from 80 % of the queries, and are evaluated on the others.
 
     Parameters
     ----------
     scores : array, shape (n,)
-        On any scale.
+        Scores on any scale.
     labels : array, shape (n,)
         1 for an answer.
     query : int array, shape (n,)
-        Which query each pair is of.
+        Index of each pair's query.
     seed : int
-        Of the split.
+        Random seed of the split.
 
     Returns
     -------
     PosteriorSummary
-        Without a variance. The slope is that of the raw scores; 0 if these are all alike.
+        A summary without a variance. The slope is that of the raw scores; 0 if these are equal.
     """
-    asked = np.unique(query)
-    order = np.random.default_rng(seed).permutation(asked)
-    held_out = np.isin(query, order[: round(len(asked) * _HELD_OUT)])
+    distinct = np.unique(query)
+    order = np.random.default_rng(seed).permutation(distinct)
+    held_out = np.isin(query, order[: round(len(distinct) * _HELD_OUT)])
     fitting = ~held_out
     slope, intercept = _line(scores[fitting], labels[fitting])
     truth = labels[held_out]
@@ -148,7 +148,7 @@ def fit_pair_scores(
 def _line(
     scores: FloatArray, labels: FloatArray, slope: float | None = None
 ) -> tuple[float, float]:
-    """Fit the line of `bernoulli_map` to scores on any scale."""
+    """Fit slope and intercept by `bernoulli_map`, for scores on any scale."""
     centre, spread = float(scores.mean()), float(scores.std())
     if spread <= 1e-6 * max(1.0, abs(centre)):
         return 0.0, 0.0
@@ -158,31 +158,31 @@ def _line(
 
 
 CORPUS_SIZES = (150, 600, 2400)
-"""Confidence is learned over corpora of these sizes, to hold for any."""
+"""The sizes of the corpora over which confidence is learned, so that it generalises to others."""
 
-# Among a handful of passages one always stands out; only how near it is tells whether it answers.
+# Among very few passages, one always stands out, and only its similarity is informative.
 _TINY, _TINY_CORPORA = 10, 30
 _UNANSWERABLE = 0.2
-_MOST_ASKED = 300  # questions of a corpus
-_MOST_READ = 150  # if a verifier reads every hit
+_MOST_ASKED = 300  # questions per corpus
+_MOST_READ = 150  # questions per corpus with a verifier
 
 
 @dataclass(frozen=True, eq=False)
 class FitQueries:
-    """Questions, each encoder's Gaussians of them, and the corpus they are asked of.
+    """Encoded questions with a corpus that contains their answers.
 
     Attributes
     ----------
     queries : list of Gaussian
-        One batch of n per encoder.
+        Gaussians of n questions from each encoder.
     corpus : Gaussian
-        The ensemble's, of N passages.
+        The ensemble's Gaussians of N passages.
     own : list of K arrays, shape (n, N), or None
-        Each encoder's cosines; None in the shared space, which does not keep them.
+        Cosines of each encoder; None in the shared space, which does not keep them.
     questions : Questions
-        Their texts, and the places in the corpus of each one's answers.
+        Their texts, and the indices of each question's answers in the corpus.
     seed : int
-        Of the smaller corpora that are cut out.
+        Random seed of the smaller corpora.
     """
 
     queries: list[Gaussian]
@@ -192,7 +192,7 @@ class FitQueries:
     seed: int
 
     def among(self, members: Sequence[int]) -> FitQueries:
-        """Return the same questions to some of the encoders, for `fit_evidence_weights`."""
+        """Return the same questions for some of the encoders, for `fit_evidence_weights`."""
         ends = np.cumsum([0, *(part.dimension for part in self.queries)])
         columns = [np.arange(ends[member], ends[member + 1]) for member in members]
         return replace(
@@ -205,10 +205,10 @@ class FitQueries:
     def fit_evidence_weights(
         self, fitted: Fitted, beside: Sequence[AskedElsewhere] = ()
     ) -> EvidenceWeights:
-        """Learn which evidence makes an encoder worth trusting; `beside` as there.
+        """Learn the evidence weights; `beside` as in `evidence_fit.fit_evidence_weights`.
 
-        With a prior per encoder: under the ridge it was measured to change nothing for pairs that
-        are all of one domain, and to tell languages apart if they are of several.
+        A prior per encoder is learned. As measured, the ridge penalty makes it irrelevant for pairs
+        of one domain, and it distinguishes languages if there are several.
         """
         assert self.own is not None
         return fit_evidence_weights(
@@ -229,7 +229,7 @@ class FitQueries:
         sizes: Sequence[int] = CORPUS_SIZES,
         verification: Verification | None = None,
     ) -> list[FitView]:
-        """Ask the questions of corpora of several sizes that lack some answers."""
+        """Compute the logits of the questions over corpora of several sizes that lack answers."""
         if verification is None:
             return [self._asked(cut, fitted, weights) for cut in self._cuts(sizes, _MOST_ASKED)]
         read = self._read(fitted, weights, sizes, verification.verifier, verification.fitted.k)
@@ -243,7 +243,7 @@ class FitQueries:
         name: str,
         k: int,
     ) -> FittedVerifier:
-        """Fit a verifier's line on what the ensemble finds for the questions; and confidence."""
+        """Fit a verifier's slope and intercept to the ensemble's hits, and its confidence model."""
         read = self._read(fitted, weights, CORPUS_SIZES, verifier, k)
         summary = fit_pair_scores(read.scores, read.labels, read.query, self.seed)
         weight = 1 / len(fitted.names)
@@ -283,46 +283,46 @@ class FitQueries:
         return cuts
 
     def coefficients(self, fitted: Fitted, weights: EvidenceWeights | None) -> FloatArray:
-        """Compute the coefficients of the questions, asked of the whole corpus, shape (n, K)."""
+        """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""
         if self.own is None:
             return fitted.coefficients(self.queries, "query")
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)
         return fitted.weigh(weights, self.queries, self.own, best)
 
     def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
-        asked = replace(
+        smaller = replace(
             self,
             queries=[part[view.queries] for part in self.queries],
             corpus=self.corpus[view.passages],
             own=None if self.own is None else [view.cut(own) for own in self.own],
         )
-        pi = asked.coefficients(fitted, weights)
-        mu, sigma2 = moments(fitted.combine(asked.queries, pi), asked.corpus)
+        pi = smaller.coefficients(fitted, weights)
+        mu, sigma2 = moments(fitted.combine(smaller.queries, pi), smaller.corpus)
         members = None
-        if asked.own is not None:
-            members = np.moveaxis(fitted.member_logits(np.stack(asked.own, axis=-1)), -1, 0)
+        if smaller.own is not None:
+            members = np.moveaxis(fitted.member_logits(np.stack(smaller.own, axis=-1)), -1, 0)
         slope, offset = fitted.logit_line(pi)
         return FitView(
             slope * mu + offset[:, None],
             slope**2 * sigma2,
             view.relevant,
             members,
-            words=any(part.terms for part in asked.queries),
+            words=any(part.terms for part in smaller.queries),
         )
 
 
-_MOST_QUERIES = 600  # more were not measured to change what is learned
+_MOST_QUERIES = 600  # more did not change the result, as measured
 _OTHER_PASSAGES = 3000
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Some of the fit queries, and a corpus that holds their answers among others.
+    """Some of the fit queries, and a corpus that contains their answers and other passages.
 
     Attributes
     ----------
     relevant : list of list of int
-        Places in `corpus` of each query's answers.
+        Indices in `corpus` of each query's answers.
     """
 
     queries: list[str]
@@ -333,29 +333,28 @@ class Questions:
 def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
     """Draw questions from the positives of several lists of pairs."""
     answers: dict[str, dict[str, None]] = {}
-    for own in pairs:
-        for query, found in zip(own.queries, own.positives, strict=True):
+    for given in pairs:
+        for query, found in zip(given.queries, given.positives, strict=True):
             if len(found):
-                answers.setdefault(query, {}).update((own.passages[p], None) for p in found)
+                answers.setdefault(query, {}).update((given.passages[p], None) for p in found)
     rng = np.random.default_rng(seed)
-    asked = list(answers)
-    chosen = [asked[row] for row in rng.permutation(len(asked))[:_MOST_QUERIES]]
+    queries = list(answers)
+    chosen = [queries[row] for row in rng.permutation(len(queries))[:_MOST_QUERIES]]
     corpus = {text: None for query in chosen for text in answers[query]}
-    others = [text for own in pairs for text in own.passages if text not in corpus]
+    others = [text for given in pairs for text in given.passages if text not in corpus]
     corpus.update((others[row], None) for row in rng.permutation(len(others))[:_OTHER_PASSAGES])
     place = {text: row for row, text in enumerate(corpus)}
     relevant = [[place[text] for text in answers[query]] for query in chosen]
     return Questions(chosen, list(corpus), relevant)
 
 
-# Fit questions in a made-up language show the evidence of models that fail.
+# Fit questions in made-up languages teach what the evidence looks like if a model fails.
 #
-# Fit pairs are of languages and domains that the models know, and teach little of how it looks
-# when one does not. Letters put in place of one another make a text that every embedding model is
-# lost in, while its words can still be distinguished: there the words' member is right, and
-# what gives the others away is learned. Models are lost in different ways in letters exchanged
-# for one another, in letters of another script, and in ideographs without spaces: what is learned
-# from all of these holds for scripts that are not among them.
+# Fit pairs are in languages and domains that the models know, so they teach little about failure.
+# Permuted letters make a text on which every embedding model fails, while its words can still be
+# distinguished, so that BM25 is right and the evidence against the others can be learned. Models
+# fail differently on permuted letters, on letters of another script, and on ideographs without
+# spaces; weights that are learned from all of these also hold for other scripts.
 
 
 _CYRILLIC = "абвгдежзийклмнопрстуфхцчшщъыьэюя"  # letters of another script
@@ -369,11 +368,11 @@ class Language:
     Attributes
     ----------
     share : float
-        Of the words that are made up, from 0 to 1.
+        Share of the words that are made up, from 0 to 1.
     letters : str
-        What they are written with; empty for those of their own script.
+        The letters to write them with; empty for those of the original script.
     spaces : bool
-        Without, a word is two ideographs.
+        Whether words are separated by spaces; if not, a word becomes two ideographs.
     """
 
     share: float
@@ -388,11 +387,11 @@ LANGUAGES = (
     Language(1.0, _ARABIC),
     Language(1.0, spaces=False),
 )
-"""The made-up languages: one that models may half know, and others that they do not."""
+"""The made-up languages: one that models may partly know, and others that they do not know."""
 
 _QUERIES = 60
 _OTHERS = 100
-_USUAL = 0.995  # of a script's letters in the texts
+_USUAL = 0.995  # share of a script's letters in the texts
 _IDEOGRAPHS = 1000
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -400,7 +399,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 def made_up(questions: Questions, language: Language, seed: int) -> Questions:
     """Translate some questions and passages into a made-up language.
 
-    `seed`: of the choice and of the exchange.
+    `seed`: random seed of the sample and of the permutation of letters.
 
     Examples
     --------
@@ -420,7 +419,7 @@ def made_up(questions: Questions, language: Language, seed: int) -> Questions:
     table = _exchange([*queries, *corpus], rng, language.letters)
 
     def strange(word: re.Match[str]) -> str:
-        # By the word itself, so that it is the same in every text.
+        # A hash of the word, so that it is translated in the same way in every text.
         number = zlib.crc32(word[0].casefold().encode())
         if number % 100 >= 100 * language.share:
             return word[0]
@@ -443,7 +442,7 @@ def _ideographs(number: int) -> str:
 
 
 def _exchange(texts: Iterable[str], rng: np.random.Generator, letters: str) -> dict[int, str]:
-    """Choose a letter for each usual letter: of those given if they suffice, else of its script."""
+    """Map each usual letter to one of `letters` if there are enough, else of its own script."""
     scripts: dict[str, Counter[str]] = {}
     for letter, count in Counter("".join(texts).lower()).items():
         if letter.isalpha():
@@ -461,7 +460,7 @@ def _exchange(texts: Iterable[str], rng: np.random.Generator, letters: str) -> d
 
 
 def _usual(counts: Counter[str]) -> list[str]:
-    """Return the letters that most of a script's text is made of: those of loan words stay."""
+    """Return the most frequent letters of a script, without those of loan words."""
     ordered = sorted(counts, key=lambda letter: (-counts[letter], letter))
     share = np.cumsum([counts[letter] for letter in ordered]) / counts.total()
     return ordered[: int(np.searchsorted(share, _USUAL)) + 1]

@@ -1,1 +1,1 @@
-"""Step 1: from text pairs to a Gaussian posterior over each encoder's last layer."""
+"""Step 1: fit a Gaussian posterior over each encoder's last layer to text pairs."""

@@ -5,9 +5,9 @@ Two likelihoods:
 - "pairs", y ~ Bernoulli(sigmoid(a z.z' + b)) on labelled pairs;
 - "in_batch", the softmax over the passages of a batch (the authors' code).
 
-With z = z0 + gain * (dW h) the Jacobian of a logit is a sum of two outer products, so the
-diagonal and the Kronecker factors of the GGN are a handful of matrix products. No Jacobian is
-ever formed. tests/laplace/test_curvature.py compares them with laplace-torch's.
+With z = z0 + gain * (dW h), the Jacobian of a logit is a sum of two outer products, so the
+diagonal and the Kronecker factors of the GGN take a few matrix products. No Jacobian is formed.
+tests/laplace/test_curvature.py compares the results with those of laplace-torch.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from uec_rag.laplace.pairs import LabelledPairs
 from uec_rag.laplace.posterior import Structure
 
 BATCH: dict[Likelihood, int] = {"pairs": 1024, "in_batch": 64}
-"""Pairs looked at together; in a batch of "in_batch" each answers its own query only."""
+"""Batch size by likelihood; for "in_batch", the other passages of a batch are the negatives."""
 
 Matrix = NDArray[np.floating]
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Labelled pairs, and the parameters and the kind of the curvature over them.
+    """A last layer with labelled pairs, and the settings of the curvature.
 
     Attributes
     ----------
     queries, passages : Encoded
-        The texts that the pairs point to.
+        The texts that the pairs index.
     pairs : LabelledPairs
     gain : array, shape (d,)
-        What a row of dW counts in the embedding (LayerNorm's gamma under ``last_layer="ffn"``).
+        Factor of each row of dW in the embedding (gamma of the LayerNorm for ``last_layer="ffn"``).
     slope, intercept : float
-        MAP of a and b.
+        MAP estimates of a and b.
     structure : {"kron", "diag"}
     likelihood : {"pairs", "in_batch"}
     """
@@ -62,7 +62,7 @@ class Layer:
     likelihood: Likelihood
 
     def parts(self, count: int) -> Iterator[Layer]:
-        """Split it into up to `count` parts of whole batches, each with its own texts alone."""
+        """Split the pairs into up to `count` parts of whole batches, each with only its texts."""
         size, total = BATCH[self.likelihood], len(self.pairs)
         step = -(-total // (size * count)) * size
         for start in range(0, total, step):
@@ -81,7 +81,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """The curvature of labelled pairs in the last layer's weights; that of two parts adds up.
+    """The curvature of the loss of labelled pairs in the last layer's weights; parts can be added.
 
     Attributes
     ----------
@@ -103,13 +103,13 @@ class Curvature:
 
     @cached_property
     def eigenvalues(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Decompose "kron": eigenvalues (at least 0) and eigenvectors of G, and of the mean A."""
+        """Eigenvalues (at least 0) and eigenvectors of G, and of the mean A; for "kron"."""
         output, features = self.factors
         found = [np.linalg.eigh(factor) for factor in (output, features / (2 * self.pairs))]
         return [(np.maximum(values, 0), vectors) for values, vectors in found]
 
     def log_marginal_likelihood(self, prior_precision: float) -> float:
-        """Return the log marginal likelihood of the pairs, with the prior centred on the weights.
+        """Compute the log marginal likelihood of the pairs, for a prior centred on the weights.
 
         ``-loss - (log det(H + delta I) - log det(delta I)) / 2``
         """
@@ -129,16 +129,16 @@ def accumulate(layer: Layer) -> Curvature:
 
 
 def _of_batch(layer: Layer, batch: slice) -> Curvature:
-    """Compute the curvature of a batch: features h, h' (n, m), embeddings z, z' (n, d).
+    """Compute the curvature of a batch with features h, h' (n, m) and embeddings z, z' (n, d).
 
-    "pairs": with ``w = p (1 - p) a^2`` and logits' Jacobian ``a gain_j (z'_j h_i + z_j h'_i)``::
+    "pairs": with ``w = p (1 - p) a^2`` and the Jacobian ``a gain_j (z'_j h_i + z_j h'_i)``::
 
         H_ji = gain_j^2 [ (w z'^2)' h^2 + 2 (w z z')' (h h') + (w z^2)' h'^2 ]_ji
         G    = sum_n w (gain z')(gain z')' + w (gain z)(gain z)'
 
-    "in_batch": for query i with probabilities p_ij the GGN is ``sum_j p_ij J_ij J_ij' - Jbar_i
-    Jbar_i'`` with ``J_ij = a (z'_j h_i + z_i h'_j)`` and Jbar the mean under p: matrix products
-    over the n texts, and for the term that mixes both sides over their n^2 pairs.
+    "in_batch": for query i with probabilities p_ij, the GGN is ``sum_j p_ij J_ij J_ij' - Jbar_i
+    Jbar_i'`` with ``J_ij = a (z'_j h_i + z_i h'_j)`` and its mean Jbar under p. It takes matrix
+    products over the n texts and, for the term that mixes both sides, over the n^2 pairs.
     """
     pairs = layer.pairs
     q, c = pairs.query_index[batch], pairs.passage_index[batch]
@@ -180,12 +180,13 @@ def _of_batch(layer: Layer, batch: slice) -> Curvature:
 
 
 def by_laplace_torch(layer: Layer) -> Curvature:
-    """Compute the curvature of `accumulate` with laplace-torch, the paper's own tool.
+    """Compute the same curvature with laplace-torch, the library that the paper uses.
 
-    To compare with, as ``fit_posterior(..., curvature=by_laplace_torch)``: 23 (kron) to 788 times
-    (diag) slower. Of its backends only curvlinops can differentiate a layer used for two texts.
+    Intended for comparisons, as ``fit_posterior(..., curvature=by_laplace_torch)``; it is 23 (kron)
+    to 788 (diag) times slower. Of its backends, only curvlinops can differentiate a layer that is
+    applied to two texts.
 
-    Raises ImportError if laplace-torch is not installed. ValueError if the likelihood is not
+    Raises ImportError if laplace-torch is not installed, ValueError if the likelihood is not
     "pairs".
     """
     if layer.likelihood != "pairs":

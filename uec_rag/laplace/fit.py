@@ -1,6 +1,6 @@
-"""Fitting a posterior: pairs of one encoder -> MAP, curvature, prior precision, scale.
+"""Fit the posterior of one encoder to pairs: MAP, curvature, prior precision and scale.
 
-Prior precision and scale of the variance are tuned on held-out pairs.
+The prior precision and the scale of the variance are tuned on held-out pairs.
 """
 
 from __future__ import annotations
@@ -54,20 +54,19 @@ def fit_posterior(
 ) -> Posterior:
     """Fit the Laplace posterior over one encoder's last layer.
 
-    A fifth of the queries is held out. On the others: negatives are mined, the slope and the
-    intercept are put at their MAP, and the GGN is accumulated in closed form. On the held-out ones,
-    shown their best wrong hits as a user would be: the scale of the variance minimises the negative
-    log-likelihood of the probit predictive for every prior precision on a grid, and the smallest
-    precision within one standard error of the best is taken (the one-standard-error rule of Breiman
-    et al., 1984): the posterior that says the most about what it has not seen, among those the data
-    do not contradict.
+    Negatives, the MAP estimates of slope and intercept, and the GGN (in closed form) come from 80 %
+    of the queries. The other 20 % are held out, with their best wrong hits as negatives. For each
+    prior precision of a grid, the scale of the variance minimises the negative log-likelihood of
+    the probit predictive on them. The smallest precision within one standard error of the best is
+    chosen (the one-standard-error rule of Breiman et al., 1984): of the posteriors that the data do
+    not contradict, it has the largest variance for unfamiliar inputs.
 
     Parameters
     ----------
     pairs : Pairs
     queries, passages : Encoded
-        Embeddings and last-layer features of `pairs.queries` and `pairs.passages`; of terms, which
-        have no layer of weights, the slope and the intercept alone are fitted.
+        Embeddings and last-layer features of `pairs.queries` and `pairs.passages`. For terms, which
+        have no layer of weights, only the slope and the intercept are fitted.
     gain : array, shape (d,)
         See `uec_rag.encoders.Encoder`.
     structure : {"kron", "diag"}
@@ -75,12 +74,12 @@ def fit_posterior(
     negatives : {"hard", "random"}
         As in `training_pairs`.
     scaled : bool
-        Whether the variance is scaled to the held-out pairs; else it is what Laplace gives, as in
-        the paper, and only the prior precision is chosen.
+        Whether to scale the variance to the held-out pairs. If False, the Laplace variance is not
+        scaled, as in the paper, and only the prior precision is chosen.
     seed : int
-        Of the split and the mining.
+        Random seed of the split and of the mined negatives.
     curvature : callable
-        What accumulates the curvature, here or in parts elsewhere.
+        The function that computes the curvature of a layer.
     """
     fitting, held_out = split_queries(pairs, seed)
     similar: Similarities = OfVectors(queries.embedding, passages.embedding)
@@ -93,8 +92,8 @@ def fit_posterior(
         plain, _ = bernoulli_map(similarity, train.labels, prior=False)
     else:
         positives = _whole_batches(train, seed)
-        own = _batch_similarities(queries, passages, positives)
-        slope, plain = in_batch_map(own), in_batch_map(own, prior=False)
+        within = _batch_similarities(queries, passages, positives)
+        slope, plain = in_batch_map(within), in_batch_map(within, prior=False)
         slope, intercept = bernoulli_map(similarity, train.labels, slope)
         train = positives
     test = held_out_pairs(pairs, held_out, similar)
@@ -137,7 +136,7 @@ def fit_posterior(
 
 
 def _standardised(posterior: Posterior, embedding: FloatArray, features: FloatArray) -> Posterior:
-    """Standardise the posterior's trace by that of texts it was not fitted on."""
+    """Set the mean and deviation of the log trace to those of texts that were not fitted on."""
     log_trace = np.log(np.maximum(posterior.gaussian(embedding, features).trace, 1e-30))
     summary = replace(
         posterior.summary,
@@ -148,7 +147,7 @@ def _standardised(posterior: Posterior, embedding: FloatArray, features: FloatAr
 
 
 def _whole_batches(train: LabelledPairs, seed: int) -> LabelledPairs:
-    """Shuffle the positives so that in each batch a passage answers its own query only."""
+    """Shuffle the positives, and drop those that do not fill a batch."""
     size = BATCH["in_batch"]
     keep = np.random.default_rng(seed).permutation(np.flatnonzero(train.labels == 1))
     full = keep[: len(keep) - len(keep) % size] if len(keep) > size else keep
@@ -162,12 +161,12 @@ def _batch_similarities(queries: Encoded, passages: Encoded, pairs: LabelledPair
     return q @ p.transpose(0, 2, 1)
 
 
-# sqrt(delta) over the mean eigenvalue of a factor (kron), delta over the mean of H (diag).
+# Grids of sqrt(delta) / mean eigenvalue of a factor (kron), and of delta / mean of H (diag).
 _KRON_DAMPING = np.logspace(-2, 2, 9)
 _DIAG_DAMPING = np.logspace(-4, 4, 9)
-# Pairs that count as seen before in every direction of a Kronecker factor. Without them what a few
-# pairs of one mould have never seen was given a thousand times the variance of what they have.
-_SEEN_BEFORE = 24
+# Pseudo-count of pairs in every direction of a Kronecker factor. Without it, a few similar pairs
+# gave directions that they do not cover a thousand times the variance of others.
+_PSEUDO_PAIRS = 24
 
 Floats = NDArray[np.floating]
 
@@ -194,13 +193,13 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The distinct texts of one side of n pairs, each computed once and not once per pair.
+    """The distinct texts of one side of n pairs, to compute each once instead of once per pair.
 
     Attributes
     ----------
     embedding, features : array, shapes (t, d) and (t, m)
     place : int array, shape (n,)
-        Which text each pair has.
+        Index of each pair's text.
     """
 
     embedding: FloatArray
@@ -209,7 +208,7 @@ class Side:
 
     @classmethod
     def of(cls, encoded: Encoded, index: NDArray[np.int64]) -> Self:
-        """Return the texts that pairs point to."""
+        """Return the texts that pairs index."""
         texts, place = np.unique(index, return_inverse=True)
         return cls(encoded.embedding[texts], encoded.features[texts], place)
 
@@ -217,9 +216,9 @@ class Side:
 def candidates(
     found: Curvature, gain: FloatArray, query: Side, passage: Side
 ) -> Iterator[Candidate]:
-    """Make posteriors over a grid of prior precisions, smallest first.
+    """Compute posteriors for a grid of prior precisions, smallest first.
 
-    `gain`: array, shape (d,). `query`, `passage`: of the held-out pairs.
+    `gain`: array, shape (d,). `query`, `passage`: the two sides of the held-out pairs.
     """
     return (_diag if len(found.factors) == 1 else _kron)(found, gain, query, passage)
 
@@ -232,7 +231,7 @@ def tune(
     *,
     scaled: bool = True,
 ) -> tuple[Candidate, float, float]:
-    """Choose by the one-standard-error rule; see `uec_rag.laplace.fit.fit_posterior`.
+    """Choose a posterior by the one-standard-error rule; see `fit_posterior`.
 
     Parameters
     ----------
@@ -244,13 +243,15 @@ def tune(
         The held-out pairs.
     slope : float
     scaled : bool
-        Whether the scale of the variance is tuned, too; else it is 1.
+        Whether to tune the scale of the variance, too; if False, it is 1.
 
     Returns
     -------
     candidate : Candidate
-    scale, nll : float
-        Of its variance; its mean negative log-likelihood of a held-out pair.
+    scale : float
+        Scale of its variance.
+    nll : float
+        Mean negative log-likelihood of the held-out pairs.
     """
     seen = []
     for trial in trials:
@@ -270,11 +271,10 @@ def tune(
 
 
 def first_as_good(nlls: Sequence[Floats]) -> int:
-    """Return the first of several posteriors that is as good for pairs as the best of all.
+    """Return the index of the first posterior that is within one standard error of the best.
 
-    No worse: by at most one standard error of the paired difference. With the smallest prior
-    precision first this is the posterior that owes the most to the data, among those that the
-    held-out pairs do not contradict.
+    The standard error is that of the paired difference. If the smallest prior precision is first,
+    this posterior depends least on the prior among those that the held-out pairs do not contradict.
 
     `nlls`, sequence of arrays, shape (n,): negative log-likelihood of each held-out pair.
     """
@@ -288,11 +288,11 @@ def first_as_good(nlls: Sequence[Floats]) -> int:
 
 
 def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
-    """Make the candidates of a Kronecker-factored posterior.
+    """Compute the candidates of a Kronecker-factored posterior.
 
-    The factors are rescaled to one mean eigenvalue before sqrt(delta) is added to both (the pi
-    correction of Martens and Grosse, 2015), which leaves their product as it is. Features are
-    turned into the eigenbasis of A once: all prior precisions share it.
+    The factors are rescaled to the same mean eigenvalue before sqrt(delta) is added to both (the pi
+    correction of Martens and Grosse, 2015), which preserves their product. Features are transformed
+    to the eigenbasis of A once, since all prior precisions share it.
     """
     (eigenvalues_g, basis_g), (eigenvalues_a, basis_a) = found.eigenvalues
     size = float(np.sqrt(eigenvalues_g.mean() * eigenvalues_a.mean()))
@@ -303,18 +303,18 @@ def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Ite
         ((side.features @ basis_a.astype(np.float32)) ** 2, side.embedding**2, side.place)
         for side in (query, passage)
     ]
-    least = _SEEN_BEFORE / found.pairs
+    least = _PSEUDO_PAIRS / found.pairs
     for damping in np.unique(np.maximum(_KRON_DAMPING, least)) * size:
         inverse = 1 / (unit_a + damping)
         profile = gain**2 * (basis_g**2 @ (1 / (unit_g + damping)))
-        # var = leverage * profile: each text's own part of a pair's variance is a number or two.
+        # var = leverage * profile, so a text contributes one or two scalars to a pair's variance.
         (leverage_q, along_q), (leverage_p, along_p) = (
             ((turned @ inverse.astype(np.float32))[place], (square @ profile)[place])
             for turned, square, place in sides
         )
         yield Candidate(
             float(damping**2),
-            # As a saved one is read: rows, so that products round the same.
+            # Contiguous rows, as in a loaded posterior, so that products round identically.
             np.ascontiguousarray(basis_a * np.sqrt(inverse), dtype=np.float32),
             profile[None].astype(np.float32),
             leverage_p * along_q + leverage_q * along_p,
@@ -323,7 +323,7 @@ def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Ite
 
 
 def _diag(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
-    """Make the candidates of a diagonal posterior."""
+    """Compute the candidates of a diagonal posterior."""
     curvature = np.ascontiguousarray(found.factors[0].T)
     sides = [(side.features**2, (side.embedding**2)[side.place]) for side in (query, passage)]
     for prior_precision in _DIAG_DAMPING * max(float(curvature.mean()), 1e-12):

@@ -1,4 +1,4 @@
-"""The likelihood of a pair given its similarity: slope, intercept, probit predictive."""
+"""The likelihood of a pair given its similarity: slope, intercept and probit predictive."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Vector = NDArray[np.float64]
 Derivatives = tuple[float, Vector, NDArray[np.float64]]
 
 _ROUNDS = 200
-_SHORTEST = 1e-10  # of a step: below it a descent is lost in rounding
-_SUFFICIENT = 1e-4  # share of the descent that the slope promises (Armijo)
+_SHORTEST = 1e-10  # smallest fraction of a step, below which a descent is lost in rounding
+_SUFFICIENT = 1e-4  # Armijo constant: required share of the descent that the gradient predicts
 
 
 def minimise(
@@ -28,10 +28,9 @@ def minimise(
 ) -> Vector:
     """Find a local minimum of a smooth function of a few parameters.
 
-    Newton's steps, along the curvature's absolute value if it is negative, projected on the
-    bounds and halved until the function falls. scipy's L-BFGS-B was measured to take 0.2 s for the
-    same two parameters on a busy machine and 0.01 s on an idle one: it has BLAS threads wake each
-    other for matrices of a few numbers.
+    Newton steps, with absolute eigenvalues of the Hessian, are projected to the bounds and halved
+    until the function decreases. L-BFGS-B of scipy took 0.01 s for the same two parameters on an
+    idle machine but 0.2 s on a busy one, since it wakes BLAS threads for tiny matrices.
 
     Parameters
     ----------
@@ -39,10 +38,9 @@ def minimise(
         Value, gradient (p,) and Hessian (p, p) at parameters (p,).
     start : sequence of p floats
     bounds : sequence of p pairs of float
-        Lowest and highest value of each parameter.
+        Lower and upper bound of each parameter.
     tolerance : float
-        Stop when a step lowers the loss by less than this, relative to the larger of 1 and the
-        loss.
+        Stop if a step lowers the loss by less than this, relative to the larger of 1 and the loss.
 
     Examples
     --------
@@ -55,8 +53,8 @@ def minimise(
     value, gradient, hessian = loss(point)
     for _ in range(_ROUNDS):
         step = _step(point, gradient, hessian, low, high)
-        # Where the function is all but straight a step may lead far beyond the bounds: shorten it
-        # from where it crosses the farthest of them.
+        # If the function is nearly linear, a step may lead far beyond the bounds: limit it to the
+        # widest range of a parameter.
         fraction = min(1.0, float((high - low).max() / max(np.abs(step).max(), 1e-300)))
         shortest, before = fraction * _SHORTEST, value
         while True:
@@ -76,7 +74,7 @@ def minimise(
 def _step(
     point: Vector, gradient: Vector, hessian: NDArray[np.float64], low: Vector, high: Vector
 ) -> Vector:
-    """Take Newton's step in the parameters that are not at a bound."""
+    """Compute the Newton step in the parameters that are not at a bound."""
     stopped = ((point <= low) & (gradient > 0)) | ((point >= high) & (gradient < 0))
     free = np.flatnonzero(~stopped)
     step = np.zeros_like(point)
@@ -90,16 +88,16 @@ def _step(
 
 Likelihood = Literal["pairs", "in_batch"]
 
-# Largest mean variance of a logit. At this one even 5 logits of evidence are within a standard
-# deviation. More was measured to come of pairs with unmarked answers, and spoils the ranking.
+# Largest mean variance of a logit, at which even 5 logits are within one standard deviation. Higher
+# estimates, as measured, result from pairs with unlabelled answers, and harm the ranking.
 _LARGEST_VARIANCE = 25.0
 
-# What mean variance of a logit is usual, if pairs do not tell: three encoders fitted on 1,000
-# pairs of each of three collections have 1.3 to 7.0, a geometric mean of 3. It is log-normal.
+# Log-normal prior on the mean variance of a logit: three encoders, each fitted on 1,000 pairs of
+# each of three collections, have 1.3 to 7.0, with a geometric mean of 3.
 _USUAL_VARIANCE, _LOG_DEVIATION = 3.0, 1.0
 
-# Cauchy's scale for the slope of a similarity of standard deviation 1: a default for logistic
-# regression that is weakly informative (Gelman et al., 2008: 2.5 at a deviation of one half).
+# Scale of the Cauchy prior on the slope for similarities of standard deviation 1: the weakly
+# informative default for logistic regression of Gelman et al., 2008 (2.5 at a deviation of 0.5).
 _SLOPE_SCALE = 1.25
 
 _FACTOR = 2.0
@@ -111,8 +109,9 @@ def bernoulli_map(
 ) -> tuple[float, float]:
     """Find the MAP estimate of a and b in P(answer) = sigmoid(a s + b).
 
-    The prior on b is flat. That on a is Cauchy's, at the spread of the similarities: if a few
-    pairs are separated without an error the likelihood alone would send a to infinity.
+    The prior on b is flat. That on a is a Cauchy distribution, scaled by the standard deviation of
+    the similarities: if few pairs are linearly separable, the likelihood alone would drive a to
+    infinity.
 
     Parameters
     ----------
@@ -121,15 +120,15 @@ def bernoulli_map(
     labels : array, shape (n,)
         1 for an answer.
     slope : float, optional
-        Keep a at this value and fit b alone.
+        Fixed value of a, to fit b only.
     prior : bool
-        Whether there is one on a; else it is flat, too.
+        Whether to use the prior on a; if False, it is flat.
 
     Returns
     -------
     slope, intercept : float
-        The slope is kept positive: an encoder whose cosines tell nothing, or tell the wrong way
-        round, counts for next to nothing in an ensemble.
+        The slope is at least 0.01: an encoder whose cosines are uninformative or inverted has
+        almost no weight in an ensemble.
     """
     s, y = similarity.astype(np.float64), labels.astype(np.float64)
     moving = slice(0 if slope is None else 1, 2)
@@ -150,8 +149,7 @@ def bernoulli_map(
         hessian[0, 0] += 2 * unit**2 * (1 - square) / (1 + square) ** 2 / len(s)
         return value, gradient[moving], hessian[moving, moving]
 
-    # In the middle of the pairs: far from it every pair is certain, and the loss tells
-    # little of where to go.
+    # Start at the mean similarity: far from it, all probabilities saturate and gradients vanish.
     first = 10.0 if slope is None else slope
     start = [first, -first * float(s.mean())]
     found = minimise(loss, start[moving], [(1e-2, 1e4), (-1e4, 1e4)][moving])
@@ -161,8 +159,8 @@ def bernoulli_map(
 def in_batch_map(similarity: Floats, *, prior: bool = True) -> float:
     """Find the MAP slope of the softmax over a batch's passages.
 
-    `similarity`, array, shape (batches, n, n): cosines of each query to each passage; the answer of
-    row i is column i. `prior`: as in `bernoulli_map`.
+    `similarity`, array, shape (batches, n, n): cosines of each query and each passage; column i
+    answers row i. `prior`: as in `bernoulli_map`.
     """
     from scipy.optimize import minimize_scalar
 
@@ -185,7 +183,7 @@ def predictive_nll(
     """Compute the negative log-likelihood of each pair under the probit predictive, shape (n,).
 
     ``P(answer) = sigmoid((a s + b) / sqrt(1 + pi/8 a^2 sigma_s^2))`` (MacKay, 1992): the variance
-    of the similarity pulls an overconfident model back towards one half.
+    of the similarity shrinks probabilities towards 0.5.
     """
     logit = (slope * similarity + intercept) / np.sqrt(1 + PROBIT * slope**2 * variance)
     nll: Floats = np.logaddexp(0, logit) - labels * logit
@@ -203,9 +201,9 @@ def variance_scale(
 ) -> tuple[float, float]:
     """Find the MAP scale of the variance, and the intercept, under the probit predictive.
 
-    The slope stays at its MAP, the prior on the intercept is flat: how many of the pairs are
-    answers says nothing about how far the similarities can be trusted. That on the mean variance of
-    an answer's logit is log-normal: few pairs often say that there is none, or that it is huge.
+    The slope is fixed. The prior on the intercept is flat, since the share of answers among the
+    pairs is not informative about the variance. The prior on the mean variance of an answer's logit
+    is log-normal, since the estimate from few pairs is often 0 or huge.
 
     Parameters
     ----------
@@ -215,23 +213,23 @@ def variance_scale(
     labels : array, shape (n,)
     slope : float
     prior : bool
-        Whether there is one on the scale.
+        Whether to use the prior on the scale.
 
     Returns
     -------
     scale, intercept : float
-        The scale is bounded: the mean variance of a logit is at most 25.
+        The scale is limited to a mean variance of a logit of 25.
     """
     largest = _scale_for(_LARGEST_VARIANCE / slope**2, float(single.mean()), float(double.mean()))
     start = _scale_for(1 / slope**2, float(single.mean()), float(double.mean()))
     probit = PROBIT * slope**2
     stiffness = float(prior) / (_LOG_DEVIATION**2 * len(labels))
-    # The wrong passages answer queries that were fitted on: few pairs vary less on these.
+    # Answers only: wrong hits may be answers of queries that were fitted on, with less variance.
     answers = labels == 1
 
     def loss(theta: Vector) -> Derivatives:
         first, second = np.exp(theta[0]) * single, np.exp(2 * theta[0]) * double
-        # The logit is (a s + b) root; root and its derivatives by the log of the scale.
+        # The logit is (a s + b) root; these are root and its derivatives by the log of the scale.
         root = 1 / np.sqrt(1 + probit * (first + second))
         once, twice = probit * (first + 2 * second), probit * (first + 4 * second)
         slower = -once * root**3 / 2
@@ -264,19 +262,19 @@ def variance_scale(
         loss,
         [np.log(start), -slope * float(similarity.mean())],
         [(top - 35.0, top), (-np.inf, np.inf)],
-        # If no variance is best, each e-th of it is better still, by less and less.
+        # If the best scale is 0, each decrease still improves the loss, by ever less.
         tolerance=1e-6,
     )
     return float(np.exp(found[0])), float(found[1])
 
 
 def decided_by_prior(found: float, without: float) -> bool:
-    """Tell if the estimates with and without the prior differ by a factor of two."""
+    """Return whether estimates with and without the prior differ by a factor of two or more."""
     return not 1 / _FACTOR < found / without < _FACTOR
 
 
 def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slope: float) -> float:
-    """Find the intercept that makes the probit predictive most likely at a given variance.
+    """Find the maximum-likelihood intercept of the probit predictive at a given variance.
 
     `similarity`, `variance`, `labels`, array, shape (n,): mean and variance of the similarity of
     each pair; 1 for an answer.

@@ -1,4 +1,4 @@
-"""Fitting pairs: those that the user gives, checked, and the labelled ones made of them."""
+"""Pairs to fit on: check those of the user, and mine negatives."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from uec_rag.base.gaussian import FloatArray, Terms
 from uec_rag.base.postings import Corpus, Postings
 
 Negatives = Literal["hard", "random"]
-"""The negatives of a query: a random and a hard passage, or a random one alone."""
+"""The negatives of a query: a random and a hard passage, or only a random one."""
 
 MINIMUM = 32
-"""Fewest positive pairs a posterior is fitted on."""
+"""The smallest number of positive pairs to fit a posterior on."""
 
-_FEWEST_QUERIES = 5  # a fifth of them is held out
+_FEWEST_QUERIES = 5  # 20 % of them are held out
 
 BATCH = 32
-"""Texts among which the hard negative is looked for: hard, yet rarely a true answer."""
+"""The number of random passages from which the hard negative is chosen: few, so that it is rarely
+an unlabelled answer."""
 
 _HELD_OUT = 0.2
-_AT_ONCE = 1 << 22  # numbers of mining held at a time, 16 MiB
+_MAX_NUMBERS = 1 << 22  # size of temporary arrays, 16 MiB
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Checked (query, passage, label) triples over distinct texts, in an order of their own.
+    """Checked (query, passage, label) triples over distinct texts, in sorted order.
 
     Attributes
     ----------
     queries, passages : list of str
         The distinct texts.
     query_index, passage_index : int array, shape (n,)
-        Which texts each pair joins.
+        Indices of each pair's texts.
     labels : float array, shape (n,)
         1 if the passage answers the query, 0 if it does not.
     """
@@ -52,7 +53,7 @@ class Pairs:
 
     @property
     def positives(self) -> list[NDArray[np.int64]]:
-        """Indices of the passages that answer each query."""
+        """The indices of the passages that answer each query."""
         found: list[list[int]] = [[] for _ in self.queries]
         for q, p in zip(
             self.query_index[self.labels == 1], self.passage_index[self.labels == 1], strict=True
@@ -62,14 +63,14 @@ class Pairs:
 
 
 def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs:
-    """Check fitting pairs before any encoder runs.
+    """Check pairs before any encoder runs.
 
     Parameters
     ----------
     pairs : iterable of (query, passage) or (query, passage, label)
-        Without labels every pair is an answer; negatives are mined in either case.
+        Without labels, every pair is an answer. Negatives are mined in either case.
     name : str
-        What to call the argument in an error.
+        Name of the argument, for messages.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
             f"{name}: expected at least {_FEWEST_QUERIES} distinct queries with an answer, got "
             f"{len(answered)}; a fifth of the queries is held out to tune the variance."
         )
-    # Sorted: what is drawn at random below must not hang on the order in which pairs were given.
+    # Sorted, so that random samples do not depend on the order of the pairs.
     labels = dict(sorted(labels.items()))
     queries = {query: None for query, _ in labels}
     passages = {passage: None for _, passage in labels}
@@ -148,7 +149,7 @@ def _triple(pair: object, name: str) -> tuple[str, str, int | None]:
 
 @dataclass(frozen=True)
 class LabelledPairs:
-    """Index pairs with labels: positives, given negatives and mined ones.
+    """Pairs of indices with labels: positives, given negatives and mined negatives.
 
     Attributes
     ----------
@@ -165,10 +166,10 @@ class LabelledPairs:
 
 
 def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split query indices into those that fit a posterior and those held out to tune it.
+    """Split query indices into those to fit a posterior on and those to tune it on.
 
-    A fifth of the queries with an answer is held out; queries with none tell what is wrong, not
-    how far down it belongs, and always fit.
+    20 % of the queries with an answer are held out. Queries without an answer, which cannot show
+    whether an answer ranks above wrong passages, are always in the first part.
     """
     answered = np.unique(pairs.query_index[pairs.labels == 1])
     order = np.random.default_rng(seed).permutation(answered)
@@ -178,7 +179,7 @@ def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class OfVectors:
-    """The inner products of unit embeddings, shapes (n_q, d) and (n_p, d)."""
+    """Similarities as inner products of unit embeddings, shapes (n_q, d) and (n_p, d)."""
 
     queries: FloatArray
     passages: FloatArray
@@ -187,8 +188,8 @@ class OfVectors:
         """Return similarities of queries (n,) to passages (n, p), given by index, shape (n, p)."""
         out = np.empty(passage.shape, dtype=np.float32)
         for part in _slices(len(query), passage.shape[1] * self.passages.shape[1]):
-            asked = self.queries[query[part], :, None]
-            out[part] = (self.passages[passage[part]] @ asked)[..., 0]
+            vectors = self.queries[query[part], :, None]
+            out[part] = (self.passages[passage[part]] @ vectors)[..., 0]
         return out
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
@@ -204,7 +205,7 @@ class OfVectors:
 
 
 class OfTerms:
-    """The similarities of terms; the passages are the corpus that tells how rare a term is."""
+    """Similarities of terms; document frequencies are those of the passages."""
 
     def __init__(self, queries: Terms, passages: Terms) -> None:
         self._queries, self._corpus = queries, Corpus(len(passages))
@@ -213,7 +214,7 @@ class OfTerms:
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
         """See `OfVectors`."""
         out = np.empty(passage.shape, dtype=np.float32)
-        order = np.argsort(query, kind="stable")  # a query's similarities are found once
+        order = np.argsort(query, kind="stable")  # to compute a query's similarities once
         for part in _slices(len(query), self._corpus.rows):
             rows, place = np.unique(query[order[part]], return_inverse=True)
             out[order[part]] = self.to_all(rows)[place[:, None], passage[order[part]]]
@@ -229,7 +230,7 @@ class OfTerms:
 
 
 Similarities: TypeAlias = OfVectors | OfTerms
-"""The similarity of queries and passages, by vectors or by words."""
+"""The similarities of queries and passages, by vectors or by words."""
 
 
 def training_pairs(
@@ -239,13 +240,13 @@ def training_pairs(
     seed: int,
     negatives: Negatives = "hard",
 ) -> LabelledPairs:
-    """Label pairs of the given queries: their positives, given negatives, and mined ones.
+    """Label pairs of the given queries: positives, given negatives, and mined negatives.
 
-    For each query one random passage, and the most similar of a random batch (a hard negative
-    that is rarely an unmarked answer: the hardest of the whole collection often is one).
+    The mined negatives of a query are a random passage and the most similar of a random batch. This
+    hard negative is rarely an unlabelled answer, which the hardest of all passages often is.
 
-    `rows`: queries to use. `similar`: of `pairs.queries` and `pairs.passages`. `negatives`, "hard",
-    "random": "random" leaves the hard ones out, as the paper does.
+    `rows`: indices of the queries. `similar`: similarities of `pairs.queries` and `pairs.passages`.
+    `negatives`: "hard", or "random" to leave out the hard ones, as the paper does.
     """
     rng = np.random.default_rng(seed)
     batch = rng.integers(0, len(pairs.passages), (len(rows), BATCH))
@@ -264,22 +265,21 @@ def training_pairs(
 def held_out_pairs(
     pairs: Pairs, rows: NDArray[np.int64], similar: Similarities, hits: int = 4
 ) -> LabelledPairs:
-    """Label what a search would show the given queries: their positives and their best wrong hits.
+    """Label pairs of the given queries: positives, and the wrong hits that rank highest.
 
-    Users see hits, not random pairs; a variance tuned here says how wrong a model is when it
-    matters.
+    Users see hits rather than random pairs, so the variance is tuned on hits.
     """
     place = np.full(len(pairs.queries), -1)
     place[rows] = np.arange(len(rows))
-    own = place[pairs.query_index]
+    row_of = place[pairs.query_index]
     top = np.empty((len(rows), min(hits, len(pairs.passages))), dtype=np.int64)
     wrong = np.empty(top.shape, dtype=bool)
     for part in _slices(len(rows), len(pairs.passages)):
         similarity = similar.to_all(rows[part])
-        given = (own >= part.start) & (own < part.stop)
-        similarity[own[given] - part.start, pairs.passage_index[given]] = -np.inf
+        given = (row_of >= part.start) & (row_of < part.stop)
+        similarity[row_of[given] - part.start, pairs.passage_index[given]] = -np.inf
         line = np.arange(len(similarity))
-        # A few maxima in turn are quicker than one partition of every row.
+        # A few successive maxima are faster than a partition of every row.
         for hit in range(top.shape[1]):
             top[part, hit] = best = similarity.argmax(axis=1)
             wrong[part, hit] = np.isfinite(similarity[line, best])
@@ -289,8 +289,8 @@ def held_out_pairs(
 
 
 def _slices(rows: int, numbers: int) -> Iterator[slice]:
-    """Cut rows of so many numbers each into slices, to bound the memory."""
-    step = max(1, _AT_ONCE // max(1, numbers))
+    """Split rows of `numbers` numbers each into slices, to bound the memory."""
+    step = max(1, _MAX_NUMBERS // max(1, numbers))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
 
@@ -298,7 +298,7 @@ def _slices(rows: int, numbers: int) -> Iterator[slice]:
 def known_pairs(
     pairs: Pairs, query: NDArray[np.int64], passage: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Tell which pairs of a query and a passage have a label; the shapes broadcast."""
+    """Return which pairs of a query and a passage have a label; the shapes broadcast."""
     count = len(pairs.passages)
     keys = np.sort(pairs.query_index * count + pairs.passage_index)
     wanted = query * count + passage
@@ -310,10 +310,10 @@ def known_pairs(
 def with_given(
     pairs: Pairs, rows: NDArray[np.int64], query: NDArray[np.int64], passage: NDArray[np.int64]
 ) -> LabelledPairs:
-    """Join all labelled pairs of some queries with mined ones that are no answers."""
-    own = np.isin(pairs.query_index, rows)
+    """Join all labelled pairs of some queries with mined negatives."""
+    given = np.isin(pairs.query_index, rows)
     return LabelledPairs(
-        np.concatenate([pairs.query_index[own], query]),
-        np.concatenate([pairs.passage_index[own], passage]),
-        np.concatenate([pairs.labels[own], np.zeros(len(query), np.float32)]),
+        np.concatenate([pairs.query_index[given], query]),
+        np.concatenate([pairs.passage_index[given], passage]),
+        np.concatenate([pairs.labels[given], np.zeros(len(query), np.float32)]),
     )

@@ -1,4 +1,4 @@
-"""Step 1: the Laplace posterior of an encoder's last layer, and the Gaussian it gives a text."""
+"""The Laplace posterior over an encoder's last layer, which maps texts to Gaussians."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ Structure = Literal["kron", "diag"]
 
 @dataclass(frozen=True)
 class PosteriorSummary:
-    """The readable numbers of one encoder's fit.
+    """The estimates and statistics of one encoder's fit.
 
     Attributes
     ----------
     slope, intercept : float
         P(answer) = sigmoid(slope * cosine + intercept) at the MAP.
     prior_precision : float
-        delta, precision of the Gaussian prior on a weight's change.
+        Precision delta of the Gaussian prior on the change of a weight.
     scale : float
-        Factor on the Laplace variance, tuned on held-out pairs: one unit for all encoders.
+        Factor of the Laplace variance, tuned on held-out pairs, so that all encoders share a unit.
     log_trace_mean, log_trace_sd : float
-        How log tr(Sigma) is distributed over the held-out queries: what is usual for this encoder.
+        Mean and standard deviation of log tr(Sigma) over the held-out queries.
     pairs, held_out : int
-        Labelled pairs the posterior was fitted on, and those that tuned it.
+        Number of labelled pairs that the posterior was fitted on, and that it was tuned on.
     nll, nll_deterministic : float
-        Held-out negative log-likelihood per pair, with the variance and without.
+        Held-out negative log-likelihood per pair, with and without the variance.
     log_marginal_likelihood : float
-        laplace-torch's, with the prior centred on the pre-trained weights.
+        As in laplace-torch, with the prior centred on the pre-trained weights.
     by_prior : tuple of str
-        "slope" or "variance" if the prior decided and not the pairs: without the prior it
-        would be more than twice, or less than half, what it is.
+        "slope" or "variance" if the prior determines it rather than the pairs: without the prior,
+        the estimate would differ by a factor of two or more.
     """
 
     slope: float
@@ -53,9 +53,9 @@ class PosteriorSummary:
     by_prior: tuple[str, ...] = ()
 
     def metadata(self) -> dict[str, object]:
-        """Return the state in JSON's types."""
+        """Return the state as a JSON object."""
         state = asdict(self)
-        # Left out if it is empty: this is hashed into the fingerprints of saved ensembles.
+        # Omitted if empty, since the state is hashed into the fingerprints of saved ensembles.
         by_prior = state.pop("by_prior")
         return state | ({"by_prior": list(by_prior)} if by_prior else {})
 
@@ -67,7 +67,7 @@ class PosteriorSummary:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The Gaussian posterior over a last layer's weights, as far as prediction needs it.
+    """The Gaussian posterior over a last layer's weights, in the form that prediction needs.
 
     Attributes
     ----------
@@ -88,12 +88,12 @@ class Posterior:
     def gaussian(
         self, embedding: FloatArray, features: FloatArray, terms: Sequence[Terms] = ()
     ) -> Gaussian:
-        """Compute each text's Gaussian: its embedding and the last layer's predictive variance.
+        """Compute the Gaussians of texts: embeddings with the last layer's predictive variance.
 
         ``kron``: ``var = (h' A^-1 h) diag(G^-1)``, one scalar per text; ``diag``: ``var = S h^2``.
 
         `embedding`: array, shape (n, d). `features`, array, shape (n, m): input of the last layer,
-        see `uec_rag.encoders.Encoded`. `terms`: sparse blocks beside them.
+        see `uec_rag.encoders.Encoded`. `terms`: sparse blocks of the same texts.
         """
         scale = np.float32(self.summary.scale)
         if self.structure == "diag":
@@ -104,7 +104,7 @@ class Posterior:
     def standardised_log_trace(self, gaussian: Gaussian) -> FloatArray:
         """Return each text's log total variance, standardised for this encoder.
 
-        0 is a typical fitting query; language or domain the encoder does not know lies above.
+        It is 0 for a typical query of the fit, and higher in unknown languages or domains.
         """
         s = self.summary
         log_trace = np.log(np.maximum(gaussian.trace, np.float32(1e-30)))
@@ -112,23 +112,25 @@ class Posterior:
         return standard
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Return the tensors to save; the rest is in `metadata`."""
+        """Return the arrays to save; the rest of the state is in `metadata`."""
         return {"covariance": self.covariance, "profile": self.profile}
 
     def metadata(self) -> dict[str, object]:
-        """Return the rest of the state in JSON's types."""
+        """Return the rest of the state as a JSON object."""
         return {"structure": self.structure, "summary": self.summary.metadata()}
 
     @classmethod
     def restore(cls, arrays: dict[str, FloatArray], metadata: dict[str, object]) -> Self:
-        """Rebuild from `arrays` and `metadata`; ValueError if a number is not finite, say."""
+        """Rebuild from `arrays` and `metadata`; ValueError if a number is invalid."""
         summary, structure = metadata["summary"], metadata["structure"]
         assert isinstance(summary, dict)
         assert structure in ("kron", "diag")
         found = PosteriorSummary.restore(summary)
         used = [found.slope, found.intercept, found.scale, found.log_trace_mean, found.log_trace_sd]
         if not np.isfinite(used).all() or found.scale < 0 or found.log_trace_sd <= 0:
-            raise ValueError(f"summary: expected finite numbers, and no spread of 0, got {found}.")
+            raise ValueError(
+                f"summary: expected finite numbers and a positive log_trace_sd, got {found}."
+            )
         return cls(
             "kron" if structure == "kron" else "diag",
             arrays["covariance"],

@@ -1,4 +1,4 @@
-"""Calibrating on the user's own corpus, with labelled queries."""
+"""Calibrate confidence on the user's corpus, with labelled queries."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import Method, find
 from uec_rag.stores.base import CALIBRATION, SharedState, Store, put_shared_state
 
-_ENOUGH = 100  # labels that teach an ensemble that was never fitted more than what is shipped
+_ENOUGH = 100  # labels from which an unfitted ensemble learns more than the shipped model knows
 
 FEWEST = 20
-"""Labelled queries, or questions of its own, that a calibration is made on at least."""
+"""The smallest number of queries, labelled or generated, for a calibration."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class CorpusCalibration(Record):
     Attributes
     ----------
     evidence_weights : EvidenceWeights or None
-        Coefficients learned on this corpus; None: the ensemble's.
+        Coefficients learned on this corpus; None for those of the ensemble.
     source : {"labels", "self"}
-        Whether from a user's labels or from questions made of the passages.
+        Whether it was learned from the user's labels or from questions made from the passages.
     queries : int
-        How many there were.
+        Number of queries.
     k : int
-        Hits that count.
+        Number of hits that confidence is about.
     corpus : str
         Fingerprint of the corpus.
     of_fit : bool
-        Whether the model is the fit's.
+        Whether the model is that of the fit.
     verifier : str or None
-        Fingerprint of the verifier that read the first hits; None without one.
+        Fingerprint of the verifier that read the first hits; None if there was none.
     """
 
     model: ConfidenceModel
@@ -60,28 +60,28 @@ class CorpusCalibration(Record):
 
     @classmethod
     def current(cls, metadata: Mapping[str, object]) -> Self | None:
-        """Rebuild it from `metadata`; None, with a warning, if it was learned on other features."""
+        """Rebuild from `metadata`; None, with a warning, if it was learned on other features."""
         return current_or(
             None,
             lambda: cls.restore(metadata),
-            "what was calibrated on this corpus is not used. Calibrate again.",
+            "the calibration on this corpus is not used. Calibrate again.",
         )
 
     def __str__(self) -> str:
-        """Say in plain words what was done."""
+        """Describe the calibration in a sentence."""
         made = {
             "labels": f"{self.queries} labelled queries",
             "self": f"{self.queries} questions made from the corpus itself, without labels",
         }[self.source]
-        own = self.source == "self" and self.evidence_weights is not None
+        weighted = self.source == "self" and self.evidence_weights is not None
         learned = [] if self.of_fit else ["relevance and confidence"]
-        learned += ["which encoders to trust here"] if own else []
+        learned += ["which encoders to trust here"] if weighted else []
         done = f"Calibrated on {made}: {', and '.join(learned) or 'nothing was changed'}"
         if self.of_fit:
             return f"{done}; relevance and confidence stay those of the fit."
         return (
             f"{done}, for the first {self.k} hits. {self.model.unanswerable:.0%} of the questions "
-            "are taken to have no answer."
+            "are assumed to be unanswerable."
         )
 
 
@@ -96,13 +96,13 @@ def check_labels(
     Returns
     -------
     list of frozenset of str
-        Ids that answer each query; empty if the corpus does not.
+        Ids of the passages that answer each query; empty if none does.
 
     Raises
     ------
     TypeError, ValueError
-        If there is not one collection of ids per query, an id is not in the index, no query has
-        any, or there are fewer than `fewest` queries.
+        If there is not one collection of ids per query, an id is not in the index, all collections
+        are empty, or there are fewer than `fewest` queries.
     """
     check_texts(queries, "queries")
     if isinstance(relevant_ids, str):
@@ -133,7 +133,7 @@ def check_labels(
     if not every:
         raise ValueError(
             "relevant_ids: no query has a relevant passage; expected at least one that has. "
-            "Queries that the corpus does not answer may be added to these."
+            "Queries that the corpus does not answer may be included."
         )
     if len(queries) < fewest:
         raise ValueError(
@@ -162,29 +162,29 @@ def calibrate_with_labels(
     k: int,
     fingerprint: str,
 ) -> CorpusCalibration:
-    """Fit probabilities to labelled queries of the corpus that is to be searched.
+    """Fit the probabilities to labelled queries over the corpus that is to be searched.
 
-    Lines on top of the log odds are fitted (Platt scaling), of an answer being in the corpus, then
-    among the first hits, and of a hit being relevant: of the fitted ensemble's model, or of the one
-    that comes with the package if it is not fitted, which learns from a hundred labels alone. Being
-    among the first hits has a weight of their number, too.
+    The log odds of three events are rescaled linearly (Platt scaling): the corpus answers the
+    query, the first hits do, given that, with a weight for the number of hits, and a hit is
+    relevant. The model is that of the fitted ensemble. An unfitted ensemble uses the shipped model,
+    or learns a new one from 100 labels and more if some of them are unanswerable.
 
     Parameters
     ----------
     uec, weights, store
-        What is searched, and how.
+        The ensemble, its evidence weights for this corpus, and the store to search.
     queries : sequence of str
     parts : sequence of K Gaussian
-        Each encoder's Gaussians of the questions.
+        Gaussians of the queries from each encoder.
     wanted : sequence of frozenset of str
-        As `check_labels` returns them.
+        Ids of relevant passages, as `check_labels` returns them.
     unanswerable : float
-        Share of queries that the corpus will not answer. If the labels have none, every query
-        is asked once more with its answers hidden, and these count as much.
+        Share of queries that the corpus will not answer. If all labelled queries have answers,
+        each is repeated with its answers hidden, weighted to make up this share.
     k : int
-        Hits that count.
+        Number of hits that confidence is about.
     fingerprint : str
-        Of the corpus.
+        Fingerprint of the corpus.
     """
     known = uec.confidence_model
     model = shipped_model("unfitted") if known is None else known
@@ -192,15 +192,17 @@ def calibrate_with_labels(
     method = Method(uec.fitted, weights, model, verification, check_familiar=False)
     examples = [labelled_examples(method, store, queries, parts, wanted, k)]
     if unanswerable > 0 and all(wanted):
-        gone = without_answers(method, store, queries, parts, wanted, k)
+        hidden = without_answers(method, store, queries, parts, wanted, k)
         odds = np.float32(unanswerable / (1 - unanswerable))
-        examples += [replace(one, weight=odds * one.weight) for one in gone]
-    every = Examples.joined(examples)
-    enough = known is None and len(queries) >= _ENOUGH and not every.answerable.all()
-    model = model.relearned(every) if enough else model.recalibrated(every)
-    own = None if weights is uec.fitted.evidence_weights else weights
-    reader = None if verification is None else verification.fingerprint
-    return CorpusCalibration(model, own, "labels", len(queries), k, fingerprint, verifier=reader)
+        examples += [replace(each, weight=odds * each.weight) for each in hidden]
+    joined = Examples.joined(examples)
+    enough = known is None and len(queries) >= _ENOUGH and not joined.answerable.all()
+    model = model.relearned(joined) if enough else model.recalibrated(joined)
+    learned = None if weights is uec.fitted.evidence_weights else weights
+    verifier = None if verification is None else verification.fingerprint
+    return CorpusCalibration(
+        model, learned, "labels", len(queries), k, fingerprint, verifier=verifier
+    )
 
 
 def labelled_examples(
@@ -211,16 +213,16 @@ def labelled_examples(
     wanted: Sequence[Collection[str]],
     k: int,
 ) -> Examples:
-    """Compute the features of questions as a search does, with the label of each hit.
+    """Compute the features of queries as a search does, with the label of each hit.
 
     Parameters
     ----------
     parts : sequence of K Gaussian
-        Each encoder's Gaussians of the questions.
+        Gaussians of the queries from each encoder.
     wanted : sequence of n collections of str
-        Ids that answer each question; empty if the corpus does not.
+        Ids of the passages that answer each query; empty if none does.
     k : int
-        Different texts that count.
+        Number of hits with distinct texts.
     """
     examples, start = [], 0
     for found in find(method, store, [*map(Turn, queries)], parts, k):
@@ -248,28 +250,29 @@ def without_answers(
     wanted: Sequence[Collection[str]],
     k: int,
 ) -> list[Examples]:
-    """Compute the same for each question, asked of the corpus without its answers."""
+    """Compute the same for each query over the corpus without its answers."""
     examples = []
     for row, ids in enumerate(wanted):
         others = store.snapshot({"$not": {"$id": sorted(ids)}})
         if len(others):
-            own = [part[row : row + 1] for part in parts]
-            asked = [queries[row]]
-            examples.append(labelled_examples(method, others, asked, own, [frozenset()], k))
+            of_query = [part[row : row + 1] for part in parts]
+            examples.append(
+                labelled_examples(method, others, [queries[row]], of_query, [frozenset()], k)
+            )
     return examples
 
 
 class Published(NamedTuple):
-    """A calibration that a store keeps.
+    """A calibration that is published in a store.
 
     Attributes
     ----------
     calibration : CorpusCalibration or None
         None if it was learned on other features.
     written : str
-        State of the store that it was learned on, or that it was last seen not to be of.
+        The state of the store that it was learned on, or the state at the last read.
     current : bool
-        Whether that is the store's state; False once for every other state.
+        Whether the state was unchanged at the last read; False once for each new state.
     """
 
     version: str
@@ -279,9 +282,9 @@ class Published(NamedTuple):
 
 
 def publish(store: Store, calibration: CorpusCalibration, written: str) -> Published | None:
-    """Publish a calibration in a store that processes share; in others do nothing.
+    """Publish a calibration in a store that processes share; do nothing for other stores.
 
-    `written`: state of the store that it was learned on.
+    `written`: the state of the store that it was learned on.
     """
     if not isinstance(store, SharedState):
         return None
@@ -291,7 +294,7 @@ def publish(store: Store, calibration: CorpusCalibration, written: str) -> Publi
 
 
 def published(store: SharedState, known: Published | None) -> Published | None:
-    """Read the calibration that a store keeps; the known one if it is the same or there is none."""
+    """Read the published calibration of a store; `known` if it is the same or there is none."""
     stamp = store.stamp()
     version = stamp.kept.get(CALIBRATION)
     if version is not None and (known is None or known.version != version):
@@ -306,5 +309,5 @@ def published(store: SharedState, known: Published | None) -> Published | None:
 
 
 def written(store: Store) -> str:
-    """Return the state of a store that several processes share; "" for others."""
+    """Return the state of a store that processes share; "" for other stores."""
     return store.stamp().written if isinstance(store, SharedState) else ""

@@ -1,9 +1,8 @@
-"""The base of stores in vector databases; each database adds a few methods.
+"""The base of stores in vector databases; each database implements a few methods.
 
-An engine keeps points: a passage with its mean, its "spread", [mean^2, scales], and its terms. It
-finds the candidates of a query; these are compared and scored here, in float32, by the very code
-that searches a store in memory, with the frequencies of the whole corpus, so that the numbers are
-equal.
+An engine stores points: a passage with its mean, its "spread" [mean^2, scales], and its terms. It
+finds the candidates of a query, which are compared and scored here, in float32, by the same code
+as in a memory store, with the frequencies of the whole corpus, so that the scores are equal.
 """
 
 from __future__ import annotations
@@ -32,55 +31,53 @@ from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
 from uec_rag.stores.memory.store import MemoryStore
 
 CANDIDATES = 256
-"""Passages by mu_s that a search scores by default."""
+"""The default number of passages nearest by mu_s that a search scores."""
 
-_MOST_RARITIES = 2**14  # terms of a block whose frequencies are remembered
-_LOOKED_UP = (
-    20  # keys of filters that are looked up, to warn: anybody may ask for others without end
-)
+_CACHED_TERMS = 2**14  # terms of a block whose frequencies are cached
+_CHECKED_KEYS = 20  # filter keys that are checked for a warning; requests may have any number
 
 
 @dataclass
 class _Read:
-    """A cache of reads, valid until the engine is written to."""
+    """A cache of reads, valid until the next write to the engine."""
 
     notes: CollectionSchema | None = None
-    was_there: bool = False  # what they are of
+    was_there: bool = False  # whether the collection existed
     stamped: str | None = None
     written: str | None = None
     samples: dict[tuple[str, int], Gaussian] = field(default_factory=dict)
     rarities: dict[int, Frequencies] = field(default_factory=dict)  # by block
 
     def of(self, written: str) -> _Read:
-        """Return what was read since a write, or an empty cache."""
+        """Return the cache for a state of the engine, emptied if the state is new."""
         if written != self.written:
             self.written, self.samples, self.rarities = written, {}, {}
         return self
 
 
 class EngineStore(ABC):
-    """Passages and their Gaussians in an engine; subclasses give its abstract methods.
+    """Passages and their Gaussians in an engine; subclasses implement the abstract methods.
 
-    Others may write at the same time: a snapshot is a filtered view, not a moment, but what it has
-    found once stays as it was found.
+    Other processes may write at the same time: a snapshot is a filtered view rather than a fixed
+    state, but a passage that it has read does not change.
 
     Parameters
     ----------
     candidates : int
-        The nearest by mu_s that a search scores, at least; the engine's HNSW looks at as many on
-        its way. More of them miss less and take longer. It may be set at any time.
+        Smallest number of passages nearest by mu_s that a search scores, also the search width of
+        the engine's HNSW. More candidates improve recall and take longer. May be changed later.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no positive integer.
+        If `candidates` is not a positive integer.
     """
 
     engine: ClassVar[str]
-    """Its name, for messages."""
+    """The name of the engine, for messages."""
 
     remote = True
-    """True if the passages are elsewhere, and a search looks at candidates only."""
+    """Whether the passages are in another process, and a search scores candidates only."""
 
     def __init__(self, candidates: int = CANDIDATES) -> None:
         self.candidates = check_k(candidates, "candidates")
@@ -89,7 +86,7 @@ class EngineStore(ABC):
         self._is_view = False
         self._read = _Read()  # shared with views
         self._looked_up: set[str] = set()  # keys of filters; shared with views
-        # Of a view alone:
+        # For views only:
         self._size: int | None = None
         self._stamp: Stamp | None = None
         self._seen: dict[str, Point] = {}
@@ -113,9 +110,9 @@ class EngineStore(ABC):
         return notes.gaussians(points)
 
     def notes(self) -> CollectionSchema | None:
-        """Return the schema of the stored Gaussians; None if nothing was ever stored.
+        """Return the schema of the stored Gaussians; None if there is no collection.
 
-        RuntimeError if something was, and has gone.
+        RuntimeError if the collection was removed.
         """
         read = self._read
         if read.notes is None:
@@ -130,30 +127,30 @@ class EngineStore(ABC):
 
     @property
     def _noted(self) -> CollectionSchema:
-        """The notes, if there are some."""
+        """The schema of a collection that exists."""
         notes = self.notes()
         assert notes is not None
         return notes
 
     def bind(self, fingerprint: str) -> None:
-        """Record which ensemble the Gaussians are of, or refuse another.
+        """Record the fingerprint of the ensemble.
 
-        FingerprintMismatch if passages of another ensemble are stored.
+        FingerprintMismatch if the stored passages are of another ensemble.
         """
         self._fingerprint = fingerprint
         notes = self.notes()
         if notes is None or notes.fingerprint in (None, fingerprint) or not self.count(None):
             return
         raise FingerprintMismatch(
-            f"store: {self.engine} holds vectors of another ensemble there "
-            f"({str(notes.fingerprint)[:12]!r}, this one is {fingerprint[:12]!r}): other models, "
-            "revisions or posterior. Use that ensemble or another collection."
+            f"store: the collection in {self.engine} holds vectors of another ensemble "
+            f"({str(notes.fingerprint)[:12]!r}, this one is {fingerprint[:12]!r}), with other "
+            "models, revisions or posterior. Use that ensemble or another collection."
         )
 
     def stamp(self) -> Stamp:
-        """Return the state of the engine; of a view, that when it was first asked.
+        """Return the state of the engine; for a view, that of the first call.
 
-        FingerprintMismatch if the collection was made anew for another ensemble.
+        FingerprintMismatch if the collection was recreated for another ensemble.
         """
         if self._stamp is not None:
             return self._stamp
@@ -168,47 +165,47 @@ class EngineStore(ABC):
         return stamp
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of `count` random passages, the same in every process, or of all."""
+        """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
         known, key = self._read.of(self.stamp().written).samples, (repr(self._condition), count)
         if key not in known:
             known[key] = self._gaussians([*self.scan(self._condition, count)])
         return known[key]
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Add passages, replacing those whose id is there already.
+        """Add passages, or replace those with the same ids.
 
-        They are sent some at a time; each such part is there whole or not at all, and sending all
-        of them again after an error does no harm.
+        They are sent in batches, each of which is stored completely or not at all; after an error,
+        it is safe to add all of them again.
 
-        TypeError, ValueError if there is not one Gaussian per passage, an id comes twice, metadata
-        cannot be kept, or the Gaussians are of another dimension or posterior than the stored ones.
-        ConnectionError if the engine stays out of reach.
+        TypeError, ValueError if there is not one Gaussian per passage, an id is repeated, metadata
+        cannot be stored, or the Gaussians are of another dimension or posterior than the stored
+        ones. ConnectionError if the engine stays unreachable.
         """
         self._check_writable()
         passages = checked_addition(passages, gaussians)
         if not passages:
             return
-        self.stamp()  # another process may have made the collection anew
+        self.stamp()  # another process may have recreated the collection
         wanted, notes = CollectionSchema.of(gaussians, self._fingerprint), self.notes()
         if notes is None or not notes.admit(wanted):
             if notes is not None and self.count(None):
                 raise ValueError(
                     f"gaussians: expected dimension {notes.dimension}, {len(notes.words)} blocks "
-                    f"of terms and the posterior of what {self.engine} holds there, got dimension "
-                    f"{wanted.dimension}, {len(wanted.words)} blocks or another posterior. Build "
-                    "the index again, in another collection."
+                    f"of terms and the same posterior as the collection in {self.engine}, got "
+                    f"dimension {wanted.dimension}, {len(wanted.words)} blocks or another "
+                    "posterior. Build the index again, in another collection."
                 )
             if not wanted.dimension:
                 raise ValueError(
-                    f"store: {self.engine} stores words only beside vectors, and this ensemble "
-                    "has none; add an encoder to it, or use a MemoryStore."
+                    f"store: {self.engine} needs vectors, and this ensemble has only words; add "
+                    "an encoder to it, or use a MemoryStore."
                 )
             self.make(replace(wanted, id=uuid.uuid4().hex))
             self._read.notes = None
         self.put(points_of(passages, gaussians))
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Remove passages; ids that are not there are ignored. Returns how many went."""
+        """Remove passages, ignoring unknown ids; return the number removed."""
         self._check_writable()
         there = [*self._passages(ids)]
         self.remove(there)
@@ -219,11 +216,11 @@ class EngineStore(ABC):
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
     def snapshot(self, filter: Filter | None = None) -> Self:
-        """Return a view of what a filter lets through; of all without one.
+        """Return a view of the passages that match a filter; of all without one.
 
-        It is no moment: what others write may show in what it was not asked before.
+        It is not a fixed state: writes by others are visible in passages that it has not yet read.
 
-        TypeError, ValueError if it is no filter, or one that the engine cannot run.
+        TypeError, ValueError if the filter is invalid, or the engine cannot run it.
         """
         view = copy(self)
         view._is_view, view._size, view._stamp = True, None, None
@@ -232,7 +229,7 @@ class EngineStore(ABC):
             return view
         condition = parse(filter)
         self.check(condition)
-        room = _LOOKED_UP - len(self._looked_up)
+        room = _CHECKED_KEYS - len(self._looked_up)
         for key in sorted(keys_of(condition) - self._looked_up)[:room] if self.count(None) else ():
             self._looked_up.add(key)
             if not self.count(AnyFact((fact("key", key),))):
@@ -246,7 +243,7 @@ class EngineStore(ABC):
         return view
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there, in the order asked."""
+        """Return the passages of those ids that exist, in the order of `ids`."""
         found = self._passages(ids)
         return [found[id_] for id_ in ids if id_ in found]
 
@@ -255,41 +252,38 @@ class EngineStore(ABC):
         return {point.passage.id: point.passage for point in found}
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids.
-
-        KeyError if an id is not there.
-        """
+        """Return the Gaussians of ids; KeyError if an id is unknown."""
         return self._gaussians(self._points(ids))
 
     def _points(self, ids: Sequence[str]) -> list[Point]:
-        """Return the points of ids; KeyError if one is not there."""
+        """Return the points of ids; KeyError if an id is unknown."""
         found = {id_: self._seen[id_] for id_ in ids if id_ in self._seen}
-        found |= self._noting(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in found]))
+        found |= self._by_id(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in found]))
         for id_ in ids:
             if id_ not in found:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
         return [found[id_] for id_ in ids]
 
-    def _noting(self, points: Iterable[Point]) -> dict[str, Point]:
-        """Return points by id, and keep them in a view, so that they do not change under it."""
+    def _by_id(self, points: Iterable[Point]) -> dict[str, Point]:
+        """Return points by id; a view keeps them, so that later reads return the same."""
         found = {point.passage.id: point for point in points}
         if self._is_view:
             self._seen |= found
         return found
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate over all passages, or those a filter lets through, in an order of its own."""
+        """Iterate over all passages, or those that match a filter, in the order of the engine."""
         found = self.scan(self.snapshot(filter)._condition, vectors=False)
         return (point.passage for point in found)
 
     def _frequencies(self, terms: Sequence[Terms]) -> list[Frequencies]:
-        """Return term frequencies of the whole corpus; each term is read once until a write."""
+        """Return term frequencies of the whole corpus, which are cached until the next write."""
         if not terms:
             return []
         shared = self._read.of(self.stamp().written).rarities
-        own = self._rarities if self._is_view else shared
-        for block, asked in enumerate(terms):
-            known, keys = own.get(block) or shared.get(block), np.unique(asked.keys)
+        cache = self._rarities if self._is_view else shared
+        for block, queried in enumerate(terms):
+            known, keys = cache.get(block) or shared.get(block), np.unique(queried.keys)
             if known is not None:
                 keys = keys[[key not in known.holding for key in keys.tolist()]]
             if known is None or len(keys):
@@ -298,17 +292,17 @@ class EngineStore(ABC):
                 if known is not None:
                     found, holding = known, {**known.holding, **holding}
                 known = Frequencies(found.passages, found.length, holding)
-            own[block] = shared[block] = known
-        counted = [own[block] for block in range(len(terms))]
-        if max(len(known.holding) for known in counted) > _MOST_RARITIES:
+            cache[block] = shared[block] = known
+        counted = [cache[block] for block in range(len(terms))]
+        if max(len(known.holding) for known in counted) > _CACHED_TERMS:
             shared.clear()
         return counted
 
     def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
-        """Fetch the passages of probably the highest mu_s for one query, at least `count`.
+        """Fetch the candidates of one query as a memory store.
 
-        And as many of those whose words are most like the query's; all passages if there are no
-        more.
+        These are at least `count` passages of approximately the highest mu_s, and as many by the
+        words of each block; all passages if there are no more.
         """
         notes, size = self.notes(), len(self)
         if notes is None or not size:
@@ -320,67 +314,67 @@ class EngineStore(ABC):
             for noted, terms, known in zip(notes.words, query.terms, frequencies, strict=False)
         ]
         points = self.near(self._condition, query.mean[0], wanted, count, exact=size <= count)
-        if len(points) < min(count, size):  # an index that found fewer than there are
+        if len(points) < min(count, size):  # the approximate index found too few
             points = self.near(self._condition, query.mean[0], wanted, count, exact=True)
-        self._noting(points)
+        self._by_id(points)
         passages = [point.passage for point in points]
         return MemoryStore.holding(passages, self._gaussians(points), frequencies)
 
     def save(self, folder: Path) -> None:
-        """Write where the passages are into an existing folder; they stay there."""
-        known = self._read.notes  # not asked for now: the engine may be out of reach
+        """Write the address of the passages into an existing folder; they stay in the engine."""
+        known = self._read.notes  # not requested now: the engine may be unreachable
         place = {"store": self.engine, "address": self.address, "id": known.id if known else ""}
         write_json(folder / "store.json", place)
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> Found:
-        """Find the k passages of the highest s_hat among the nearest by mu_s.
+        """Find the k passages of the highest s_hat among the candidates.
 
-        It is `exact` if all passages were candidates.
+        The result is `exact` if all passages were candidates.
 
-        ValueError if k < 1, the query is of another dimension than the stored passages, or the
-        filter is one that the engine cannot run. TypeError if it is no filter.
+        ValueError if k < 1, the query's dimension is not that of the stored passages, or the engine
+        cannot run the filter. TypeError if the filter is invalid.
         """
         k = check_k(k)
-        if filter is not None or not self._is_view:  # whose length is asked for once
+        if filter is not None or not self._is_view:  # a view counts its passages once
             return self.snapshot(filter).search(query, k, beta=beta)
         found = [
-            self.fetch("", one, 4 * k).search(one, k, beta=beta)
-            for one in (query[row : row + 1] for row in range(len(query)))
+            self.fetch("", row, 4 * k).search(row, k, beta=beta)
+            for row in (query[start : start + 1] for start in range(len(query)))
         ]
-        few = min((len(one.passages[0]) for one in found), default=0)
-        if not few:
+        count = min((len(row.passages[0]) for row in found), default=0)
+        if not count:
             return Found.nothing(len(query))
         return Found(
-            [one.passages[0][:few] for one in found],
-            np.concatenate([one.scores[:, :few] for one in found]),
-            np.concatenate([one.mu[:, :few] for one in found]),
-            np.concatenate([one.sigma2[:, :few] for one in found]),
+            [row.passages[0][:count] for row in found],
+            np.concatenate([row.scores[:, :count] for row in found]),
+            np.concatenate([row.mu[:, :count] for row in found]),
+            np.concatenate([row.sigma2[:, :count] for row in found]),
             exact=len(self) <= max(self.candidates, 4 * k),
         )
 
-    # What an engine does.
+    # The methods that an engine implements.
 
     @abstractmethod
     def read_notes(self) -> CollectionSchema | None:
-        """Return the schema of the stored Gaussians; None if nothing was ever stored."""
+        """Return the schema of the stored Gaussians; None if there is no collection."""
 
     @abstractmethod
     def make(self, notes: CollectionSchema) -> None:
-        """Make the place for points, instead of an empty one that is there."""
+        """Create the collection, in place of an existing empty one."""
 
     @abstractmethod
     def put(self, points: Sequence[Point]) -> None:
-        """Write points, replacing those of the same ids."""
+        """Write points, or replace those with the same ids."""
 
     @abstractmethod
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove points that are there."""
+        """Remove existing points."""
 
     @abstractmethod
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """Return the number of points that fulfil a condition."""
+        """Return the number of points that match a condition."""
 
     @abstractmethod
     def check(self, condition: Condition) -> None:
@@ -388,16 +382,16 @@ class EngineStore(ABC):
 
     @abstractmethod
     def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
-        """Iterate over the points of those distinct ids that are there.
+        """Iterate over the points of those distinct ids that exist.
 
-        `vectors`: whether to read more of them than the passages.
+        `vectors`: whether to read means, spreads and terms, too.
         """
 
     @abstractmethod
     def scan(
         self, condition: Condition | None, limit: int | None = None, *, vectors: bool = True
     ) -> Iterator[Point]:
-        """Iterate over points in a random order, the same in every process; as `points`."""
+        """Iterate over points in a random order, the same in every process; see `points`."""
 
     @abstractmethod
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
@@ -415,20 +409,17 @@ class EngineStore(ABC):
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words.
 
-        `mean`: array, shape (d,). `exact`: whether to look at all of them: an index that may miss
-        some is not to be used.
+        `mean`: array, shape (d,). `exact`: whether to scan all points instead of an approximate
+        index.
         """
 
     @abstractmethod
     def read_stamp(self) -> Stamp:
-        """Return the state of what is stored, at little cost."""
+        """Return the state of the collection, at little cost."""
 
     @abstractmethod
     def put_state(self, name: str, data: bytes) -> str:
-        """Store bytes for all processes, under one of the names that there are.
-
-        Returns their version.
-        """
+        """Store bytes for all processes under one of the names in `KEPT`; return their version."""
 
     @abstractmethod
     def get_state(self, name: str) -> tuple[str, bytes] | None:
@@ -441,15 +432,15 @@ class EngineStore(ABC):
 
 
 def check_collection(name: str, most: int, without: str, signs: str) -> None:
-    """Raise TypeError or ValueError unless an engine takes a collection's name as it is.
+    """Raise TypeError or ValueError unless the name of a collection is valid.
 
-    It may have so many bytes at `most`, and none of some `signs`, which `without` tells in words.
+    It may have at most `most` bytes, and none of the characters `signs`, described by `without`.
     """
     if not isinstance(name, str):
         raise TypeError(f"collection: expected a name, got {type(name).__name__}.")
     try:
         size = len(name.encode())
-    except UnicodeEncodeError:  # half of a character
+    except UnicodeEncodeError:  # a lone surrogate
         size = 0
     if not 0 < size <= most or {*signs} & {*name}:
         raise ValueError(
@@ -464,7 +455,7 @@ class Words(NamedTuple):
     """The terms of a passage in one sparse block."""
 
     keys: NDArray[np.uint64]  # shape (t,)
-    counts: FloatArray  # shape (t,): As `Terms.weights`
+    counts: FloatArray  # shape (t,): as `Terms.weights`
 
 
 class Point(NamedTuple):
@@ -472,24 +463,24 @@ class Point(NamedTuple):
 
     passage: Passage
     mean: FloatArray = _NOTHING  # shape (d,)
-    spread: FloatArray = _NOTHING  # shape (d + F,): Squares of the mean, and the scales
-    words: tuple[Words, ...] = ()  # One for each sparse block
+    spread: FloatArray = _NOTHING  # shape (d + F,): squares of the mean, and the scales
+    words: tuple[Words, ...] = ()  # one for each sparse block
 
 
 class QueryTerms(NamedTuple):
     """The terms of a query in one sparse block."""
 
-    # shape (t,): In the order that they are worth looking up in: the rarest first
+    # shape (t,): rarest first
     keys: NDArray[np.uint64]
-    # shape (t,): What a passage gets for a term, times the term's saturated count if there
-    # is saturation
+    # shape (t,): a term's contribution to the similarity of a passage, to be multiplied by its
+    # saturated count if there is saturation
     shares: FloatArray
-    held: NDArray[np.int64]  # shape (t,): How many passages hold each
-    mean_length: float  # Of the passages, for the saturation
+    held: NDArray[np.int64]  # shape (t,): number of passages that contain each term
+    mean_length: float  # of passages, for the saturation
 
 
 def points_of(passages: list[Passage], gaussians: Gaussian) -> list[Point]:
-    """Make points of passages with their Gaussians."""
+    """Convert passages and their Gaussians to points."""
     spread = np.concatenate([gaussians.mean**2, gaussians.scales], axis=1)
     words = []
     for row in range(len(passages)):
@@ -506,9 +497,9 @@ class BlockSchema:
     """The scale and the saturation of a sparse block, the same for all passages."""
 
     saturation: Saturation | None
-    scale: float  # Of every passage, see `Terms.scale`
-    # Mean length of the passages that came first: what an engine saturates counts by that does
-    # so when it stores them. It decides on candidates only
+    scale: float  # `Terms.scale` of every passage
+    # Mean length of the first batch of passages, for engines that saturate counts when they store
+    # them; it affects the choice of candidates only
     usual_length: float
 
     @classmethod
@@ -518,9 +509,9 @@ class BlockSchema:
         return cls(terms.saturation, float(terms.scale[0]), max(1.0, usual))
 
     def saturated(self, words: Words, mean_length: float | None = None) -> FloatArray:
-        """Turn a passage's counts into the summands of its similarity.
+        """Compute the saturated counts of a passage.
 
-        `mean_length`: by default the usual one.
+        `mean_length`: `usual_length` by default.
         """
         if self.saturation is None:
             return words.counts
@@ -535,7 +526,7 @@ class BlockSchema:
         return k1 * (1 - b + b * float(words.counts.sum()) / max(usual, 1e-30))
 
     def wanted(self, queries: Terms, frequencies: Frequencies) -> list[QueryTerms]:
-        """Return the terms of each of n queries in the block."""
+        """Return the terms of each of n queries, weighted by their rarity."""
         found = []
         for row in range(len(queries)):
             mine = slice(queries.starts[row], queries.starts[row + 1])
@@ -551,12 +542,12 @@ class BlockSchema:
         return found
 
     def terms(self, words: Sequence[Words]) -> Terms:
-        """Rebuild the terms of some passages."""
-        sizes = [len(of_one.keys) for of_one in words]
+        """Rebuild the `Terms` of passages."""
+        sizes = [len(each.keys) for each in words]
         return Terms(
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            np.concatenate([np.zeros(0, np.uint64), *(of_one.keys for of_one in words)]),
-            np.concatenate([np.zeros(0, np.float32), *(of_one.counts for of_one in words)]),
+            np.concatenate([np.zeros(0, np.uint64), *(each.keys for each in words)]),
+            np.concatenate([np.zeros(0, np.float32), *(each.counts for each in words)]),
             np.full(len(words), self.scale, dtype=np.float32),
             self.saturation,
         )
@@ -583,17 +574,17 @@ class BlockSchema:
 
 @dataclass(frozen=True, eq=False)
 class CollectionSchema:
-    """The widths, profile, ensemble and blocks of all Gaussians of a collection."""
+    """The properties that all Gaussians of a collection share."""
 
-    widths: tuple[int, ...]  # Of the encoders' blocks of the means
-    profile: FloatArray | None  # shape (F, d): Of a factored variance
-    fingerprint: str | None  # Of the ensemble, if it is known
-    words: tuple[BlockSchema, ...] = ()  # Of the sparse blocks
-    id: str = ""  # Of the collection, since it was made
+    widths: tuple[int, ...]  # widths of the encoders' blocks of the means
+    profile: FloatArray | None  # shape (F, d): profile of a factored variance
+    fingerprint: str | None  # fingerprint of the ensemble, if known
+    words: tuple[BlockSchema, ...] = ()  # the sparse blocks
+    id: str = ""  # identifies the collection, since its creation
 
     @classmethod
     def of(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
-        """Describe Gaussians."""
+        """Describe a batch of Gaussians."""
         words = tuple(map(BlockSchema.of, gaussians.terms))
         return cls(tuple(gaussians.widths), gaussians.profile, fingerprint, words)
 
@@ -608,7 +599,7 @@ class CollectionSchema:
         return self.dimension if self.profile is None else len(self.profile)
 
     def admit(self, other: CollectionSchema) -> bool:
-        """Tell if Gaussians of another schema may be stored beside these."""
+        """Return whether Gaussians of another schema may be stored in the same collection."""
         one, two = self.fingerprint, other.fingerprint
         mine, others = (
             (
@@ -631,7 +622,7 @@ class CollectionSchema:
         return self.described(mean, scales.reshape(len(mean), self.scales)).with_terms(terms)
 
     def described(self, mean: FloatArray, scales: FloatArray) -> Gaussian:
-        """Make Gaussians of their numbers, shapes (n, d) and (n, F)."""
+        """Make Gaussians from means and scales, shapes (n, d) and (n, F)."""
         if self.profile is None:
             return Gaussian(mean, scales, widths=self.widths)
         return Gaussian.factored(mean, scales, self.profile, widths=self.widths)
@@ -653,7 +644,7 @@ class CollectionSchema:
 
     @classmethod
     def restore(cls, given: object, collection: str) -> Self:
-        """Rebuild from `metadata`; ValueError if it is something else."""
+        """Rebuild from `metadata`; ValueError if it is invalid."""
         match given:
             case {
                 "version": 1,
@@ -670,7 +661,7 @@ class CollectionSchema:
                 blocks = tuple(map(BlockSchema.restore, words))
                 return cls(tuple(widths), factors, name, blocks, str(more.get("id", "")))
         raise ValueError(
-            f"collection: {collection!r} exists and was not made by this version of uec_rag; "
+            f"collection: {collection!r} exists and was not created by this version of uec_rag; "
             "choose another name."
         )
 
@@ -686,6 +677,6 @@ def point_id(id_: str) -> str:
     >>> point_id("a") == str(uuid.uuid5(_SPACE, "a")) != point_id("b")
     True
     """
-    name = id_.encode(errors="surrogatepass")  # may be asked for, and is nowhere
+    name = id_.encode(errors="surrogatepass")  # a lone surrogate is allowed in a lookup
     digest = hashlib.sha1(_SPACE.bytes + name, usedforsecurity=False).digest()  # as uuid5 does
     return str(uuid.UUID(bytes=digest[:16], version=5))

@@ -1,17 +1,18 @@
-"""The filter of a search, in one form that every store and framework shares.
+"""Filters of passages by metadata, in one form that all stores and frameworks share.
 
 A filter is a mapping of metadata keys to the values they must have, or to operators:
 
     {"lang": "en", "year": {"$gte": 2020, "$lt": 2024}, "$or": [{"tags": {"$contains": "tax"}},
      {"source": {"$in": ["law", "court"]}}]}
 
-All of a mapping must hold. `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte` compare; `$in` and `$nin` ask
-whether the value is in a list; `$contains` whether a list has an item, or a text a part; `$exists`
-whether there is a value; `$and`, `$or` (lists of filters) and `$not` (a filter, or operators on a
-key) join them; `$id` lists the ids of passages. A value that is missing or None is only matched by
-`$ne`, `$nin`, `{"$exists": False}` and, if it is there, `{"$eq": None}`. Numbers are compared with
-numbers and texts with texts (Qdrant orders numbers only); a value of another kind does not match. A
-store in memory also takes a callable(passage) -> bool, by itself or as `$where`.
+All entries of a mapping must match. `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lte` compare values;
+`$in` and `$nin` test whether the value is in a list, `$contains` whether a list has an item or a
+text has a part, and `$exists` whether there is a value. `$and` and `$or` (lists of filters) and
+`$not` (a filter, or operators on a key) combine them; `$id` lists the ids of passages. A value that
+is missing or None only matches `$ne`, `$nin`, `{"$exists": False}` and, if the key exists,
+`{"$eq": None}`. Numbers are compared with numbers and texts with texts (Qdrant orders numbers
+only); a value of another type does not match. A store in memory also accepts a
+callable(passage) -> bool, as the filter or as `$where`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Operator = Literal[
 
 @dataclass(frozen=True)
 class Compare:
-    """A metadata value under an operator."""
+    """A condition that compares a metadata value with an operator."""
 
     key: str
     operator: Operator
@@ -42,35 +43,35 @@ class Compare:
 
 @dataclass(frozen=True)
 class HasId:
-    """The passage has one of these ids."""
+    """A condition that the passage has one of these ids."""
 
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate, which only a store in memory can run."""
+    """A condition as a callable, which only a store in memory can run."""
 
     predicate: Callable[[Passage], bool]
 
 
 @dataclass(frozen=True)
 class And:
-    """All conditions hold; with none of them always."""
+    """A condition that all conditions are true; an empty one always is."""
 
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """At least one condition holds; with none of them never."""
+    """A condition that at least one condition is true; an empty one never is."""
 
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Not:
-    """The condition does not hold."""
+    """A condition that a condition is false."""
 
     condition: Condition
 
@@ -79,11 +80,11 @@ Condition: TypeAlias = Compare | HasId | Predicate | And | Or | Not
 
 
 def parse(filter: Filter) -> Condition:
-    """Read a filter.
+    """Parse a filter.
 
-    Raises TypeError if it is neither, or an operator is given a value of another type. ValueError
-    if an operator is unknown, a value is one that no store keeps (see `uec_rag.stores.base`), or
-    the filter is nested deeper than what goes over it can follow.
+    Raises TypeError if it is neither a mapping nor a callable, or the value of an operator has the
+    wrong type; ValueError if an operator is unknown, a value cannot be stored (see
+    `uec_rag.stores.base`), or the filter is nested too deeply.
 
     Examples
     --------
@@ -92,8 +93,8 @@ def parse(filter: Filter) -> Condition:
     """
     level: list[object] = [filter]
     for _ in range(DEEPEST):
-        inner = [item for one in level for item in _items(one)]
-        level = [*{id(item): item for item in inner}.values()]  # once, if it contains itself
+        inner = [item for value in level for item in _items(value)]
+        level = [*{id(item): item for item in inner}.values()]  # each once, even if it is recursive
     if level:
         raise ValueError(f"filter: expected at most {DEEPEST} levels of lists and dicts.")
     return _parsed(filter)
@@ -121,17 +122,18 @@ def _joined(conditions: list[Condition]) -> Condition:
 
 
 def _either(conditions: list[Condition]) -> Condition:
-    """Join conditions of which one must hold; values of one key become one condition."""
+    """Join conditions by Or; `$eq` and `$in` of one key become a single `$in`."""
     joined: list[Condition] = []
     values: dict[str, list[object]] = {}
-    for one in conditions:
-        if isinstance(one, Compare) and one.operator in ("$eq", "$in"):
-            values.setdefault(one.key, []).extend(
-                one.value if one.operator == "$in" else [one.value]
+    for condition in conditions:
+        if isinstance(condition, Compare) and condition.operator in ("$eq", "$in"):
+            value = condition.value
+            values.setdefault(condition.key, []).extend(
+                value if condition.operator == "$in" else [value]
             )
         else:
-            joined.append(one)
-    joined += [Compare(key, "$in", tuple(some)) for key, some in values.items()]
+            joined.append(condition)
+    joined += [Compare(key, "$in", tuple(options)) for key, options in values.items()]
     return Or(tuple(joined))
 
 
@@ -163,7 +165,7 @@ def _entry(key: str, value: object) -> Condition:
 
 
 def _on(key: str, value: object) -> Condition:
-    """Read a condition on the value of a key."""
+    """Parse the condition on the value of a key."""
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         return Compare(key, "$eq", normalised_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
@@ -178,16 +180,16 @@ def _on(key: str, value: object) -> Condition:
             )
         many = name in ("$in", "$nin")
         where = f"filter: {name} of {key!r:.60}"
-        asked = (
-            tuple(normalised_value(one, where) for one in _listed(name, operand))
+        limit = (
+            tuple(normalised_value(item, where) for item in _listed(name, operand))
             if many
             else normalised_value(operand, where)
         )
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
-        if name in ("$gt", "$gte", "$lt", "$lte") and not isinstance(asked, str | int | float):
+        if name in ("$gt", "$gte", "$lt", "$lte") and not isinstance(limit, str | int | float):
             raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
-        conditions.append(Compare(key, name, asked))
+        conditions.append(Compare(key, name, limit))
     return _joined(conditions)
 
 
@@ -206,31 +208,31 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
     ----------
     condition : Condition
     conditions : int
-        How many there may be; those that join others count, too.
+        Largest number of conditions, including those that combine others.
     values : int
-        How many numbers, texts and the like it may have in all.
+        Largest total number of values.
     length : int
-        Characters that a key or a value may have.
+        Largest number of characters in a key or a value.
     """
     nodes, atoms, longest, left = 0, 0, 0, [condition]
     while left:
-        one, nodes = left.pop(), nodes + 1
-        own: list[object] = []
-        match one:
+        node, nodes = left.pop(), nodes + 1
+        pending: list[object] = []
+        match node:
             case And(inner) | Or(inner):
                 left += inner
-            case Not(inner_one):
-                left.append(inner_one)
+            case Not(negated):
+                left.append(negated)
             case HasId(ids):
-                own += ids
+                pending += ids
             case Compare(key, _, value):
                 longest = max(longest, len(key))
-                own.append(value)
-        while own:
-            value = own.pop()
+                pending.append(value)
+        while pending:
+            value = pending.pop()
             if isinstance(value, Mapping):
-                own += value
-            own += _items(value)
+                pending += value
+            pending += _items(value)
             atoms += 1
             longest = max(longest, len(value) if isinstance(value, str) else 0)
     for what, most, found in (
@@ -247,27 +249,28 @@ def keys_of(condition: Condition) -> set[str]:
     match condition:
         case And(conditions) | Or(conditions):
             return set[str]().union(*map(keys_of, conditions))
-        case Not(one):
-            return keys_of(one)
+        case Not(negated):
+            return keys_of(negated)
         case Compare(key, _, _):
             return {key}
     return set()
 
 
-# Metadata as keywords, so that an engine filters by it exactly as a store in memory does.
+# Metadata as keywords, so that engines filter exactly as a store in memory does.
 #
-# Engines differ in what equality means for lists, for whole numbers and fractions, for what is
-# not there. A fact ("year is 2021", "one of tags is tax") as one keyword means the same in all of
-# them, and one index serves every key.
+# Engines define equality differently for lists, for integers and floats, and for missing values. A
+# fact ("year is 2021", "one of tags is tax") as one keyword means the same in all of them, and one
+# index serves all keys.
 
 Kind = Literal["key", "there", "is", "has", "list"]
-"""That there is a key; a value other than None; this value; this item; that it is a list."""
+"""The kind of a fact: the key exists; its value is not None, is this value, has this item, or is a
+list."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def fact(kind: Kind, key: str, value: object = None) -> str:
-    """Write one fact as a keyword.
+    """Return the keyword of a fact.
 
     Examples
     --------
@@ -294,7 +297,7 @@ def facts_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def numbers_of(metadata: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a passage's metadata, by `field`, for comparisons."""
+    """Return the numbers of a passage's metadata by `field`, for comparisons."""
     return {
         field(key): float(value)
         for key, value in metadata.items()
@@ -303,14 +306,14 @@ def numbers_of(metadata: Mapping[str, Any]) -> dict[str, float]:
 
 
 def field(key: str) -> str:
-    """Write a metadata key as a name that any engine's paths allow."""
+    """Return a name for a metadata key that is valid in the paths of all engines."""
     if _PLAIN.fullmatch(key):
         return key
     return "-" + hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
 def _canonical(value: object) -> object:
-    """Return the same value for values that are equal in Python."""
+    """Return a canonical form, the same for values that are equal in Python."""
     if isinstance(value, bool | int | float):
         if isinstance(value, int) and int(float(value)) != value:
             return value
@@ -326,14 +329,14 @@ def _canonical(value: object) -> object:
 
 @dataclass(frozen=True)
 class AnyFact:
-    """One of these facts holds."""
+    """A condition that one of these facts is true."""
 
     facts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class HasPart:
-    """An item is in a list, or the value of a key is a text that contains a part."""
+    """A condition that a list has an item, or that a text contains a part."""
 
     item: str
     key: str
@@ -342,7 +345,7 @@ class HasPart:
 
 @dataclass(frozen=True)
 class Bound:
-    """A number, or a text, is on one side of a limit of its kind."""
+    """A condition that a number or a text is on one side of a limit of the same type."""
 
     key: str
     operator: Operator
@@ -350,13 +353,13 @@ class Bound:
 
 
 def by_facts(asked: Compare | Predicate, engine: str) -> Not | AnyFact | HasPart | Bound:
-    """Split a comparison into those an engine runs: facts, parts of texts, limits of numbers.
+    """Rewrite a comparison as one that engines can run: facts, parts of texts, and bounds.
 
-    ValueError if it is a callable, which no engine runs.
+    ValueError if it is a callable, which no engine can run.
     """
     if isinstance(asked, Predicate):
         raise ValueError(
-            f"filter: a callable runs in Python and {engine} does not; use operators "
+            f"filter: {engine} cannot run a Python callable; use operators "
             "(uec_rag.stores.filters) or a MemoryStore."
         )
     key, value = asked.key, asked.value
@@ -364,7 +367,7 @@ def by_facts(asked: Compare | Predicate, engine: str) -> Not | AnyFact | HasPart
         case "$eq":
             return AnyFact((fact("is", key, value),))
         case "$in":
-            return AnyFact(tuple(fact("is", key, one) for one in value))
+            return AnyFact(tuple(fact("is", key, option) for option in value))
         case "$ne":
             return Not(Compare(key, "$eq", value))
         case "$nin":

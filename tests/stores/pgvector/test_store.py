@@ -395,7 +395,7 @@ def test_rows_that_others_delete_by_hand_are_counted_out(store):
 def test_a_table_of_someone_else_is_refused(store):
     with store._server.transaction() as connection:
         connection.execute(f'CREATE TABLE "{store._collection}" (x int)')
-    with pytest.raises(ValueError, match="exists and was not made by this version"):
+    with pytest.raises(ValueError, match="exists and was not created by this version"):
         store.add(numbered([1]), gaussians(0, 1))
 
 

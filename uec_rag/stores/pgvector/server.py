@@ -39,7 +39,7 @@ _SHOWN = frozenset(
         "user",
     }
 )
-"""The parts of an address that are no secret, and are shown and saved."""
+"""The parts of an address that are not secret, and are shown and saved."""
 
 _REFUSED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
 _GONE = (
@@ -53,24 +53,24 @@ _GONE = (
 def known_of(dsn: str) -> dict[str, str]:
     """Parse an address.
 
-    ValueError if libpq cannot read it, or would read a part of a password as something else.
+    ValueError if libpq cannot parse it, or would misread a part of a password.
     """
     try:
         known = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value != ""}
-    except (psycopg.Error, ValueError):  # which repeat the address, with the password
+    except (psycopg.Error, ValueError):  # their messages contain the address with the password
         known = {"port": "unknown"}
-    # libpq ends user and password at the first @, if no / is before it.
+    # libpq ends user and password at the first @, unless a / precedes it.
     misread = re.match("postgres(?:ql)?://(?:[^@/]*@)?+[^?]*@", dsn)
     if misread or not re.fullmatch("[0-9,]*", known.get("port", "")):
         raise ValueError(
-            "dsn: expected an address as libpq takes it, postgresql://USER@HOST/DATABASE, and got "
-            "none that it can read. A password in it has %40 for @, %2F for / and %3A for :."
+            "dsn: expected a connection string of libpq, postgresql://USER@HOST/DATABASE, and got "
+            "one that it cannot parse. In a password, write @ as %40, / as %2F and : as %3A."
         )
     return known
 
 
 def place_of(dsn: str) -> str:
-    """Return an address without secrets, as it is shown, saved and listed as trusted.
+    """Return an address without secrets, to be shown, saved and listed as trusted.
 
     Examples
     --------
@@ -85,10 +85,10 @@ def place_of(dsn: str) -> str:
 
 
 class Server:
-    """A PostgreSQL server: a pool of connections.
+    """A pool of connections to a PostgreSQL server.
 
-    The address without secrets is its `place`. ValueError as `known_of`; ConnectionError if it
-    cannot be reached.
+    `place` is the address without secrets. Raises ValueError as `known_of`, and ConnectionError if
+    the server cannot be reached.
     """
 
     def __init__(self, dsn: str, connections: int, timeout: float) -> None:
@@ -106,7 +106,7 @@ class Server:
             min_size=0,
             max_size=connections,
             timeout=timeout,
-            # If it has given up the next who asks has it connect again at once.
+            # After the pool has given up, the next request makes it reconnect at once.
             reconnect_timeout=self._timeout,
             kwargs={"connect_timeout": self._timeout},
             open=True,
@@ -116,53 +116,53 @@ class Server:
         psycopg.connect(self._dsn, connect_timeout=self._timeout).close()
 
     def asked(self, function: Callable[..., _T], *arguments: object) -> _T:
-        """Call a function that asks the server; retry if it is briefly unreachable.
+        """Call a function that uses the server; retry if it is briefly unreachable.
 
-        ConnectionError if it stays out of reach. PermissionError if it does not let this role do
-        that. RuntimeError if the tables have gone, or are others than they were.
+        ConnectionError if it stays unreachable. PermissionError if the role lacks a privilege.
+        RuntimeError if the tables were removed or changed.
         """
         tried = False
 
         def translated() -> _T:
             nonlocal tried
             if tried and self._pool is not None:
-                self._pool.check()  # others may have gone, too: not to be tried one by one
+                self._pool.check()  # other connections may be broken, too
             tried = True
             try:
                 return function(*arguments)
             except (*_REFUSED, *_GONE, psycopg.OperationalError, psycopg.InterfaceError) as error:
                 translation = self._translation(error)
-            raise translation  # here: what the driver says of the address is not its context
+            raise translation  # outside `except`, so that the driver's error is not its context
 
         return retried(translated, within=self._timeout)
 
     def _translation(self, error: psycopg.Error) -> Exception:
         """Return the error to raise in place of a driver's."""
-        said = str(error)
-        for secret in self._secrets:  # of which servers, too, may say that they are not right
-            said = said.replace(secret, "***")
-        said = said.strip()
-        line = said.partition("\n")[0]
+        message = str(error)
+        for secret in self._secrets:  # servers may repeat them in messages, too
+            message = message.replace(secret, "***")
+        message = message.strip()
+        line = message.partition("\n")[0]
         if isinstance(error, _REFUSED):
             return PermissionError(
                 f"store: PostgreSQL at {self.place!r} does not let this role do that "
-                f"({line}); have it granted, or use another."
+                f"({line}); grant it the privilege, or use another role."
             )
         if isinstance(error, _GONE):
             return RuntimeError(
                 f"store: in PostgreSQL at {self.place!r} the tables of this collection were "
-                f"removed or changed ({line}). Open the store again; what is missing must be "
+                f"removed or changed ({line}). Open the store again; missing passages must be "
                 "added again."
             )
         return ConnectionError(
             f"store: PostgreSQL at {self.place!r} does not answer, or refuses this user "
-            f"or database ({said}). Nothing was returned in part; "
-            "what was being written may be there in part: call again when it is there."
+            f"or database ({message}). No partial result was returned; a write may be incomplete. "
+            "Call again when the server is available."
         )
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Yield a connection of its own; its work is committed if the block ends well."""
+        """Yield a connection with a transaction, which is committed unless the block raises."""
         assert self._pool is not None
         with self._pool.connection() as connection, connection.transaction():
             yield connection
@@ -197,15 +197,15 @@ _EXTENSION: LiteralString = "CREATE EXTENSION IF NOT EXISTS vector"
 def notes_of(connection: Connection, collection: str) -> CollectionSchema | None:
     """Return the schema of the stored Gaussians; None if there is no table.
 
-    ValueError if the table is someone else's.
+    ValueError if the table was not created by this package.
     """
     names = (collection, f"{collection}_notes")
-    asked = "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))"
-    table, noted = connection.execute(asked, names).fetchone() or (None, None)
+    statement = "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))"
+    table, noted = connection.execute(statement, names).fetchone() or (None, None)
     if table is None and noted is None:
         return None
     if noted is None:
-        return CollectionSchema.restore(None, collection)  # someone else's
+        return CollectionSchema.restore(None, collection)  # raises ValueError
     held = sql.SQL("SELECT notes FROM {}").format(Tables.of(collection).notes)
     row = connection.execute(held).fetchone()
     return CollectionSchema.restore(row and row[0], collection)
@@ -214,9 +214,9 @@ def notes_of(connection: Connection, collection: str) -> CollectionSchema | None
 def make_tables(
     connection: Connection, collection: str, notes: CollectionSchema, *, with_index: bool
 ) -> None:
-    """Make the tables of a collection, instead of empty ones that are there.
+    """Create the tables of a collection, in place of existing empty ones.
 
-    ValueError if the server has no pgvector. PermissionError if this role may not make its
+    ValueError if the server has no pgvector. PermissionError if the role may not create its
     extension.
     """
     _alone(connection, collection)
@@ -225,12 +225,12 @@ def make_tables(
     except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile) as error:
         raise ValueError(
             "dsn: the server has no pgvector; install its package there (pgvector 0.8 or "
-            "later), or use one that has it."
+            "later), or use another server."
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise PermissionError(
-            "dsn: this role may not create the extension that keeps vectors; have a superuser run "
-            "CREATE EXTENSION vector in this database, once."
+            "dsn: this role may not create the pgvector extension; have a superuser run "
+            "CREATE EXTENSION vector in this database once."
         ) from error
     made = notes_of(connection, collection)
     if made is not None and made.admit(notes):
@@ -249,20 +249,20 @@ def make_tables(
 
 
 def _check_free(connection: Connection, collection: str, tables: Tables) -> None:
-    """Raise ValueError if a name that a collection needs is taken, as `docs_words` may be."""
+    """Raise ValueError if a name that a collection needs is taken."""
     names = [table.as_string(connection) for table in tables]
     asked = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL"
     taken = [name for (name,) in connection.execute(asked, (names,)).fetchall()]
     if taken:
         raise ValueError(
             f"collection: {collection!r} needs the names {', '.join(taken)}, which exist in this "
-            "database and are not a collection of that name; choose another, or remove them if "
-            "they are not needed."
+            "database and do not belong to a collection of that name; choose another name, or "
+            "remove them if they are not needed."
         )
 
 
 def make_index(connection: Connection, collection: str) -> None:
-    """Make the index of the nearest, if there is a table without it."""
+    """Create the HNSW index, if there is a table without it."""
     _alone(connection, collection)
     notes = notes_of(connection, collection)
     if notes is not None:
@@ -270,5 +270,5 @@ def make_index(connection: Connection, collection: str) -> None:
 
 
 def _alone(connection: Connection, collection: str) -> None:
-    """Take turns at making something: the second process finds what the first has made."""
+    """Lock the creation of tables, so that a second process finds those of the first."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"uec_rag {collection}",))

@@ -39,25 +39,25 @@ from uec_rag.stores.filters import (
 )
 
 WIDEST = 16_000
-"""Numbers that pgvector takes in a vector."""
+"""The largest dimension of a pgvector vector."""
 
-# Of a row that may stand in a page of 8 KB: there 3,000 means of 768 numbers are multiplied in
-# 2 ms, in 24 where they are cut in pieces of 2 KB, as PostgreSQL does.
+# Size of a row that is stored inline in a page of 8 KB. 3,000 inner products of 768 dimensions take
+# 2 ms inline, and 24 ms if PostgreSQL moves the vectors to TOAST chunks of 2 KB.
 _IN_PAGE = 8160
-_PLAIN = 1750  # numbers of a mean that leave room in a page for what cannot be put elsewhere
+_PLAIN = 1750  # dimension of a mean that leaves room in a page for columns that must be inline
 
-_INDEXED, _HALF_INDEXED = 2000, 4000  # that its HNSW takes, in single and in half precision
+_INDEXED, _HALF_INDEXED = 2000, 4000  # largest dimensions of its HNSW in single and half precision
 
 
 class Tables(NamedTuple):
     """The tables and functions of a collection."""
 
     points: sql.Identifier
-    notes: sql.Identifier  # One row: what holds for all of them, how many they are and how long
-    words: sql.Identifier  # How many passages hold a term
-    postings: sql.Identifier  # Which do
-    counting: sql.Identifier  # The function that keeps those three right
-    kept: sql.Identifier  # What processes have in common
+    notes: sql.Identifier  # one row: the schema, the number of points and their total lengths
+    words: sql.Identifier  # number of passages that contain a term
+    postings: sql.Identifier  # the passages that contain a term
+    counting: sql.Identifier  # the trigger function that updates these three
+    kept: sql.Identifier  # state that processes share
 
     @classmethod
     def of(cls, collection: str) -> Self:
@@ -67,7 +67,7 @@ class Tables(NamedTuple):
 
 
 def drop(tables: Tables) -> sql.Composed:
-    """Remove the tables; that of notes is locked first, as every write does."""
+    """Write the statement that drops the tables; it locks that of notes first, as writes do."""
     return sql.SQL(
         "DROP TABLE IF EXISTS {notes}, {points}, {words}, {postings}, {kept};"
         "DROP FUNCTION IF EXISTS {counting};"
@@ -75,7 +75,7 @@ def drop(tables: Tables) -> sql.Composed:
 
 
 def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
-    """Make the tables, and their indexes but for `indexed`."""
+    """Write the statements that create the tables and all indexes except that of `indexed`."""
     blocks = range(len(notes.words))
     columns = "".join(f", words{i} bigint[] NOT NULL, counts{i} real[] NOT NULL" for i in blocks)
     made = sql.SQL(
@@ -108,8 +108,8 @@ def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
 
 
 def indexed(tables: Tables, notes: CollectionSchema) -> sql.Composed:
-    """Make the HNSW index over means, unless there is one or they are too wide for it."""
-    if notes.dimension > _HALF_INDEXED:  # every search looks at all
+    """Write the statement that creates the HNSW index, unless it exists or means are too wide."""
+    if notes.dimension > _HALF_INDEXED:  # every search scans all points
         return sql.SQL("SELECT").format()
     kind = sql.SQL("halfvec_ip_ops" if is_half(notes) else "vector_ip_ops")
     index = sql.SQL("CREATE INDEX ON {} USING hnsw (({}) {})")
@@ -125,7 +125,7 @@ def indexed(tables: Tables, notes: CollectionSchema) -> sql.Composed:
 
 
 def is_half(notes: CollectionSchema) -> bool:
-    """Tell if the index is of half precision."""
+    """Return whether the index has half precision."""
     return _INDEXED < notes.dimension <= _HALF_INDEXED
 
 
@@ -168,10 +168,10 @@ INSERT INTO {words} AS known SELECT {i}, key, count(*)
 
 
 def _counting(tables: Tables, blocks: int) -> sql.Composed:
-    """Write the triggers that count passages and terms in the transaction that writes them.
+    """Write the triggers that count passages and terms in the transaction of each write.
 
-    A writer has locked the points by then, in their order; the row of notes is the first that
-    is taken here, so that no two wait for each other.
+    The writer has already locked the points, in order; the row of notes is the first lock that is
+    taken here, so that writers do not deadlock.
     """
 
     def filled(first: LiteralString, each: LiteralString) -> sql.Composed:
@@ -203,17 +203,14 @@ _ORDERS: dict[str, LiteralString] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte
 
 
 class Clause(NamedTuple):
-    """A condition in SQL, which is never NULL, and its parameters."""
+    """A condition in SQL, which is never NULL, with its parameters."""
 
     text: sql.SQL | sql.Composed
     values: list[object]
 
 
 def clause(condition: Condition | AnyFact | None) -> Clause:
-    """Translate a condition.
-
-    ValueError if it is a callable, which PostgreSQL does not run.
-    """
+    """Translate a condition to SQL; ValueError if it is a callable."""
     asked = (
         by_facts(condition, "PostgreSQL")
         if isinstance(condition, Compare | Predicate)
@@ -268,7 +265,7 @@ TYPES = ["uuid", "text", "text", "text", "text[]", "jsonb", "bytea", "bytea"]
 """The column types of a point in PostgreSQL's binary form."""
 
 WORD_TYPES = ["int8[]", "float4[]"]
-"""And for each sparse block."""
+"""The further column types for each sparse block."""
 
 
 def row_of(point: Point) -> tuple[object, ...]:
@@ -286,14 +283,14 @@ def row_of(point: Point) -> tuple[object, ...]:
         *(
             part
             for words in point.words
-            # PostgreSQL's whole numbers have a sign.
+            # PostgreSQL has no unsigned integers.
             for part in (words.keys.view(np.int64).tolist(), words.counts.tolist())
         ),
     )
 
 
 def point_of(row: Sequence[Any]) -> Point:
-    """Make a point of id, text, metadata, and of its vectors and terms, if these were read."""
+    """Make a point from a row of id, text, metadata and, if they were read, vectors and terms."""
     passage = Passage(*row[:3])
     if len(row) == 3:
         return Point(passage)
@@ -301,12 +298,12 @@ def point_of(row: Sequence[Any]) -> Point:
 
 
 def _sendable(vector: FloatArray) -> bytes:
-    """Encode a vector as pgvector takes and sends it: its length, two zero bytes, its numbers."""
+    """Encode a vector in pgvector's binary format: length, two zero bytes, numbers."""
     return struct.pack(">HH", len(vector), 0) + vector.astype(">f4").tobytes()
 
 
 def _sent(vector: bytes) -> FloatArray:
-    """Decode a result of `_sendable`."""
+    """Decode a vector from pgvector's binary format."""
     return np.frombuffer(vector, ">f4", offset=4).astype(np.float32)
 
 
@@ -317,25 +314,25 @@ def _words_of(columns: Sequence[Any]) -> tuple[Words, ...]:
     )
 
 
-# Words in PostgreSQL: postings in a table, BM25 in SQL.
+# BM25 in SQL over a table of postings.
 #
-# Of 10,000 passages the best 256 for a question came in 7 ms from such a table, all of them, in 4
-# ms and 98.7 % of them where common words are left to the scoring; in 29 ms and 70 % from a GIN
-# index over arrays, whose matches have to be unpacked; in 4 ms and 81 % from pgvector's HNSW over
-# sparsevec, and 91 % of the best ten. It takes four times the room of the arrays.
+# Measured for the best 256 of 10,000 passages: 7 ms from such a table with a recall of 100 %; 4 ms
+# and 98.7 % if common words are left to the scoring; 29 ms and 70 % with a GIN index over arrays,
+# whose matches have to be unpacked; 4 ms and 81 % (91 % of the best ten) with pgvector's HNSW over
+# sparsevec. The table takes four times the space of the arrays.
 
-_LOOKED_UP = 200_000  # postings; words that are more common than the rest of a query's come last
+_MAX_POSTINGS = 200_000  # postings to read per query, those of its rarest words first
 
 
 def bm25_query(
     tables: Tables, block: int, noted: BlockSchema, wanted: QueryTerms, where: Clause, count: int
 ) -> Clause:
-    """Write the query of the points of the highest BM25 in a sparse block that share a word.
+    """Write the query for the points of the highest BM25 in a sparse block.
 
-    Common words are left out if a query has so many that it would take long; they count when the
-    candidates are scored.
+    The most common words of a query are skipped if it has more than `_MAX_POSTINGS` postings; they
+    count when the candidates are scored.
     """
-    some = max(1, int(np.searchsorted(np.cumsum(wanted.held), _LOOKED_UP, "right")))
+    used = max(1, int(np.searchsorted(np.cumsum(wanted.held), _MAX_POSTINGS, "right")))
     saturated, damping = "held.count", list[object]()
     if noted.saturation is not None:
         k1, b = noted.saturation.k1, noted.saturation.b
@@ -352,15 +349,15 @@ def bm25_query(
         where=among.format(tables.points, where.text) if where.values else where.text,
         saturated=sql.SQL(saturated),
     )
-    asked = [wanted.keys[:some].view(np.int64).tolist(), wanted.shares[:some].tolist()]
-    return Clause(text, [*asked, *where.values, *damping, count])
+    terms = [wanted.keys[:used].view(np.int64).tolist(), wanted.shares[:used].tolist()]
+    return Clause(text, [*terms, *where.values, *damping, count])
 
 
 PASSAGE = sql.SQL("id, body, metadata")
 
 
 def point(notes: CollectionSchema) -> sql.SQL:
-    """Write the columns of a point, in the order of `point_of`."""
+    """Write the columns of a point in the order that `point_of` expects."""
     return sql.SQL(
         f"id, body, metadata, vector_send(mean), vector_send(spread){_words(len(notes.words))}"
     )
@@ -371,10 +368,7 @@ def _words(blocks: int) -> str:
 
 
 def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Composed, ...]:
-    """Copy rows into a temporary table of the transaction, and upsert from there.
-
-    Points that are there are replaced.
-    """
+    """Write the statements that copy rows to a temporary table and upsert them from there."""
     # In the order of `row_of`.
     names = ["point", "id", "body", "metadata", "facts", "numbers", "mean", "spread"]
     names += [f"{part}{i}" for i in range(len(notes.words)) for part in ("words", "counts")]
@@ -395,7 +389,11 @@ def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Compo
 
 
 def scanned(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed:
-    """Write the query of a page of points after one; takes its UUID or '' twice, and a count."""
+    """Write the query for a page of points.
+
+    Its parameters are the last UUID of the previous page or '', twice, those of `where`, and a
+    count.
+    """
     return sql.SQL(
         "SELECT {}, point::text FROM {} WHERE (%s = '' OR point > NULLIF(%s, '')::uuid) "
         "AND ({}) ORDER BY point LIMIT %s"
@@ -410,9 +408,9 @@ def candidates(
     words: Sequence[QueryTerms],
     count: int,
 ) -> Clause:
-    """Write the query of the nearest `count` points by mu_s, and of as many by each block's words.
+    """Write the query for the nearest `count` points by mu_s, and as many by each block's words.
 
-    They come as `point_of` takes them.
+    Its rows are in the format that `point_of` expects.
     """
     text = sql.SQL("SELECT number FROM {} WHERE {} ORDER BY {} <#> %s::{}({}) LIMIT %s").format(
         tables.points,

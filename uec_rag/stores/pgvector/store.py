@@ -1,7 +1,7 @@
-"""A store in PostgreSQL with pgvector: candidates in one statement.
+"""A store in PostgreSQL with pgvector, which finds candidates in one statement.
 
-They are the nearest by mu_s in an HNSW of pgvector (of half precision if means are wider than it
-takes), and those that share the rarest words.
+Candidates are the passages nearest by mu_s in pgvector's HNSW (in half precision if the means are
+too wide for single precision), and those of the highest BM25.
 """
 
 from __future__ import annotations
@@ -54,46 +54,46 @@ from uec_rag.stores.pgvector.sql import (
     upserting,
 )
 
-_LONGEST_NAME = 50  # in bytes: PostgreSQL cuts what is longer than 63 with what is put behind it
-_WRITTEN = 500  # points in a transaction
-_READ = 500  # points asked for at a time
-_MOST_LOOKED_AT = 1000  # by its HNSW, before it goes on in steps
+_LONGEST_NAME = 50  # in bytes; PostgreSQL truncates names, with our suffixes, to 63
+_WRITE_BATCH = 500  # points per transaction
+_READ_BATCH = 500  # points per query
+_MAX_EF_SEARCH = 1000  # limit of hnsw.ef_search, beyond which the scan is iterative
 
 
 class PgVectorStore(EngineStore):
     """Passages and their Gaussians in a table of PostgreSQL.
 
-    Each part of an addition is one transaction, an upsert, so several processes may write at the
-    same time. Filters run in the server. The first passages create the table, and further tables
-    for the ensemble, the postings of words (kept up to date by triggers), and what was learned of
-    the corpus, shared by all processes.
+    Passages are written in batches, each an upsert in a transaction of its own, so several
+    processes may write at the same time. Filters run in the server. Adding the first passages
+    creates the table, and further tables for the ensemble, the postings of words (kept up to date
+    by triggers), and the calibration, which all processes share.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
 
     Parameters
     ----------
     dsn : str
-        As libpq takes it: "postgresql://user@host/database". A password is better left to
-        PGPASSWORD or ~/.pgpass. Host, database, user and encryption settings are saved and shown in
-        messages; passwords, `options` and all else are not.
+        Connection string of libpq: "postgresql://user@host/database". Pass the password in
+        PGPASSWORD or ~/.pgpass if possible. Host, database, user and encryption settings are saved
+        and shown in messages; passwords, `options` and everything else are not.
     collection : str
-        Name of the table; the others append "_notes", "_words" and so on.
+        Name of the table; the names of other tables append "_notes", "_words" and so on.
     connections : int
-        That are open at a time, at most.
+        Largest number of open connections.
     timeout : float
-        Seconds to wait for a connection; a failure after that is not retried.
+        Seconds to wait for a connection; failures after that are not retried.
     candidates : int
-        As `EngineStore` takes it: what `hnsw.ef_search` is set to, up to 1,000.
+        As in `EngineStore`; also sets `hnsw.ef_search`, up to 1,000.
 
     Raises
     ------
     ImportError
-        Without psycopg: pip install "uec-rag[stores]".
+        If psycopg is not installed: pip install "uec-rag[stores]".
     ValueError
-        If the address cannot be read (write a password's @ as %40 and its / as %2F), or PostgreSQL
-        would change the collection's name.
+        If the address is invalid (in a password, write @ as %40 and / as %2F), or PostgreSQL would
+        change the collection's name.
     ConnectionError
-        If the server cannot be reached, or does not know the user or the database.
+        If the server cannot be reached, or rejects the user or the database.
     """
 
     engine = "PostgreSQL"
@@ -123,18 +123,18 @@ class PgVectorStore(EngineStore):
         return self._server.within(notes_of, self._collection)
 
     def make(self, notes: CollectionSchema) -> None:
-        """Make the table, instead of an empty one that is there.
+        """Create the tables, in place of existing empty ones.
 
         Raises
         ------
         ValueError
-            If means are wider than pgvector takes, or the server has no pgvector.
+            If the means are too wide for pgvector, or the server has no pgvector.
         """
         width = notes.dimension + notes.scales
         if width > WIDEST:
             raise ValueError(
-                f"gaussians: expected at most {WIDEST} numbers of mean and variance, which "
-                f"pgvector takes, got {width}; use fewer or narrower encoders."
+                f"gaussians: expected at most {WIDEST} numbers of mean and variance, the limit of "
+                f"pgvector, got {width}; use fewer or narrower encoders."
             )
         self._server.within(make_tables, self._collection, notes, with_index=not self._is_filling)
 
@@ -142,10 +142,11 @@ class PgVectorStore(EngineStore):
     def filling(self) -> Iterator[Self]:
         """Build the index of a new table once, when the block ends.
 
-        For a first load of very many passages: adding each to an HNSW takes many times as long. The
-        build uses the server's `maintenance_work_mem`, which should be 1.5 times the size of the
-        means; a DSN sets it with "?options=-c%20maintenance_work_mem%3D3GB". Until it is built,
-        searches scan every passage; after a failed block, use another one. An existing index stays.
+        Use this for the first load of very many passages, since adding each to an HNSW takes many
+        times as long. The build uses the server's `maintenance_work_mem`, which should be 1.5 times
+        the size of the means; a DSN sets it with "?options=-c%20maintenance_work_mem%3D3GB". Until
+        the index is built, searches scan every passage. If the block fails, run another one. An
+        existing index is kept.
 
         Raises
         ------
@@ -160,19 +161,19 @@ class PgVectorStore(EngineStore):
         self._server.within(make_index, self._collection)
 
     def put(self, points: Sequence[Point]) -> None:
-        """Write points, some in a transaction of their own each time."""
-        # In one order, so that two writers never wait for each other.
+        """Write points in batches, each in a transaction of its own."""
+        # Sorted, so that concurrent writers do not deadlock.
         rows = sorted(map(row_of, points), key=itemgetter(0))
-        for start in range(0, len(rows), _WRITTEN):
-            self._server.asked(self._put, rows[start : start + _WRITTEN])
+        for start in range(0, len(rows), _WRITE_BATCH):
+            self._server.asked(self._put, rows[start : start + _WRITE_BATCH])
 
     def _put(self, rows: Sequence[tuple[object, ...]]) -> None:
         with self._server.transaction() as connection, connection.cursor() as cursor:
             notes, known = notes_of(connection, self._collection), self.notes()
             if notes is None or known is None or not notes.admit(known):
                 raise ValueError(
-                    f"store: the table {self._collection!r} was made anew while it was written to, "
-                    "for other Gaussians. Open it again."
+                    f"store: the table {self._collection!r} was recreated for other Gaussians "
+                    "during the write. Open the store again."
                 )
             apart, copied, upserted = upserting(self._tables.points, notes)
             cursor.execute(apart)
@@ -184,7 +185,7 @@ class PgVectorStore(EngineStore):
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove points."""
-        # Locked in the order in which `put` writes, so that neither waits for the other for ever.
+        # Rows are locked in the order in which `put` writes, to avoid deadlocks.
         gone = sql.SQL(
             "WITH locked AS MATERIALIZED (SELECT point FROM {points} "
             "WHERE point = ANY(%s::uuid[]) ORDER BY point FOR UPDATE) "
@@ -195,7 +196,7 @@ class PgVectorStore(EngineStore):
             self._server.rows(gone.format(points=self._tables.points), [[*map(point_id, ids)]])
 
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """Return the number of points that fulfil a condition."""
+        """Return the number of points that match a condition."""
         if self.notes() is None:
             return 0
         text, where = sql.SQL("SELECT passages FROM {}").format(self._tables.notes), clause(None)
@@ -215,12 +216,12 @@ class PgVectorStore(EngineStore):
         clause(condition)
 
     def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
-        """Iterate over the points of those distinct ids that are there."""
+        """Iterate over the points of those distinct ids that exist."""
         text = sql.SQL("SELECT {} FROM {} WHERE point = ANY(%s::uuid[])")
-        asked = text.format(self._columns(vectors), self._tables.points)
-        for start in range(0, len(ids) if self.notes() else 0, _READ):
-            some = [*map(point_id, ids[start : start + _READ])]
-            yield from map(point_of, self._server.rows(asked, [some]))
+        statement = text.format(self._columns(vectors), self._tables.points)
+        for start in range(0, len(ids) if self.notes() else 0, _READ_BATCH):
+            batch = [*map(point_id, ids[start : start + _READ_BATCH])]
+            yield from map(point_of, self._server.rows(statement, [batch]))
 
     def scan(
         self, condition: Condition | None, limit: int | None = None, *, vectors: bool = True
@@ -229,7 +230,7 @@ class PgVectorStore(EngineStore):
         where, last, left = clause(condition), "", limit
         text = scanned(self._tables.points, self._columns(vectors), where)
         while self.notes() is not None and (left is None or left > 0):
-            count = _READ if left is None else min(left, _READ)
+            count = _READ_BATCH if left is None else min(left, _READ_BATCH)
             rows = self._server.rows(text, [last, last, *where.values, count])
             yield from (point_of(row[:-1]) for row in rows)
             if len(rows) < count:
@@ -258,10 +259,10 @@ class PgVectorStore(EngineStore):
         exact: bool,
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
-        asked = candidates(self._tables, self._noted, clause(condition), mean, words, count)
+        query = candidates(self._tables, self._noted, clause(condition), mean, words, count)
         settings = {
-            "hnsw.ef_search": str(min(count, _MOST_LOOKED_AT)),
-            "hnsw.iterative_scan": "strict_order",  # until there are as many as asked for
+            "hnsw.ef_search": str(min(count, _MAX_EF_SEARCH)),
+            "hnsw.iterative_scan": "strict_order",  # until `count` points match
             "enable_indexscan": "off" if exact else "on",
         }
 
@@ -272,12 +273,12 @@ class PgVectorStore(EngineStore):
                     "AS given (name, value)",
                     ([*settings], [*settings.values()]),
                 )
-                return connection.execute(asked.text, asked.values).fetchall()
+                return connection.execute(query.text, query.values).fetchall()
 
         return [*map(point_of, self._server.asked(search))]
 
     def read_stamp(self) -> Stamp:
-        """Return the state of what is stored."""
+        """Return the state of the collection."""
         if self.notes() is None:
             return Stamp("", {})
         text = sql.SQL(
@@ -305,6 +306,6 @@ class PgVectorStore(EngineStore):
 
     @property
     def address(self) -> str:
-        """The address at which `store_at` opens it, without secrets."""
+        """The address for `store_at`, without secrets."""
         place = self._server.place
         return f"{place}{'&' if '?' in place else '?'}collection={quote(self._collection, safe='')}"

@@ -1,4 +1,4 @@
-"""The connection to Qdrant, with retries, and the state that it keeps for all processes."""
+"""The connection to Qdrant, with retries, and the state that all processes share."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from uec_rag.base.retries import is_passing, retried
 from uec_rag.stores.base import KEPT, Stamp
 from uec_rag.stores.engine import point_id
 
-_OLDEST = (1, 16)  # the first to note what is ours with a collection
-_WITHIN = 10.0  # seconds after which it is not asked again
+_OLDEST = (1, 16)  # the first version with metadata of collections
+_WITHIN = 10.0  # seconds after which requests are not retried
 _REFUSED, _NOT_THERE, _CONFLICT = (401, 403), 404, 409
 
 _T = TypeVar("_T")
 
 
 def checked_url(url: str) -> str:
-    """Check a server's address, and remove a slash at its end.
+    """Check a server's address, and remove a trailing slash.
 
-    ValueError if something is in it that Qdrant's client would leave out, such as a password.
+    ValueError if it has parts that Qdrant's client would ignore, such as a password.
     """
     if {*"@?#"} & {*url}:
         raise ValueError(
             "url: expected http://HOST:PORT, without user, password, ? or #, which Qdrant's client "
-            "would not send; the key goes to api_key=."
+            "would not send; pass the key as api_key=."
         )
     return url.rstrip("/")
 
 
 class Place:
-    """A client and the place of its collection: a server, a folder or memory.
+    """A client and the location of its collection: a server, a folder or memory.
 
-    It takes and raises what `QdrantStore` does. Payloads are `indexed` in a server.
+    Parameters and errors are those of `QdrantStore`. `indexed`: whether payloads have indexes.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class Place:
         given = [name for name, place in places.items() if place is not None]
         if len(given) != 1:
             raise ValueError(
-                "location, path, url: expected exactly one, location=':memory:' for a try; got "
+                "location, path, url: expected exactly one, for instance location=':memory:'; got "
                 f"{given or 'none'}."
             )
         if location not in (None, ":memory:"):
             got = checked_url(str(location))
             raise ValueError(
-                f"location: expected ':memory:', got {got!r}; a server's address goes to url=, a "
-                "folder to path=."
+                f"location: expected ':memory:', got {got!r}; pass a server's address as url=, a "
+                "folder as path=."
             )
         self.path, self.url = path, None if url is None else checked_url(url)
         self._key = api_key
-        self._named = self.url or ("a client of your own" if client else path or location)
+        self._named = self.url or ("a given client" if client else path or location)
         try:
             self.client = client or QdrantClient(
                 location=location, path=path, url=self.url, api_key=api_key, timeout=timeout
@@ -72,7 +72,7 @@ class Place:
         except ValueError as error:
             raise ValueError(f"url: expected http://HOST:PORT, got {url!r} ({error}).") from error
         options = getattr(self.client, "init_options", None) or {}
-        # Local mode has no indexes of the payload, and needs none.
+        # Local mode has no payload indexes, and needs none.
         self.indexed = options.get("location") != ":memory:" and options.get("path") is None
         if url is not None:
             version = self.ask(self.client.info).version
@@ -80,16 +80,16 @@ class Place:
             if (int(major), int(minor)) < _OLDEST:
                 self.client.close()
                 raise RuntimeError(
-                    f"url: the Qdrant at {self.url!r} is of version {version}, expected "
+                    f"url: the Qdrant at {self.url!r} has version {version}, expected "
                     f"{'.'.join(map(str, _OLDEST))} or newer; update the server."
                 )
 
     def ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
         """Call Qdrant; retry a few times if it is briefly unreachable.
 
-        ConnectionError if it stays out of reach. PermissionError if its key does not open that.
-        RuntimeError if a collection has gone, or it is no Qdrant that answers. ValueError if it
-        refuses what it is asked.
+        ConnectionError if it stays unreachable. PermissionError if the key lacks a permission.
+        RuntimeError if the collection was removed, or the server is not Qdrant. ValueError if it
+        rejects the request.
         """
 
         def translated() -> _T:
@@ -100,7 +100,7 @@ class Place:
                 if status == _CONFLICT:  # see `create`
                     raise
                 translation = self._translation(error, status)
-            raise translation  # here, so that a request with its key is not its context
+            raise translation  # outside `except`, so that a request with its key is not the context
 
         return retried(translated, within=_WITHIN)
 
@@ -108,28 +108,28 @@ class Place:
         """Return the error to raise in place of the client's."""
         if status in _REFUSED:
             return PermissionError(
-                f"store: Qdrant at {self._named!r} does not let this key do that ({status}); give "
-                "one that may as api_key= (uec-rag: in QDRANT_API_KEY)."
+                f"store: Qdrant at {self._named!r} does not let this key do that ({status}); pass "
+                "one with permission as api_key= (uec-rag: in QDRANT_API_KEY)."
             )
         if status == _NOT_THERE:
             return RuntimeError(
-                f"store: what answers at {self._named!r} is not Qdrant, or the collection there "
-                "was removed (404). Check the address, or open the store again; the passages "
-                "must be added again."
+                f"store: the server at {self._named!r} is not Qdrant, or the collection was "
+                "removed (404). Check the address, or open the store again; the passages must be "
+                "added again."
             )
-        said = str(error).replace(self._key, "***") if self._key else str(error)
+        message = str(error).replace(self._key, "***") if self._key else str(error)
         if 400 <= status < 500 and not is_passing(error):
             return ValueError(
-                f"store: Qdrant at {self._named!r} refuses what it is asked ({said}). Nothing was "
-                "returned in part; look at its limits, and at what its collection was made with."
+                f"store: Qdrant at {self._named!r} rejects the request ({message}). No partial "
+                "result was returned; check its limits and the settings of the collection."
             )
         return ConnectionError(
-            f"store: Qdrant at {self._named!r} does not answer ({said}). Nothing was returned in "
-            "part; what was being written may be there in part: call again when it is there."
+            f"store: Qdrant at {self._named!r} does not answer ({message}). No partial result was "
+            "returned; a write may be incomplete. Call again when the server is available."
         )
 
     def create(self, collection: str, **settings: Any) -> None:
-        """Make a collection, unless another process was quicker."""
+        """Create a collection, unless another process already has."""
         try:
             self.ask(self.client.create_collection, collection, **settings)
         except UnexpectedResponse as error:
@@ -141,9 +141,9 @@ _WRITTEN = "written"
 
 
 class Kept:
-    """The state shared by processes: bytes by name, and the mark of the last write.
+    """The state that processes share: bytes by name, and the mark of the last write.
 
-    Their collection is called as that of the passages, with "_kept" behind it.
+    It is stored in a collection named after that of the passages, with the suffix "_kept".
     """
 
     def __init__(self, place: Place, collection: str) -> None:
@@ -151,16 +151,16 @@ class Kept:
         self._collection = f"{collection}_kept"
 
     def make(self) -> None:
-        """Make its collection, or empty the one that is there.
+        """Create the collection, or empty an existing one.
 
-        ValueError if that has vectors: it is someone else's.
+        ValueError if the existing one has vectors, and so was not created here.
         """
         if self._ask(self._client.collection_exists, self._collection):
             found = self._ask(self._client.get_collection, self._collection)
             if found.config.params.vectors:
                 raise ValueError(
-                    f"collection: what is learned of a corpus is stored in {self._collection!r}, "
-                    "which exists and holds something else; choose another name."
+                    f"collection: calibrations are stored in {self._collection!r}, which exists "
+                    "and has other contents; choose another name."
                 )
             old = models.PointIdsList(points=[*map(point_id, KEPT)])
             self._ask(self._client.delete, self._collection, old, wait=True)
@@ -170,11 +170,11 @@ class Kept:
         self.mark()
 
     def mark(self) -> None:
-        """Note that something was written, or is about to be."""
+        """Record that a write begins or has ended."""
         self.put_state(_WRITTEN, b"")
 
     def stamp(self) -> Stamp:
-        """Return the state of what is stored."""
+        """Return the state of the collection."""
         found = self._payloads([_WRITTEN, *KEPT], ["name", "version"])
         versions = {payload["name"]: payload["version"] for payload in found}
         return Stamp(versions.pop(_WRITTEN, ""), versions)

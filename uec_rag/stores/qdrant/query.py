@@ -34,7 +34,7 @@ from uec_rag.stores.filters import (
 MEAN, SPREAD = "mean", "spread"
 _EXACT = "metadata_json"
 PASSAGE = ["id", "text", _EXACT]
-"""The keys of a point's payload that make a passage."""
+"""The keys of a point's payload that make up a passage."""
 
 
 def words_name(block: int) -> str:
@@ -43,9 +43,9 @@ def words_name(block: int) -> str:
 
 
 def sparse(keys: NDArray[np.uint64], weights: FloatArray) -> models.SparseVector:
-    """Convert terms to Qdrant's sparse vector: indices of 32 bits, each once.
+    """Convert terms to Qdrant's sparse vector, whose indices have 32 bits.
 
-    Terms whose lower halves are alike are one in it, which decides on candidates only.
+    Terms whose lower 32 bits are equal are added up, which affects the choice of candidates only.
     """
     indices, place = np.unique(keys.astype(np.uint32), return_inverse=True)
     values = np.bincount(place, weights=weights, minlength=len(indices))
@@ -63,7 +63,7 @@ def nearest(
 ) -> list[models.QueryRequest]:
     """Make requests for the nearest `count` points by a mean, and as many by each block's words.
 
-    `answer`: what comes back of a point. `exact`: whether all are looked at.
+    `answer`: the parts of a point to return. `exact`: whether to scan all points.
     """
     by_words = [
         models.QueryRequest(
@@ -92,15 +92,15 @@ _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 
 
 def having(key: str, number: int) -> models.Filter:
-    """Return a condition: an integer is among those of a key of the payload."""
+    """Return the filter for points whose payload has a number under a key."""
     return _all(models.FieldCondition(key=key, match=models.MatchValue(value=number)))
 
 
 def qdrant_filter(condition: Condition | AnyFact) -> models.Filter:
-    """Translate a condition.
+    """Translate a condition to a filter of Qdrant.
 
-    ValueError if Qdrant cannot run it: a callable, an order of what are no numbers, a part of a
-    text under a key with a quotation mark or a backslash.
+    ValueError if Qdrant cannot run it: a callable, a comparison of texts by order, or a search for
+    a part of a text under a key with a quotation mark or a backslash.
     """
     asked = (
         by_facts(condition, "Qdrant") if isinstance(condition, Compare | Predicate) else condition
@@ -133,7 +133,7 @@ def qdrant_filter(condition: Condition | AnyFact) -> models.Filter:
             if isinstance(limit, str):
                 raise ValueError(
                     f"filter: Qdrant orders numbers only, got {operator} {limit!r:.60} for "
-                    f"{key!r:.60}; keep a number (a timestamp, say) beside it."
+                    f"{key!r:.60}; store a number, such as a timestamp, under another key."
                 )
             bound = models.Range(**{_BOUNDS[operator]: limit})
             return _all(models.FieldCondition(key=f"numbers.{field(key)}", range=bound))
@@ -150,12 +150,12 @@ def _all(condition: models.FieldCondition | models.HasIdCondition) -> models.Fil
 
 
 def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
-    """Return the record of a point: its terms both as a vector and as they were."""
+    """Return the record of a point, with its terms as a sparse vector and as counts."""
     vector: dict[str, Any] = {MEAN: point.mean.tolist(), SPREAD: point.spread.tolist()}
     passage = point.passage
     payload: dict[str, Any] = {
         **vars(passage),
-        # Qdrant's engine gives one in ten numbers with a fraction back with another last digit.
+        # Qdrant returns one in ten floats with another last digit.
         _EXACT: json.dumps(passage.metadata),
         FACTS: facts_of(passage.metadata),
         "numbers": numbers_of(passage.metadata),
@@ -164,7 +164,7 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
         if len(words.keys):
             vector[words_name(block)] = sparse(words.keys, noted.saturated(words))
         payload[words_name(block)] = {
-            # Qdrant's whole numbers have a sign.
+            # Qdrant has no unsigned integers.
             "terms": words.keys.view(np.int64).tolist(),
             "counts": words.counts.tolist(),
             "length": round(float(words.counts.sum())),
@@ -173,7 +173,7 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
 
 
 def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
-    """Rebuild a point with so many sparse blocks from its record, if it was read with vectors."""
+    """Rebuild a point from its record, with `blocks` sparse blocks if vectors were read."""
     payload, vectors = point.payload, point.vector
     assert payload is not None
     passage = Passage(payload["id"], payload["text"], json.loads(payload[_EXACT]))
@@ -185,11 +185,11 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
 
 
 def _words_of(payload: Mapping[str, Any] | None, names: Sequence[str]) -> tuple[Words, ...]:
-    held = [(payload or {})[name] for name in names]
+    blocks = [(payload or {})[name] for name in names]
     return tuple(
         Words(
-            np.array(of_one["terms"], dtype=np.int64).view(np.uint64),
-            np.array(of_one["counts"], dtype=np.float32),
+            np.array(block["terms"], dtype=np.int64).view(np.uint64),
+            np.array(block["counts"], dtype=np.float32),
         )
-        for of_one in held
+        for block in blocks
     )

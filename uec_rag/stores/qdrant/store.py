@@ -1,12 +1,12 @@
-"""A store in Qdrant: candidates by its HNSW and by words.
+"""A store in Qdrant, which finds candidates by its HNSW and by words.
 
-One point for each passage, with two vectors: "mean", which HNSW searches by inner product, and
-"spread", of which no index is made; and a sparse vector for each member that looks at words.
+Each passage is a point with two vectors, "mean", which HNSW searches by inner product, and
+"spread", which has no index, and a sparse vector for each sparse member.
 
-A word's counts are saturated when they are stored, by the length that passages usually have; its
-rarity comes with the query. Qdrant's own IDF modifier is not used: it counts within a shard, not
-in the collection, and does not tell what BM25 is divided by here. Rarity is asked of the payload's
-index, which holds each passage's terms, and so is always that of what is there.
+Term counts are saturated when they are stored, with the mean length of the first batch of passages;
+the rarity of terms comes with the query. Qdrant's IDF modifier is not used, since it counts within
+a shard instead of the collection, and does not return the normaliser of BM25 that is used here.
+Document frequencies are counted in the payload index of terms, so they are always up to date.
 """
 
 from __future__ import annotations
@@ -58,43 +58,45 @@ from uec_rag.stores.qdrant.query import (
     words_name,
 )
 
-_NOTES = "uec_rag"  # under which a collection's metadata holds its notes
-_WRITTEN = 128  # points sent at a time
-_READ = 512  # points asked for at a time
-_AT_ONCE = 16  # counts that are asked for
-_LONGEST_NAME = 250  # in bytes: of a file's name, with what is put behind it
+_NOTES = "uec_rag"  # key of the schema in a collection's metadata
+_WRITE_BATCH = 128  # points per request
+_READ_BATCH = 512  # points per request
+_CONCURRENT_COUNTS = 16  # count requests that run concurrently
+_LONGEST_NAME = 250  # in bytes, so that a file name with our suffix is valid
 _SIGNS, _CONTROLS = '/\\<>:"|?*', "".join(map(chr, range(32)))
-_MOST_LENGTHS = 2**20  # that passages may have
+_MOST_LENGTHS = 2**20  # largest number of distinct passage lengths
 
 
 class QdrantStore(EngineStore):
     """Passages and their Gaussians in a Qdrant collection.
 
-    Candidates are the nearest by mu_s in Qdrant's HNSW and by words; they are fetched and scored
-    here. Filters run in the engine. The first passages create the collection, which records their
-    ensemble. A second collection, with "_kept" appended, holds what was learned of the corpus, for
-    all processes.
+    Candidates are the passages nearest by mu_s in Qdrant's HNSW and by words, which are fetched and
+    scored in this process. Filters run in the engine. Adding the first passages creates the
+    collection, which records their ensemble. A second collection, with "_kept" appended to the
+    name, stores the calibration for all processes.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
 
     Parameters
     ----------
     location : str, optional
-        ":memory:" for a collection in this process only.
+        ":memory:" for a collection in this process only. Pass exactly one of `location`, `path`,
+        `url` and `client`.
     path : str or path, optional
-        A folder, for one process at a time. Do not open a folder from a stranger: reading it can
-        run code.
+        A folder, for one process at a time. Do not open folders from untrusted sources: reading one
+        can run code.
     url : str, optional
-        Of a server, http://HOST:PORT. Exactly one of the three.
+        Address of a server, http://HOST:PORT.
     collection : str
+        Name of the collection.
     api_key : str, optional
-        Of the server. It is not saved.
+        API key of the server. It is not saved.
     timeout : int, optional
         Seconds to wait for the server.
     client : QdrantClient, optional
-        Instead of all of the above.
+        An existing client.
     candidates : int
-        As `EngineStore` takes it; Qdrant's `hnsw_ef` follows it.
+        As in `EngineStore`; also sets the search width of Qdrant's HNSW.
     **settings
         Passed to Qdrant when the collection is created: `shard_number`, `replication_factor`,
         `quantization_config`, `on_disk_payload`, `hnsw_config` and so on.
@@ -102,11 +104,11 @@ class QdrantStore(EngineStore):
     Raises
     ------
     ImportError
-        Without qdrant-client: pip install "uec-rag[stores]".
+        If qdrant-client is not installed: pip install "uec-rag[stores]".
     ValueError
-        If not exactly one place is given, it is invalid, or Qdrant rejects the collection's name.
+        If not exactly one place is given, it is invalid, or the collection's name is.
     ConnectionError, PermissionError, RuntimeError
-        If a server does not answer, rejects the key, or is not Qdrant.
+        If a server does not answer, rejects the key, or is not a recent Qdrant.
 
     Examples
     --------
@@ -138,7 +140,7 @@ class QdrantStore(EngineStore):
         unknown = sorted(settings.keys() - signature(QdrantClient.create_collection).parameters)
         if unknown:
             raise TypeError(
-                "settings: expected what QdrantClient.create_collection takes; it takes no "
+                "settings: expected parameters of QdrantClient.create_collection, which has no "
                 f"{unknown}."
             )
         check_collection(collection, _LONGEST_NAME, "any of " + _SIGNS, _SIGNS + _CONTROLS)
@@ -160,15 +162,15 @@ class QdrantStore(EngineStore):
         return CollectionSchema.restore((config.metadata or {}).get(_NOTES), self._collection)
 
     def make(self, notes: CollectionSchema) -> None:
-        """Make the collection, instead of an empty one that is there."""
+        """Create the collection, in place of an existing empty one."""
         self._is_indexed = False
         if (there := self.notes()) is not None:
-            if there.admit(notes):  # another writer has just made it, and may have written already
+            if there.admit(notes):  # another process has just created it, and may have written
                 return
             self._ask(self._client.delete_collection, self._collection)
         self._kept.make()
         width, dot = notes.dimension, models.Distance.DOT
-        none = models.HnswConfigDiff(m=0)  # of what only scores candidates
+        none = models.HnswConfigDiff(m=0)  # no index: spreads only score candidates
         self._place.create(
             self._collection,
             vectors_config={
@@ -186,22 +188,22 @@ class QdrantStore(EngineStore):
         made = self.read_notes()
         if made is None or not made.admit(notes):
             raise ValueError(
-                f"store: another process has just made {self._collection!r} for another fit."
+                f"store: another process has just created {self._collection!r} for another fit."
             )
 
     def put(self, points: Sequence[Point]) -> None:
-        """Write points, some at a time, and wait until each part is there."""
+        """Write points in batches, and wait until each is stored."""
         notes = self._noted
-        if not self._is_indexed:  # the process that made it may have ended before this
+        if not self._is_indexed:  # the process that created it may have ended before this
             self._index(len(notes.words))
             self._is_indexed = True
         with self._marked():
-            for start in range(0, len(points), _WRITTEN):
-                some = [struct_of(point, notes) for point in points[start : start + _WRITTEN]]
-                self._ask(self._client.upsert, self._collection, some, wait=True)
+            for start in range(0, len(points), _WRITE_BATCH):
+                batch = [struct_of(point, notes) for point in points[start : start + _WRITE_BATCH]]
+                self._ask(self._client.upsert, self._collection, batch, wait=True)
 
     def _index(self, blocks: int) -> None:
-        """Make the indexes of the payload that are not there yet."""
+        """Create the payload indexes that do not exist yet."""
         if not self._place.indexed:
             return
         make, keyword = self._client.create_payload_index, models.PayloadSchemaType.KEYWORD
@@ -215,7 +217,7 @@ class QdrantStore(EngineStore):
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
-        """Mark the collection before and after a write, for others who read in between."""
+        """Mark the collection before and after a write, for processes that read in between."""
         self._kept.mark()
         try:
             yield
@@ -227,12 +229,13 @@ class QdrantStore(EngineStore):
         if not ids:
             return
         with self._marked():
-            for start in range(0, len(ids), _READ):
-                chosen = models.PointIdsList(points=[*map(point_id, ids[start : start + _READ])])
+            for start in range(0, len(ids), _READ_BATCH):
+                batch = [*map(point_id, ids[start : start + _READ_BATCH])]
+                chosen = models.PointIdsList(points=batch)
                 self._ask(self._client.delete, self._collection, chosen, wait=True)
 
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """Return the number of points that fulfil a condition."""
+        """Return the number of points that match a condition."""
         return self._counted(_where(condition))
 
     def _counted(self, where: models.Filter | None) -> int:
@@ -245,12 +248,12 @@ class QdrantStore(EngineStore):
         qdrant_filter(condition)
 
     def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
-        """Iterate over the points of those distinct ids that are there."""
-        for start in range(0, len(ids) if self.notes() else 0, _READ):
+        """Iterate over the points of those distinct ids that exist."""
+        for start in range(0, len(ids) if self.notes() else 0, _READ_BATCH):
             found = self._ask(
                 self._client.retrieve,
                 self._collection,
-                [*map(point_id, ids[start : start + _READ])],
+                [*map(point_id, ids[start : start + _READ_BATCH])],
                 with_payload=self._payload(vectors),
                 with_vectors=[MEAN, SPREAD] if vectors else False,
             )
@@ -268,7 +271,7 @@ class QdrantStore(EngineStore):
                 self._client.scroll,
                 self._collection,
                 scroll_filter=_where(condition),
-                limit=_READ if left is None else min(left, _READ),
+                limit=_READ_BATCH if left is None else min(left, _READ_BATCH),
                 offset=offset,
                 with_payload=self._payload(vectors),
                 with_vectors=[MEAN, SPREAD] if vectors else False,
@@ -279,23 +282,23 @@ class QdrantStore(EngineStore):
                 return
 
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """Return frequencies of distinct terms of a sparse block, from the payload's index.
+        """Return the frequencies of distinct terms of a sparse block, from the payload index.
 
-        Qdrant has no request for several counts; they are asked for at the same time. A facet
-        would tell them together, and those of all other terms of the same passages, too.
+        Qdrant has no request for several counts, so the requests run concurrently. A facet would
+        return them together, but with those of all other terms of the same passages.
         """
         notes, name = self.notes(), words_name(block)
         if notes is None or notes.words[block].saturation is None:
             return Frequencies(0, 0.0, {})
         wheres = [having(f"{name}.terms", number) for number in keys.view(np.int64).tolist()]
 
-        def counts() -> list[int]:  # tried again together, so that a server is not asked more often
-            # In this process there is nothing to wait for.
-            with ThreadPoolExecutor(_AT_ONCE if self._place.indexed else 1) as pool:
-                found = pool.map(
+        def counts() -> list[int]:  # retried together, to limit the number of requests
+            # In local mode, there is nothing to wait for.
+            with ThreadPoolExecutor(_CONCURRENT_COUNTS if self._place.indexed else 1) as pool:
+                results = pool.map(
                     lambda where: self._client.count(self._collection, where, exact=True), wheres
                 )
-                return [one.count for one in found]
+                return [result.count for result in results]
 
         holding = dict(zip(keys.tolist(), self._ask(counts), strict=True))
         of_length = self._ask(
@@ -319,13 +322,13 @@ class QdrantStore(EngineStore):
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
         answer = {"with_payload": self._payload(True), "with_vector": [MEAN, SPREAD]}
-        asked = nearest(_where(condition), mean, words, count, answer, exact=exact)
-        answers = self._ask(self._client.query_batch_points, self._collection, asked)
+        requests = nearest(_where(condition), mean, words, count, answer, exact=exact)
+        answers = self._ask(self._client.query_batch_points, self._collection, requests)
         found = {point.id: point for answer in answers for point in answer.points}
         return [*map(self._point, found.values())]
 
     def read_stamp(self) -> Stamp:
-        """Return the state of what is stored."""
+        """Return the state of the collection."""
         return Stamp("", {}) if self.notes() is None else self._kept.stamp()
 
     def put_state(self, name: str, data: bytes) -> str:
@@ -337,7 +340,7 @@ class QdrantStore(EngineStore):
         return None if self.notes() is None else self._kept.get_state(name)
 
     def _payload(self, vectors: bool) -> list[str]:
-        """Return the keys of a point's payload to read, with its vectors or without."""
+        """Return the keys of a point's payload to read, with or without vectors."""
         notes = self.notes()
         blocks = range(len(notes.words) if notes and vectors else 0)
         return [*PASSAGE, *map(words_name, blocks)]
@@ -347,17 +350,17 @@ class QdrantStore(EngineStore):
 
     @property
     def address(self) -> str:
-        """The address at which `store_at` opens it.
+        """The address for `store_at`.
 
-        ValueError if it ends with this process, or was opened through a client of the user's.
+        ValueError if the collection is in memory, or was opened with `client`.
         """
         name = quote(self._collection, safe="")
         if self._place.url is not None:
             return f"qdrant+{self._place.url}/{name}"
         if self._place.path is None:
             raise ValueError(
-                "store: a collection in memory, or of a client of your own, cannot be reopened "
-                "from a saved index; use path= or url=."
+                "store: a collection in memory, or opened with client=, cannot be reopened from a "
+                "saved index; use path= or url=."
             )
         return f"qdrant://{quote(str(Path(self._place.path).absolute()))}/{name}"
 
