@@ -126,7 +126,9 @@ def test_texts_that_no_member_has_a_vector_for_are_named():
     moody, other = Moody(), Moody()
     moody.fails = other.fails = lambda text: text == "b"
     both = UEC([moody, other], coefficients="uniform", on_error="drop")
-    with pytest.raises(ValueError, match=r"no encoder gave a vector for 1 of 2 texts, first for"):
+    with pytest.raises(
+        ValueError, match=r"no encoder returned vectors for 1 of 2 texts, first for"
+    ):
         both.embed(["a", "b"])
 
 

@@ -103,6 +103,6 @@ def test_files_are_added_to_a_saved_index_and_those_without_text_are_named(tmp_p
     assert len(Retriever.load(tmp_path / "idx")) == 2
     with (
         pytest.warns(UserWarning, match=r"left out b\.txt"),
-        pytest.raises(ValueError, match=r"No file holds text to index: b\.txt holds no text"),
+        pytest.raises(ValueError, match=r"No file has text to index: b\.txt holds no text"),
     ):
         add_files(live, tmp_path, ["b.txt"], lambda *_: None)

@@ -57,7 +57,7 @@ def test_a_damaged_save_is_told_once_and_neither_taken_up_nor_overwritten(live, 
     left = (index / "manifest.json").read_bytes()
     assert (live.refresh(), live.refresh()) == (False, False)
     assert "cannot be opened" in live.problem
-    assert caplog.text.count("the one before answers on") == 1
+    assert caplog.text.count("the previous one stays in use") == 1
     with pytest.raises(OSError, match=r"Nothing was changed: .* cannot be opened"):
         live.write(lambda retriever: retriever.add(["gnu"], ["gnu"]))
     assert held(live) == {"mill", "yard"}

@@ -391,13 +391,13 @@ class TestANewSave:
             until(lambda: client.get("/readyz").json()["warning"])
             ready = client.get("/readyz").json()
             assert ready["passages"] == len(TEXTS)
-            assert "was saved anew and cannot be opened" in ready["warning"]
+            assert "a new version of the index cannot be opened" in ready["warning"]
             assert str(index.parent) not in ready["warning"]
             assert client.post("/ask", json=PARKING).json()["documents"][0]["id"] == "parking"
             make({"new": "zebra"}).save(index)
             until(lambda: not client.get("/readyz").json()["warning"])
             assert client.get("/readyz").json()["passages"] == 1
-        assert "the one before answers on" in caplog.text
+        assert "the previous one stays in use" in caplog.text
 
 
 def test_what_a_passage_holds_is_data(index):

@@ -1,4 +1,4 @@
-"""Checks on what users give and on what files hold, before any work starts."""
+"""Checks of arguments and of the contents of files, before any work starts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 _T = TypeVar("_T")
 
 Share: TypeAlias = Literal["a number in (0, 1)", "a share in [0, 1)", "a number from 0 to 1"]
-"""The descriptions of a number that `check_share` takes."""
+"""The descriptions of a number that `check_share` accepts."""
 
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest number that a float32 holds."""
+"""The largest finite float32."""
 
-_AT_ONCE = 2**18  # numbers that are compared at a time: they stay in a core's cache
+_AT_ONCE = 2**18  # numbers that are compared at a time; they fit in a core's cache
 
 
 def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
@@ -28,9 +28,9 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     Parameters
     ----------
     texts
-        Any sequence of strings; empty is fine.
+        A sequence of strings, which may be empty.
     argument
-        What the caller calls it, for the message.
+        Name of the argument, for messages.
 
     Returns
     -------
@@ -40,9 +40,9 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     Raises
     ------
     TypeError
-        If texts is one string, or not a sequence, or holds something that is not a string.
+        If texts is one string, or not a sequence, or an item is not a string.
     ValueError
-        If a text is empty, only white space, or holds half a surrogate pair.
+        If a text is empty, only white space, or has a lone surrogate.
 
     Examples
     --------
@@ -82,9 +82,9 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
 
 
 def check_k(k: int, argument: str = "k") -> int:
-    """Return an integer of at least 1 as Python's own, which no arithmetic overflows.
+    """Return an integer of at least 1 as a Python int, which does not overflow.
 
-    Raises TypeError, ValueError.
+    Raises TypeError or ValueError if it is not such an integer.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def check_share(
     argument: str,
     expected: Share,
 ) -> float:
-    """Return a number between 0 and 1 as a float; TypeError or ValueError if it is none."""
+    """Return a number between 0 and 1 as a float; TypeError or ValueError if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{argument}: expected {expected}, got {value!r:.60}.")
     inside = 0 <= value <= 1
@@ -122,25 +122,25 @@ def check_share(
 
 
 def check_unanswerable(share: float) -> float:
-    """Check the share of questions that a corpus does not answer, in [0, 1)."""
+    """Check a share of unanswerable questions, in [0, 1)."""
     return check_share(share, "unanswerable", "a share in [0, 1)")
 
 
 def check_beta(beta: float) -> float:
-    """Check how strongly variance lowers a score; ValueError unless a float32 holds it."""
+    """Check the weight of the variance in the score; ValueError unless in the float32 range."""
     if not isinstance(beta, int | float | np.number) or not 0 <= beta <= LARGEST:
         raise ValueError(f"beta: expected a number >= 0, got {beta!r:.60}; a float32 must hold it.")
     return float(beta)
 
 
-# What a terminal obeys instead of showing it: C0 and C1 controls but for the line feed and the tab,
-# and the marks that turn the direction of text; and surrogates, which no encoding can write: they
-# stand for bytes of a file's name that are not Unicode.
+# Characters that a terminal interprets: C0 and C1 controls except line feed and tab, and the marks
+# that change the direction of text; and lone surrogates, which stand for undecodable bytes of file
+# names and cannot be encoded.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
-    r"""Show control characters by their escapes, so that none reaches a terminal.
+    r"""Escape control characters, so that none reaches a terminal.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def visible(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""Do the same in JSON, whose strings know no "\x".
+    r"""Escape control characters in JSON, whose strings have no "\x".
 
     Examples
     --------
@@ -162,12 +162,12 @@ def visible_json(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Put a text on one line: white space becomes single blanks, control characters are escaped."""
+    """Put a text on one line: white space becomes single spaces, control characters are escaped."""
     return visible(" ".join(text.split()))
 
 
 def counted(number: int, noun: str) -> str:
-    """Name a number of things: the noun as it is for one, with an "s" for others.
+    """Format a number with a noun, with the plural "s" unless the number is 1.
 
     Examples
     --------
@@ -179,9 +179,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def quoted(text: str) -> str:
-    r"""Quote text for a language model: a JSON string, which ends in the same line.
+    r"""Quote text for a language model as a JSON string on one line.
 
-    Whatever is between the quotation marks cannot be taken for what stands around them.
+    The text cannot end its quotation, and so cannot be mistaken for the prompt around it.
 
     Examples
     --------
@@ -193,22 +193,23 @@ def quoted(text: str) -> str:
 
 
 def within(numbers: NDArray[Any], stop: int) -> bool:
-    """Tell if all integers are valid indices for a length."""
+    """Return whether all integers are valid indices for a length."""
     return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < stop)
 
 
 def finite(numbers: NDArray[Any], *, least: float = -math.inf, most: float = math.inf) -> bool:
-    """Tell if all numbers are finite, and from the least to the most; NaN is refused."""
+    """Return whether all numbers are finite, and between `least` and `most`."""
     if not numbers.size:
         return True
-    low, high = float(numbers.min()), float(numbers.max())  # which hand on a NaN
+    low, high = float(numbers.min()), float(numbers.max())  # NaN if there is one
     return math.isfinite(low) and math.isfinite(high) and low >= least and high <= most
 
 
 def ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) -> bool:
-    """Tell if numbers increase strictly within each run.
+    """Return whether numbers increase strictly within each segment.
 
-    `numbers`: array, shape (n,). `starts`: where runs start; by default all are one.
+    `numbers`: array, shape (n,). `starts`: indices at which segments start; by default, there is
+    one.
 
     Examples
     --------
@@ -217,8 +218,8 @@ def ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) ->
     """
     falls = 0
     for first in range(0, len(numbers) - 1, _AT_ONCE):
-        some = numbers[first : first + _AT_ONCE + 1]
-        falls += len(some) - 1 - int(np.count_nonzero(some[1:] > some[:-1]))
+        part = numbers[first : first + _AT_ONCE + 1]
+        falls += len(part) - 1 - int(np.count_nonzero(part[1:] > part[:-1]))
     if starts is None:
         return falls == 0
     starts = starts[(starts > 0) & (starts < len(numbers))]
@@ -226,10 +227,7 @@ def ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) ->
 
 
 def check_text(text: str, argument: str) -> str:
-    """Return the text if it is one string that is not blank, else say which argument is wrong.
-
-    Raises TypeError, ValueError.
-    """
+    """Return a text if it is a non-blank string; TypeError or ValueError if not."""
     if not isinstance(text, str):
         raise TypeError(f"{argument}: expected a string, got {type(text).__name__} {text!r:.60}.")
     if not text or text.isspace():

@@ -25,14 +25,14 @@ FEATURES = {
 }
 """The purpose of each extra of the package, as the subject of a sentence."""
 
-_MODULES = {"laplace-torch": "laplace"}  # whose name is another than the distribution's
+_MODULES = {"laplace-torch": "laplace"}  # modules whose name differs from the distribution's
 
 
 def missing_extra(package: str, extra: str) -> str:
-    """Return the text of the ImportError to raise if an optional package is absent.
+    """Return the message of the ImportError to raise if an optional package is absent.
 
-    `package`: the distribution that is missing, as pip spells it. `extra`: the extra of uec-rag
-    that brings it; a key of `FEATURES`.
+    `package`: name of the missing distribution. `extra`: the extra of uec-rag that contains it, a
+    key of `FEATURES`.
 
     Examples
     --------
@@ -45,8 +45,8 @@ def missing_extra(package: str, extra: str) -> str:
 def require(extra: str, *packages: str) -> None:
     """Raise ImportError if a package is absent, with the pip command that installs it.
 
-    `extra`: a key of `FEATURES`. `packages`: distributions, as pip spells them. For "models" and
-    "fit", whose libraries import torchvision if it is installed, it must load as well.
+    `extra`: a key of `FEATURES`. `packages`: names of distributions. The libraries of "models" and
+    "fit" import torchvision if it is installed, so it must load as well.
     """
     names = {package: _MODULES.get(package, package.replace("-", "_")) for package in packages}
     missing = [package for package, module in names.items() if not _is_there(module)]
@@ -66,12 +66,12 @@ def require(extra: str, *packages: str) -> None:
 def _is_there(module: str) -> bool:
     try:
         return sys.modules.get(module) is not None or importlib.util.find_spec(module) is not None
-    except ImportError:  # a finder of the application's that forbids it
+    except ImportError:  # an import hook of the application forbids it
         return False
 
 
 TRUSTED = "UEC_TRUSTED"
-"""The environment variable with the models that a saved folder may name."""
+"""The environment variable that lists the models that saved folders may name."""
 
 
 def trusted() -> list[str]:
@@ -101,10 +101,10 @@ class EnvironmentReport:
     Attributes
     ----------
     rows
-        Label and value, in the order to print: python, the installed libraries that uec-rag or one
-        of its extras asks for, what each extra still lacks, torch's build and devices.
+        Labels and values, in the order to print: Python, the installed requirements of uec-rag and
+        its extras, the missing requirements of each extra, and the build and devices of torch.
     problems
-        Empty if there are none.
+        The problems; empty if there are none.
     """
 
     rows: dict[str, str]
@@ -112,10 +112,10 @@ class EnvironmentReport:
 
 
 def report() -> EnvironmentReport:
-    """Compare the installed libraries with what uec-rag asks for; imports torch if installed.
+    """Compare the installed libraries with the requirements of uec-rag; imports torch if installed.
 
-    An optional library that is absent is named beside its extra and is no problem; a library that
-    is needed and absent, out of range, or broken, is one.
+    A missing optional library is listed with its extra, and is not a problem. A required library
+    that is missing, and any library that is out of range or broken, is a problem.
     """
     rows = {
         "python": f"{platform.python_version()} ({platform.system()} {platform.machine()})",
@@ -139,7 +139,7 @@ def report() -> EnvironmentReport:
                 missing.append((each.name, wanted))
                 continue
             rows[each.name] = version
-            # A newer version of what is needed anyway, as an extra may ask for, is no problem.
+            # An extra may require a newer version of a core requirement, which is not a problem.
             known = extra and each.name in core
             if not known and not each.specifier.contains(version, prereleases=True):
                 what = f"{each.name} {version} is not {wanted}"
@@ -155,7 +155,7 @@ def report() -> EnvironmentReport:
     if importlib.util.find_spec("torch") is not None:
         try:
             rows |= _torch_rows()
-        except Exception as error:  # a missing library, a wrong processor: whatever kept torch out
+        except Exception as error:  # a missing library, or an unsupported processor, for instance
             what = f"torch does not load ({type(error).__name__}: {error})"
             problems.append(Problem(what, "pip install --force-reinstall torch"))
     return EnvironmentReport(rows, tuple(problems))

@@ -1,4 +1,4 @@
-"""Errors about saved files and about defects of this package, and warnings for its users."""
+"""Exceptions for saved files and for bugs in this package, and warnings for its users."""
 
 import sys
 import warnings
@@ -9,30 +9,27 @@ from traceback import walk_stack
 
 
 class IndexCorrupted(ValueError):
-    """A saved folder is damaged, was changed, or its files do not belong together.
+    """Raised if a saved folder is damaged, was changed, or its files do not belong together.
 
-    Nothing of it is used. The message names the file and what to do.
+    None of it is used. The message names the file and how to fix the problem.
     """
 
 
 class SavedMeanwhile(BlockingIOError):
-    """Another process has saved to a folder since what is to be saved there was loaded from it.
+    """Raised if another process has saved to a folder since it was loaded.
 
-    Saving would undo that save, so nothing was saved: load the folder and make the change again, or
-    save elsewhere.
+    Nothing was saved, since that would undo the other save. Load the folder and make the change
+    again, or save to another folder.
     """
 
 
 class FingerprintMismatch(ValueError):
-    """Saved vectors come from other models, revisions or posteriors than those at hand."""
+    """Raised if saved vectors come from other models, revisions or posteriors."""
 
 
 @contextmanager
 def proving(kind: str) -> Iterator[None]:
-    """Check that what was just written loads, before it replaces what was saved earlier.
-
-    Raises RuntimeError from whatever error the block raises.
-    """
+    """Convert any error in the block, which loads a new save as a check, into RuntimeError."""
     try:
         yield
     except Exception as error:
@@ -43,15 +40,12 @@ def proving(kind: str) -> Iterator[None]:
 
 
 class InternalError(RuntimeError):
-    """A defect of this package, whatever was given; please report it."""
+    """Raised for a bug in this package; please report it."""
 
 
 @contextmanager
 def as_corrupted(path: Path) -> Iterator[None]:
-    """Turn any error in the block, which reads saved files, into IndexCorrupted.
-
-    Turns errors that values of the wrong kind cause into IndexCorrupted; others pass.
-    """
+    """Convert errors in the block that invalid file contents cause into IndexCorrupted."""
     try:
         yield
     except (IndexCorrupted, FingerprintMismatch):

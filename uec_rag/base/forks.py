@@ -1,7 +1,7 @@
-"""Locks that a fork leaves free: it waits until none is held.
+"""Locks that are free after a fork, which waits until no thread holds them.
 
-Of a process's threads a forked child has the one that forked. What another one had locked would
-stay locked there for ever, half-written.
+A forked child only has the thread that forked. Without this, a lock that another thread held would
+never be released in the child, and the state that it protects could be inconsistent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from weakref import ref
 
 _SECONDS = 60.0
-"""A fork waits so long at most: who holds a lock may be waiting for the fork."""
+"""The longest wait of a fork, since the holder of a lock may itself be waiting for the fork."""
 
 
 class _Lock(Protocol):
@@ -30,9 +30,9 @@ _held = threading.local()
 
 
 def free_after_fork(lock: _L, *, inner: bool = False) -> _L:
-    """The lock itself, which a fork of this process leaves free, as long as there is the lock.
+    """Register a lock, by weak reference, to be free after a fork, and return it.
 
-    `inner`: whether it is taken while others are held, and none while it is.
+    `inner`: whether it is taken while others are held, and no other while it is.
     """
     known, key = (_INNER if inner else _OUTER), id(lock)
     known[key] = ref(lock, lambda _: known.pop(key, None))
@@ -42,7 +42,7 @@ def free_after_fork(lock: _L, *, inner: bool = False) -> _L:
 def _before() -> None:
     _held.locks = []
     end = time.monotonic() + _SECONDS
-    for known in (_OUTER, _INNER):  # who has the outer ones makes no more inner ones
+    for known in (_OUTER, _INNER):  # while the outer ones are held, no inner ones are created
         for find in list(known.values()):
             lock = find()
             if lock is not None and lock.acquire(timeout=max(0.0, end - time.monotonic())):

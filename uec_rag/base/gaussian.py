@@ -1,4 +1,4 @@
-"""A batch of diagonal Gaussians, the one value that every stage hands on, and its score."""
+"""Batches of diagonal Gaussians, which all stages exchange, and their score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float32]
-"""An array of float32; every stored or served number of the package is one."""
+"""An array of float32, the type of all stored and returned numbers."""
 
 PROBIT = math.pi / 8
 """The constant of the probit approximation to a logistic-Gaussian integral."""
@@ -20,17 +20,18 @@ PROBIT = math.pi / 8
 
 @dataclass(frozen=True)
 class Saturation:
-    """The saturation of BM25: a tenth occurrence adds less than the first, more in a short text.
+    """The parameters of BM25's term-frequency saturation.
 
-    ``tf / (tf + k1 (1 - b + b length / mean length))``, as in Robertson and Zaragoza (2009); the
-    factor k1 + 1 of other writings drops out because scores are divided by the most there can be.
+    A term's count tf becomes ``tf / (tf + k1 (1 - b + b length / mean length))``, as in Robertson
+    and Zaragoza (2009). The common factor k1 + 1 cancels, since scores are divided by their
+    maximum.
 
     Parameters
     ----------
     k1 : float
-        Above 0: how slowly more occurrences stop counting.
+        Above 0; with larger values, counts saturate more slowly.
     b : float
-        From 0 to 1: how far length counts.
+        Strength of the length normalisation, from 0 to 1.
     """
 
     k1: float = 1.5
@@ -45,23 +46,24 @@ class Saturation:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """The terms of n texts: a sparse matrix with a row per text, its columns named by 64-bit keys.
+    """The terms of n texts: a sparse matrix in CSR format whose columns are 64-bit keys.
 
     Attributes
     ----------
     starts : int array, shape (n + 1,)
-        Where each text's terms begin in `keys` and `weights`.
+        Offset of each text's terms in `keys` and `weights`.
     keys : uint64 array, shape (t,)
-        Distinct within a text.
+        Keys of terms, distinct within a text.
     weights : array, shape (t,)
-        Above 0. Under a `Saturation`: of a passage how often the term occurs, of a query what it
-        counts before the corpus says how rare it is. Else the numbers of a vector.
+        Weights of terms. With a `Saturation`, they are the counts of terms in a passage, and the
+        weights of terms in a query before their inverse document frequency. Without one, they are
+        the components of a sparse vector.
     scale : array, shape (n,)
-        Factor on every similarity of the text; an ensemble's coefficients end up here.
+        Factor of every similarity of the text, which includes the coefficients of an ensemble.
     saturation : Saturation or None
-        None: similarities are plain inner products.
+        The parameters of BM25; None for plain inner products.
     labels : sequence of n mappings, or None
-        Readable words by key, of a query.
+        Readable words by key, for queries.
 
     Examples
     --------
@@ -84,7 +86,7 @@ class Terms:
         saturation: Saturation | None,
         labels: Sequence[Mapping[int, str]] | None = None,
     ) -> Self:
-        """Count keys, given for each text as often as they occur."""
+        """Count the keys of each text, which are given with repetitions."""
         counted = [
             np.unique(np.asarray(text, dtype=np.uint64), return_counts=True) for text in texts
         ]
@@ -108,7 +110,7 @@ class Terms:
         chosen = np.arange(len(self))[rows]
         sizes = np.diff(self.starts)[chosen]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        # Of each term of the new rows, where it was: the old start and how far from it.
+        # The old position of each term: the old start of its text plus the offset within it.
         place = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
         labels = None if self.labels is None else [self.labels[row] for row in chosen.tolist()]
         return Terms(
@@ -121,17 +123,17 @@ class Terms:
         )
 
     def scaled(self, factor: FloatArray | np.float32) -> Terms:
-        """Multiply every similarity of the texts by one factor, or by one per text."""
+        """Multiply every similarity of the texts by a factor, or by one factor per text."""
         return replace(self, scale=(self.scale * factor).astype(np.float32))
 
     @property
     def averaged(self) -> Terms:
-        """The mean of these texts as one text; they must have the same scale."""
+        """The mean of these texts as a single text; they must have the same scale."""
         keys, place = np.unique(self.keys, return_inverse=True)
         weights = np.bincount(place, weights=self.weights, minlength=len(keys)) / len(self)
         labels = None
         if self.labels is not None:
-            labels = [{key: word for of_one in self.labels for key, word in of_one.items()}]
+            labels = [{key: word for label in self.labels for key, word in label.items()}]
         return Terms(
             np.array([0, len(keys)], dtype=np.int64),
             keys,
@@ -147,7 +149,7 @@ class Terms:
         return replace(self, scale=np.ones_like(self.scale))
 
     def weighted(self, factor: FloatArray) -> Terms:
-        """Multiply every weight by a factor of its own, shape (t,)."""
+        """Multiply the weights by factors, shape (t,)."""
         return replace(self, weights=(self.weights * factor).astype(np.float32))
 
     @property
@@ -192,11 +194,11 @@ def together(parts: Sequence[Terms]) -> Terms:
 def as_matrix(values: ArrayLike, name: str) -> FloatArray:
     """Return `values` as a contiguous, finite (n, d) float32 matrix.
 
-    `values`, array_like, shape (n, d): anything NumPy can turn into numbers. `name`: what to call
-    it in an error. Raises ValueError if it is not two-dimensional or holds NaN or infinity.
+    `values`: array_like, shape (n, d). `name`: name of the argument, for messages. Raises
+    ValueError if it is not two-dimensional, or contains NaN or infinity.
     """
     try:
-        with np.errstate(over="ignore"):  # said below, as infinity
+        with np.errstate(over="ignore"):  # an overflow is reported below, as infinity
             matrix = np.ascontiguousarray(values, dtype=np.float32)
     except OverflowError as error:
         raise ValueError(f"{name}: expected numbers that float32 holds ({error}).") from error
@@ -209,7 +211,7 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
 
 
 def as_lists(matrix: FloatArray) -> list[list[float]]:
-    """Convert the rows of a matrix to lists, one by one, so that other threads run in between."""
+    """Convert the rows of a matrix to lists, one by one, so that other threads can run."""
     return [row.tolist() for row in matrix]
 
 
@@ -224,12 +226,11 @@ class Gaussian:
     variance : array_like, shape (n, d)
         The variances, one per dimension, at least 0.
     coefficients : array_like, shape (n, K), optional
-        The weight of each encoder in each text, if the Gaussian is an ensemble's.
+        The weight of each encoder for each text, if the Gaussians are those of an ensemble.
     widths : sequence of int, optional
-        Dimensions of the encoders' blocks, if it is in a direct sum; one block by default.
+        Dimensions of the encoders' blocks in a direct sum; a single block by default.
     terms : sequence of Terms, optional
-        Sparse blocks beside the dense ones, of variance 0; `mean`, `dimension` and `trace` are of
-        the dense ones alone.
+        Sparse blocks of variance 0. `mean`, `dimension` and `trace` exclude them.
 
     Raises
     ------
@@ -238,9 +239,9 @@ class Gaussian:
 
     Notes
     -----
-    Inside, the variance is held as ``scales @ profile``: with a Kronecker-factored posterior it
-    is one scalar per text and encoder times a fixed vector, so n texts cost n * K numbers and
-    not n * d. `variance` multiplies it out on demand.
+    The variance is stored as ``scales @ profile``. With a Kronecker-factored posterior, it is one
+    scalar per text and encoder times a fixed vector, so that n texts need n * K numbers instead of
+    n * d. `variance` is computed on demand.
 
     Examples
     --------
@@ -295,9 +296,9 @@ class Gaussian:
         ----------
         mean : array_like, shape (n, d)
         scales : array_like, shape (n, r)
-            What differs from text to text, at least 0.
+            Factors of each text, at least 0.
         profile : array_like, shape (r, d)
-            What all texts share, at least 0.
+            Factors that all texts share, at least 0.
         coefficients : array_like, shape (n, K), optional
         widths : sequence of int, optional
         terms : sequence of Terms, optional
@@ -325,7 +326,7 @@ class Gaussian:
 
     @classmethod
     def certain(cls, mean: ArrayLike, terms: Sequence[Terms] = ()) -> Self:
-        """Build from means alone, shape (n, d); the variance is 0, and factored."""
+        """Build from means only, shape (n, d), with a (factored) variance of 0."""
         matrix = as_matrix(mean, "mean")
         rows, dimension = matrix.shape
         return cls.factored(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)), terms=terms)
@@ -342,7 +343,7 @@ class Gaussian:
         blocks = mean.shape[1:] if widths is None else tuple(widths)
         if sum(blocks) != mean.shape[1]:
             raise ValueError(
-                f"widths: expected numbers that add up to {mean.shape[1]}, the dimension, "
+                f"widths: expected numbers whose sum is {mean.shape[1]}, the dimension, "
                 f"got {list(blocks)}."
             )
         weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
@@ -352,9 +353,7 @@ class Gaussian:
             )
         sizes = [*map(len, terms)]
         if {*sizes} - {len(mean)}:
-            raise ValueError(
-                f"terms: expected those of {len(mean)} texts in each block, got {sizes}."
-            )
+            raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
         for name, value in (
             ("mean", mean),
             ("scales", scales),
@@ -389,7 +388,7 @@ class Gaussian:
         return part
 
     def with_terms(self, terms: Sequence[Terms]) -> Gaussian:
-        """Return the same Gaussians with sparse blocks beside them."""
+        """Return the same Gaussians with the given sparse blocks."""
         whole = Gaussian.__new__(Gaussian)
         whole._set(self.mean, self.scales, self.profile, self.coefficients, self.widths, terms)
         return whole
@@ -419,8 +418,8 @@ class Gaussian:
 def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:
     """Compute the uncertainty-aware score ``mu / sqrt(1 + pi/8 beta sigma2)`` (paper eq. 6).
 
-    `mu`, `sigma2`: moments of the similarity, of one shape. `beta`: how strongly variance lowers
-    the score; 0 gives `mu`.
+    `mu`, `sigma2`: moments of the similarity, of the same shape. `beta`: weight of the variance; 0
+    gives `mu`.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""An inverted index: the passages that hold a term, and how often.
+"""An inverted index: the passages that contain a term, and how often.
 
-What BM25 knows of a corpus, how many passages hold a term and how long they are on average, is
-counted when a query asks, over the passages that are there at that moment: exact after every
-addition and removal, with nothing to keep up to date. Rows never change; those of a new batch are a
-segment of their own, and segments of like size become one, so that n batches cost n log n.
+The corpus statistics of BM25, document frequencies and the mean length, are counted for each query
+over the current passages: they are exact after every addition and removal, and need no updates.
+Rows are immutable. Each new batch is a segment, and segments of similar size are merged, so that n
+batches cost O(n log n).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from uec_rag.base.gaussian import FloatArray, Saturation, Terms
 from uec_rag.base.saved.files import read_array
 
 TIER = 4
-"""Segments of like size that become one."""
+"""The number of segments of similar size that are merged into one."""
 
 _AT_ONCE = 2**22  # postings that are moved at a time
 
@@ -35,11 +35,11 @@ class Segment(NamedTuple):
     keys : uint64 array, shape (v,)
         Distinct terms, ascending.
     starts : int array, shape (v + 1,)
-        Where each term's postings begin.
+        Offset of each term's postings.
     rows : int32 array, shape (p,)
-        Ascending within a term.
+        Rows of postings, ascending within a term.
     weights : array, shape (p,)
-        In the narrowest type that holds them: a byte for counts.
+        Weights of postings, in the narrowest sufficient type, such as a byte for counts.
     """
 
     keys: NDArray[np.uint64]
@@ -49,28 +49,28 @@ class Segment(NamedTuple):
 
 
 def check_segment(segment: Segment, rows: int, *, counts: bool) -> None:
-    """Check a saved segment of so many rows before anything is looked up in it.
+    """Check a saved segment before it is used.
 
-    `counts`: whether weights say how often a term occurs. Raises ValueError if a number leads out
-    of an array or is none, or the order is not as it must be.
+    `rows`: number of passages. `counts`: whether weights are counts of terms. Raises ValueError if
+    an index is out of range, a weight is not finite, or the order is wrong.
     """
     keys, starts, held, weights = segment
     if len(starts) != len(keys) + 1 or len(held) != len(weights):
-        raise ValueError("terms: expected a start for each, and one behind, and a weight per row.")
+        raise ValueError("terms: expected one start per key, a final one, and a weight per row.")
     if starts[0] != 0 or starts[-1] != len(held) or not ascending(starts):
         raise ValueError("terms: expected starts that ascend from 0 to the number of postings.")
     if not ascending(keys) or not ascending(held, starts):
         raise ValueError("terms: expected keys that ascend, and rows that ascend for each.")
-    # Those between lie between.
+    # Rows ascend, so the first and the last of each term are enough.
     if not within(held[starts[:-1]], rows) or not within(held[starts[1:] - 1], rows):
         raise ValueError(f"terms: expected rows from 0 to {rows - 1}.")
     if not finite(weights, least=float(np.finfo(np.float32).tiny) if counts else -np.inf):
-        raise ValueError("terms: expected weights that are numbers, counts above 0.")
+        raise ValueError("terms: expected finite weights, and counts above 0.")
 
 
 def segment_of(start: int, terms: Terms) -> Segment:
     """Make the postings of a batch whose first row is `start`."""
-    # Stable: rows stay ascending within a term.
+    # A stable sort keeps rows ascending within a term.
     order = np.argsort(terms.keys, kind="stable")
     return _of_sorted(
         terms.keys[order], (terms.rows[order] + start).astype(np.int32), terms.weights[order]
@@ -88,19 +88,19 @@ def _of_sorted(keys: NDArray[np.uint64], rows: NDArray[np.int32], weights: NDArr
 
 
 def _narrow(weights: NDArray[Any]) -> NDArray[Any]:
-    """Convert counts to the narrowest integer type that holds them; leave other numbers alone."""
+    """Convert counts to the narrowest sufficient integer type; return other weights unchanged."""
     if weights.dtype.kind == "f" and (weights == np.floor(weights)).all():
         return weights.astype(np.min_scalar_type(int(weights.max(initial=0))))
     return weights
 
 
 def level(segment: Segment) -> int:
-    """Return a segment's level: sizes in one level differ by less than a factor of `TIER`."""
+    """Return the level of a segment; sizes of one level differ by less than a factor of `TIER`."""
     return int(np.log(max(1, len(segment.rows))) / np.log(TIER))
 
 
 def merged(segments: Sequence[Segment]) -> Segment:
-    """Merge several segments, whose rows follow one another, into one."""
+    """Merge segments of consecutive rows into one."""
     if len(segments) == 1:
         return segments[0]
     keys = np.unique(np.concatenate([segment.keys for segment in segments]))
@@ -115,16 +115,16 @@ def merged(segments: Sequence[Segment]) -> Segment:
     for segment, place in zip(segments, places, strict=True):
         moved = free[place] - segment.starts[:-1]
         free[place] += np.diff(segment.starts)
-        for some in _runs_of_terms(segment):
-            span = slice(segment.starts[some.start], segment.starts[some.stop])
-            here = np.diff(segment.starts[some.start : some.stop + 1])
-            to = np.repeat(moved[some], here) + np.arange(span.start, span.stop)
+        for terms in _slices_of_terms(segment):
+            span = slice(segment.starts[terms.start], segment.starts[terms.stop])
+            here = np.diff(segment.starts[terms.start : terms.stop + 1])
+            to = np.repeat(moved[terms], here) + np.arange(span.start, span.stop)
             rows[to], weights[to] = segment.rows[span], segment.weights[span]
     return Segment(keys, starts, rows, weights)
 
 
-def _runs_of_terms(segment: Segment) -> Iterator[slice]:
-    """Cut the terms into slices of about `_AT_ONCE` postings each, to bound the memory."""
+def _slices_of_terms(segment: Segment) -> Iterator[slice]:
+    """Split the terms into slices of about `_AT_ONCE` postings each, to bound the memory."""
     count = len(segment.keys)
     cuts = np.searchsorted(segment.starts, np.arange(0, len(segment.rows), _AT_ONCE))
     edges = np.unique(np.concatenate([[0], cuts, [count]]))
@@ -132,29 +132,29 @@ def _runs_of_terms(segment: Segment) -> Iterator[slice]:
 
 
 def renumbered(segment: Segment, place: NDArray[np.int32]) -> Segment:
-    """Keep the postings of rows that have a new number, under that number."""
+    """Renumber the postings of rows by `place`, and drop those of rows at which it is negative."""
     if not len(segment.rows):
         return segment
     rows = place[segment.rows]
     keep = rows >= 0
     sizes = np.add.reduceat(keep, segment.starts[:-1], dtype=np.int64)
-    some = sizes > 0
-    starts = np.concatenate([[0], np.cumsum(sizes[some])])
-    return Segment(segment.keys[some], starts, rows[keep], segment.weights[keep])
+    left = sizes > 0
+    starts = np.concatenate([[0], np.cumsum(sizes[left])])
+    return Segment(segment.keys[left], starts, rows[keep], segment.weights[keep])
 
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """The document frequencies of a corpus, as BM25 needs them.
+    """The statistics of a corpus that BM25 needs.
 
     Attributes
     ----------
     passages : int
-        How many there are.
+        Number of passages.
     length : float
         Sum of their lengths.
     holding : mapping of int to int
-        By term, how many passages hold it; a term that is not there is held by none.
+        Number of passages that contain each term; 0 for absent terms.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class Frequencies:
         return self.length / max(1, self.passages)
 
     def held(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the number of passages that hold each term."""
+        """Return the number of passages that contain each term."""
         return np.array([self.holding.get(key, 0) for key in keys.tolist()], dtype=np.int64)
 
     def idf(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -181,9 +181,9 @@ class Frequencies:
 
 
 def idf(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
-    """Compute the inverse document frequency of terms, above 0.
+    """Compute the inverse document frequency of terms, which is positive.
 
-    ``log(1 + (N - n + 1/2) / (n + 1/2))``, as in Robertson and Zaragoza (2009) but for the 1.
+    ``log(1 + (N - n + 1/2) / (n + 1/2))``, as in Robertson and Zaragoza (2009) except for the 1.
     """
     counted: NDArray[np.float64] = np.log1p((passages - held + 0.5) / (held + 0.5))
     return counted
@@ -194,8 +194,9 @@ def shares(
 ) -> NDArray[np.float64]:
     """Return the weight of each of a query's terms.
 
-    `weights`, array, shape (t,): of one query's terms. `idf`, array, shape (t,), or None: under
-    a `Saturation`: shares then add up to `scale`. `scale`: factor on the similarity.
+    `weights`, array, shape (t,): weights of one query's terms. `idf`, array, shape (t,), or None:
+    their inverse document frequencies, with a `Saturation`; the results then add up to `scale`.
+    `scale`: factor of the similarity.
     """
     counted = weights.astype(np.float64)
     if idf is not None:
@@ -204,13 +205,13 @@ def shares(
     return counted * scale
 
 
-_QUERIES = 16  # whose terms are looked up together
-_TYPES = ("u8",), ("i8",), ("i4",), ("u1", "u2", "u4", "u8", "f4")  # of what a segment holds
+_QUERIES = 16  # queries whose terms are looked up together
+_TYPES = ("u8",), ("i8",), ("i4",), ("u1", "u2", "u4", "u8", "f4")  # dtypes of a segment's arrays
 _STRETCH = 2**16  # rows that are summed up at a time
 
 
 class _Piece(NamedTuple):
-    """A term's postings in one segment, at least one."""
+    """The postings of a term in one segment, at least one."""
 
     term: int
     rows: NDArray[np.int32]
@@ -218,18 +219,18 @@ class _Piece(NamedTuple):
 
 
 class _QueryTerms(NamedTuple):
-    """The distinct terms of some queries, ascending and numbered from 0.
+    """The terms of several queries, of which the distinct ones are numbered in ascending order.
 
     Attributes
     ----------
     distinct : int
-        How many terms.
+        Number of distinct terms.
     term : int array, shape (t,)
-        Of each of the queries' terms, behind one another, which one it is.
+        Number of each term of the concatenated queries.
     shares : array, shape (t,)
-        How much it counts.
+        Weight of each.
     idf : array, shape (t,)
-        Its inverse document frequency.
+        Inverse document frequency of each.
     """
 
     pieces: list[_Piece]
@@ -241,16 +242,16 @@ class _QueryTerms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """The rows of postings that are alive, and the statistics of all of them.
+    """The rows of postings that have not been removed, and the statistics of the corpus.
 
     Attributes
     ----------
     rows : int
-        How many there have been.
+        Number of rows, including removed ones.
     alive : array of bool, shape (capacity,), or None
-        Which of them are still there; None: all.
+        Mask of the rows that have not been removed; None if none has.
     frequencies : Frequencies or None
-        Of a larger corpus, if the rows are some of its passages.
+        Statistics of a larger corpus, if the rows are some of its passages.
     """
 
     rows: int
@@ -265,8 +266,9 @@ class Postings:
     Attributes
     ----------
     scale : float
-        Of every passage, see `Terms.scale`.
+        `Terms.scale` of every passage.
     lengths : array, shape (capacity,)
+        Length of each passage.
 
     Examples
     --------
@@ -292,9 +294,9 @@ class Postings:
         return cls.none().written(0, terms)
 
     def written(self, start: int, terms: Terms) -> Postings:
-        """Return the first `start` rows with new ones behind them.
+        """Return the first `start` rows with new ones appended.
 
-        Raises ValueError if they are weighed otherwise than those that are there.
+        Raises ValueError if the saturation or the scale differs from that of the existing rows.
         """
         if start:
             self.check_fits(terms)
@@ -312,7 +314,7 @@ class Postings:
         return Postings(terms.saturation, scale, lengths, tuple(segments))
 
     def check_fits(self, terms: Terms) -> None:
-        """Raise ValueError unless new terms are weighted like those that are there."""
+        """Raise ValueError unless new terms have the same saturation and scale."""
         scales = {float(scale) for scale in np.unique(terms.scale)} or {self.scale}
         if terms.saturation != self.saturation or scales != {self.scale}:
             raise ValueError(
@@ -322,7 +324,7 @@ class Postings:
             )
 
     def chosen(self, rows: NDArray[np.int64]) -> Postings:
-        """Return the postings of some rows, ascending, renumbered from 0."""
+        """Return the postings of given rows, in ascending order, renumbered from 0."""
         place = np.full(len(self.lengths), -1, dtype=np.int32)
         place[rows] = np.arange(len(rows), dtype=np.int32)
         segments = [renumbered(segment, place) for segment in self.segments]
@@ -333,8 +335,8 @@ class Postings:
     def similarities(self, queries: Terms, corpus: Corpus) -> FloatArray:
         """Compute the similarity of n queries and every row, ``scale scale' s``, shape (n, rows).
 
-        Under a `Saturation` s is BM25's score over the most that a passage could get from the
-        query's terms, those that no passage holds among them: from 0 to 1.
+        With a `Saturation`, s is the BM25 score divided by the highest score that a passage could
+        have for the query, including terms that no passage contains: from 0 to 1.
         """
         out = np.zeros((len(queries), corpus.rows), dtype=np.float32)
         passages, length = self._size(corpus)
@@ -352,12 +354,12 @@ class Postings:
     def contributions(
         self, queries: Terms, rows: NDArray[np.int64], corpus: Corpus
     ) -> tuple[list[FloatArray], list[NDArray[np.float64]]]:
-        """Compute what each term of n queries adds to their similarities to some rows.
+        """Compute the contribution of each term of n queries to similarities with given rows.
 
         Parameters
         ----------
         rows : int array, shape (n, k)
-            Those of each query.
+            Rows for each query.
 
         Returns
         -------
@@ -373,7 +375,7 @@ class Postings:
             asked = self._look_up(block, corpus, passages)
             wanted, place = np.unique(rows[start : start + _QUERIES], return_inverse=True)
             impacts = np.zeros((asked.distinct, len(wanted)), dtype=np.float32)
-            small = wanted.astype(np.int32)  # else all that is searched is widened
+            small = wanted.astype(np.int32)  # so that `searchsorted` does not convert all rows
             for piece in asked.pieces:
                 at = np.minimum(np.searchsorted(piece.rows, small), len(piece.rows) - 1)
                 hit = piece.rows[at] == small
@@ -381,33 +383,33 @@ class Postings:
             norms = self._norms(self.lengths[wanted], length)
             if norms is not None:
                 np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
-            for i, of_one in enumerate(place.reshape(len(block), -1)):
+            for i, indices in enumerate(place.reshape(len(block), -1)):
                 mine = slice(block.starts[i], block.starts[i + 1])
-                columns = impacts[np.ix_(asked.term[mine], of_one)]
+                columns = impacts[np.ix_(asked.term[mine], indices)]
                 out.append((columns * asked.shares[mine, None]).T)
                 rare.append(asked.idf[mine])
         return out, rare
 
     def holding(self, keys: NDArray[np.uint64], corpus: Corpus) -> NDArray[np.int64]:
-        """Return the number of passages that hold each term."""
+        """Return the number of passages that contain each term."""
         distinct, place = np.unique(keys, return_inverse=True)
         return self._find(distinct, corpus)[1][place]
 
     def _look_up(self, queries: Terms, corpus: Corpus, passages: int) -> _QueryTerms:
-        """Look up the terms of a few queries in a corpus of so many passages."""
+        """Look up the terms of a few queries in a corpus of `passages` passages."""
         keys, term = np.unique(queries.keys, return_inverse=True)
         pieces, held = self._find(keys, corpus)
         rare, counted = idf(held, passages)[term], [np.zeros(0)]
         for i, scale in enumerate(queries.scale.tolist()):
             mine = slice(queries.starts[i], queries.starts[i + 1])
-            own = None if self.saturation is None else rare[mine]
-            counted.append(shares(queries.weights[mine], own, scale * self.scale))
+            of_query = None if self.saturation is None else rare[mine]
+            counted.append(shares(queries.weights[mine], of_query, scale * self.scale))
         return _QueryTerms(pieces, len(keys), term, np.concatenate(counted, dtype="f4"), rare)
 
     def _find(
         self, keys: NDArray[np.uint64], corpus: Corpus
     ) -> tuple[list[_Piece], NDArray[np.int64]]:
-        """Find the postings of distinct terms, and the number of passages that hold each."""
+        """Find the postings of distinct terms, and the number of passages that contain each."""
         pieces, held, alive = list[_Piece](), np.zeros(len(keys), dtype=np.int64), corpus.alive
         for segment in self.segments:
             if not len(segment.keys):
@@ -421,7 +423,7 @@ class Postings:
         return pieces, held if corpus.frequencies is None else corpus.frequencies.held(keys)
 
     def _norms(self, lengths: FloatArray, mean_length: float) -> FloatArray | None:
-        """Return the BM25 damping of counts in passages of some lengths."""
+        """Return the BM25 damping of counts in passages of given lengths."""
         if self.saturation is None:
             return None
         k1, b = self.saturation.k1, self.saturation.b
@@ -439,9 +441,9 @@ class Postings:
         return len(lengths), float(lengths.sum(dtype=np.float64)) / max(1, len(lengths))
 
     def save(self, folder: Path, name: str, rows: NDArray[np.int64]) -> dict[str, Any]:
-        """Write the postings of some rows into a folder, as files of a name.
+        """Write the postings of given rows into files of a folder.
 
-        Returns what `load` needs beside the files.
+        Returns the rest of the state, for `load`.
         """
         kept = self.chosen(rows)
         segment = kept.segments[0] if kept.segments else segment_of(0, Terms.of([], None))
@@ -457,10 +459,10 @@ class Postings:
 
     @classmethod
     def load(cls, folder: Path, state: Mapping[str, Any], rows: int) -> Postings:
-        """Open the postings of so many rows that `save` wrote; files are mapped, and checked once.
+        """Open the postings of `rows` rows that `save` wrote; files are memory-mapped and checked.
 
-        Raises IndexCorrupted, TypeError, ValueError if they are other arrays than `save` writes, or
-        lead out of one another.
+        Raises IndexCorrupted, TypeError or ValueError if an array is invalid or inconsistent with
+        the others.
         """
         name, scale = state["name"], float(state["scale"])
         saturation = None if state["saturation"] is None else Saturation(*state["saturation"])
@@ -485,9 +487,8 @@ def _sum_up(
 ) -> None:
     """Add up the weighted contributions of pieces in an array of zeros, shape (rows,).
 
-    A stretch of rows at a time, whose postings fit a core's cache: five times as fast as all
-    postings of one term after the other. Each is a product of a sparse matrix, in which every piece
-    is a column.
+    Rows are processed in stretches whose postings fit in a core's cache, which is five times as
+    fast as term by term. Each stretch is a product with a sparse matrix, whose columns are pieces.
     """
     from scipy.sparse import csc_array
 
@@ -503,8 +504,8 @@ def _sum_up(
         rows -= np.int32(first)
         impacts = np.concatenate([p.weights[some] for p, some in spans], dtype=np.float32)
         if norms is not None:
-            weighed = norms[first:last].take(rows, mode="wrap")  # all are in it: no check
-            weighed += impacts
-            impacts /= weighed
+            damped = norms[first:last].take(rows, mode="wrap")  # "wrap" skips the bounds check
+            damped += impacts
+            impacts /= damped
         matrix = csc_array((impacts, rows, ends), shape=(last - first, len(spans)))
         out[first:last] = matrix @ counted

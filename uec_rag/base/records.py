@@ -1,4 +1,4 @@
-"""Frozen dataclasses that are saved as JSON and come back checked."""
+"""Frozen dataclasses that are saved as JSON, and checked when they are loaded."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Outdated(ValueError):
     """Raised for parameters that another version of this package learned on other features."""
 
 
-def current_or(instead: _T, restore: Callable[[], _T], said: str) -> _T:
-    """Return `restore()`; if that is `Outdated`, warn with `said` and return `instead`."""
+def current_or(default: _T, restore: Callable[[], _T], consequence: str) -> _T:
+    """Return `restore()`; if it raises `Outdated`, warn of the consequence and return `default`."""
     try:
         return restore()
     except Outdated:
         warnings.warn(
-            f"Another version of uec_rag has saved this, which looks at other features: {said}",
+            f"This was saved by a version of uec_rag that uses other features: {consequence}",
             UserWarning,
             stacklevel=2,
         )
-        return instead
+        return default
 
 
 class Record:
-    """The base of dataclasses of numbers, texts, tuples and other records that are saved.
+    """The base of saved dataclasses of numbers, texts, tuples and other records.
 
     Examples
     --------
@@ -61,20 +61,20 @@ class Record:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The hash of the state; computed once, since every search asks for it."""
+        """The hash of the state; cached, since every search needs it."""
         return hashlib.sha256(json.dumps(self.metadata()).encode()).hexdigest()[:16]
 
     def metadata(self) -> dict[str, object]:
-        """Return the state in JSON's types, for saving."""
+        """Return the state as a JSON object."""
         names = (field.name for field in fields(cast(Any, self)))
         return {self._saved_as.get(name, name): _plain(getattr(self, name)) for name in names}
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`; ValueError if something is missing, unknown or of another type.
+        """Rebuild from `metadata`; ValueError if something is missing, unknown or invalid.
 
-        So are numbers that are none, or infinite, and keys that this version does not know: they
-        may say what it cannot do.
+        NaN and infinity are invalid. Unknown keys are refused, since they may change the meaning of
+        the others.
         """
         from dacite import Config, DaciteError, from_dict
 
@@ -87,7 +87,7 @@ class Record:
                 value = getattr(record, field.name)
                 if not _finite(value):
                     raise ValueError("a number is not finite")
-                # To Python true is a number, too.
+                # In Python, a bool is an int.
                 if isinstance(value, bool) and "bool" not in str(field.type):
                     raise ValueError(f"{field.name} is {value}, expected a number")
             return record

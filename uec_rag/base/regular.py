@@ -1,4 +1,4 @@
-"""Regular files, opened to be read: never a link, a pipe or a device in their place."""
+"""Safe reading of regular files, but not of links, pipes or devices."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _KINDS = {
 
 
 class NotRegularError(OSError):
-    """A path is no regular file; the message says what it is."""
+    """Raised if a path is not a regular file; the message says what it is."""
 
 
 def open_regular(
     path: str | Path, *, follow_symlinks: bool = False, dir_fd: int | None = None
 ) -> BufferedReader:
-    """Open a regular file to read its bytes; never waits, whatever takes its place meanwhile.
+    """Open a regular file for reading; never blocks, even if the file is replaced meanwhile.
 
     Parameters
     ----------
     path
     follow_symlinks
-        Open what a link leads to, if that is a regular file.
+        Open the target of a link, if it is a regular file.
     dir_fd
-        Descriptor of the folder that a relative path starts from.
+        Descriptor of the folder that a relative path is relative to.
 
     Raises
     ------
     NotRegularError
-        If there is something else than a regular file.
+        If `path` is not a regular file.
     OSError
         If there is no such file, or it cannot be read.
     """
     state = os.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-    check_regular(state, path)  # merely opening a pipe or a tape has an effect
-    # Opening a pipe waits for its other end, opening a link opens what it names.
+    check_regular(state, path)  # even opening a pipe or a tape has side effects
+    # In case the file is replaced: do not wait for the other end of a pipe, nor follow a link.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not follow_symlinks:
         flags |= getattr(os, "O_NOFOLLOW", 0)
@@ -67,14 +67,14 @@ def open_regular(
 
 
 def check_regular(state: os.stat_result, path: str | Path) -> None:
-    """Raise NotRegularError unless a state is that of a regular file."""
+    """Raise NotRegularError unless `state` is that of a regular file."""
     if not stat.S_ISREG(state.st_mode):
         kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
         raise NotRegularError(errno.EINVAL, f"no regular file but {kind}", str(path))
 
 
 def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Read the first `size` bytes of a file, some at a time, however it grows meanwhile.
+    """Read the first `size` bytes of a file in chunks, even if it grows meanwhile.
 
     Raises OSError if it has fewer.
     """

@@ -1,4 +1,4 @@
-"""Retries of calls to a remote model or store that is unreachable, or too busy, for a moment."""
+"""Retries of calls to a remote model or store that is briefly unreachable or too busy."""
 
 import logging
 import re
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TRIES = 5
-_FIRST_WAIT = 0.5  # seconds; at most; doubled with each try
+_FIRST_WAIT = 0.5  # largest wait before the second try, in seconds; doubled with each further try
 _LONGEST_WAIT = 30.0
 
 _STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-# Of httpx, requests, aiohttp, openai and its kin; none of them need be installed.
+# Names of exceptions of httpx, requests, aiohttp, openai and others, none of which is required.
 _NAMES = frozenset(
     {
         "APIConnectionError",
@@ -35,7 +35,7 @@ _Out = TypeVar("_Out")
 
 
 def is_passing(error: BaseException) -> bool:
-    """Tell if an error may pass: a lost connection, or "too many requests".
+    """Return whether an error may be transient: a lost connection, or "too many requests".
 
     Examples
     --------
@@ -51,10 +51,10 @@ def is_passing(error: BaseException) -> bool:
 
 
 def retried(function: Callable[..., _Out], *arguments: object, within: float | None = None) -> _Out:
-    """Call a function; if it fails with an error that may pass, try again a few times, ever later.
+    """Call a function, and retry transient errors a few times with increasing delays.
 
-    `*arguments`: of it. `within`: seconds after which an error is the last. Raises the function's
-    own error when the last try failed or the error is not one that passes.
+    `*arguments`: those of the function. `within`: seconds after which errors are not retried.
+    Raises the last error of the function if it is not transient, or the last try has failed.
     """
     from tenacity import Retrying
 
@@ -62,7 +62,7 @@ def retried(function: Callable[..., _Out], *arguments: object, within: float | N
 
 
 async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:
-    """`retried` for a function whose result is awaited."""
+    """`retried` for an asynchronous function."""
     from tenacity import AsyncRetrying
 
     return await AsyncRetrying(**_policy())(function, *arguments)
@@ -87,14 +87,14 @@ def _policy(within: float | None = None) -> dict[str, Any]:
 
 
 def _announce(state: "RetryCallState") -> None:
-    """Log that a call failed; once, since the last error is raised and says the rest."""
+    """Log the first failure; the last error is raised, with all details."""
     error = state.outcome and state.outcome.exception()
     if state.attempt_number == 1:
         _log.warning("%s; trying again ...", re.split(r"\. | \(", one_line(str(error)))[0])
 
 
 def _wait(state: "RetryCallState") -> float:
-    """Return the seconds before the next try: as the service asks, or ever longer."""
+    """Return the seconds before the next try: exponential backoff, or "retry-after" if longer."""
     from tenacity import wait_random_exponential
 
     grown = wait_random_exponential(_FIRST_WAIT, _LONGEST_WAIT)(state)
@@ -108,7 +108,7 @@ def _wait(state: "RetryCallState") -> float:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status that an error carries, by the names that clients give it."""
+    """Return the HTTP status of an error, under the attribute names that clients use."""
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "status", "code"):
             value = getattr(holder, name, None)

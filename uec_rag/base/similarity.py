@@ -1,12 +1,11 @@
-"""Step 3: similarity between Gaussians: its moments, the score s_hat, and the rows of the highest.
+"""Step 3: the similarity of Gaussians: its moments, the score s_hat, and the top k.
 
 `moments` and `score` take queries q (n, d) and candidates c (m, d) and return (n, m) matrices. For
-divergences and distances in place of the score see `benchmarks/paper`.
+divergences and distances instead of the score, see `benchmarks/paper`.
 
-Sums, softmax and largest of similarities to a whole corpus are computed a cache-sized tile at a
-time: at a million passages the temporaries of a plain expression cost more than the arithmetic.
-Python threads were measured to make it slower, as tiles take less time than handing over the
-interpreter.
+Weighted sums of similarities to a whole corpus are computed in cache-sized tiles: at a million
+passages, the temporary arrays of a plain expression cost more than the arithmetic. As measured,
+Python threads make it slower, since switching threads takes longer than a tile.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
     """Compute the mean and variance of the inner product s = q.c of two Gaussians (paper eq. 5).
 
     ``mu_s = mu_q.mu_c`` and ``sigma_s^2 = mu_q' S_c mu_q + mu_c' S_q mu_c + tr(S_q S_c)``. The
-    three terms of the variance are two matrix products:
-    ``<var_c, mu_q^2 + var_q> + <mu_c^2, var_q>``. Sparse blocks add to the mean, with the
-    candidates as the corpus that tells how rare a term is.
+    three terms of the variance take two matrix products:
+    ``<var_c, mu_q^2 + var_q> + <mu_c^2, var_q>``. Sparse blocks add to the mean, with document
+    frequencies among the candidates.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
     Raises
     ------
     ValueError
-        If the two live in spaces of different dimension.
+        If the two differ in dimension or in the number of sparse blocks.
 
     Examples
     --------
@@ -62,8 +61,8 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
             f"got {len(candidate.terms)}."
         )
     mu: FloatArray = query.mean @ candidate.mean.T
-    for asked, held in zip(query.terms, candidate.terms, strict=True):
-        mu += Postings.of(held).similarities(asked, Corpus(len(held)))
+    for terms, stored in zip(query.terms, candidate.terms, strict=True):
+        mu += Postings.of(stored).similarities(terms, Corpus(len(stored)))
     second = query.mean**2 + query.variance
     weights = second if candidate.profile is None else second @ candidate.profile.T
     sigma2: FloatArray = weights @ candidate.scales.T + query.variance @ (candidate.mean**2).T
@@ -75,8 +74,8 @@ def score(query: Gaussian, candidate: Gaussian, beta: float = 1.0) -> FloatArray
     return probit(*moments(query, candidate), beta)
 
 
-_TILE = 2**16  # numbers at a time: a few such buffers fit a core's cache
-_SAMPLE = 2**12  # row length from which `largest` looks at a sample first
+_TILE = 2**16  # numbers in a tile; a few tiles fit in a core's cache
+_SAMPLE = 2**12  # smallest row length at which `largest` takes a sample first
 
 
 def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
@@ -108,7 +107,7 @@ def weighted_sum(matrices: list[FloatArray], weights: FloatArray) -> FloatArray:
 
 
 def largest(values: FloatArray, count: int) -> NDArray[np.intp]:
-    """Find the positions of the `count` largest of many values, the smallest of them first.
+    """Find the indices of the `count` largest of many values; the smallest of them is first.
 
     `values`: array, shape (N,). `count`: at most N.
 
@@ -119,14 +118,14 @@ def largest(values: FloatArray, count: int) -> NDArray[np.intp]:
     """
     size = len(values)
     if size >= _SAMPLE and count * 64 <= size:
-        # A sample tells a floor that a few hundred values are above.
+        # A sample gives a lower bound that only a small share of the values exceeds.
         sample = values[::64]
         rank = len(sample) - max(8, count // 8)
         floor = np.partition(sample, rank)[rank]
         rows = np.flatnonzero(values >= floor)
         if count <= len(rows) <= size // 4:
             return rows[_partitioned(values[rows], count)]
-        # Many may be alike, as most passages hold none of a query's words.
+        # Many may be equal, since most passages contain none of a query's words.
         above = np.flatnonzero(values > floor)
         if len(above) <= size // 4 and count <= len(rows):
             alike = np.flatnonzero(values == floor)[: max(0, count - len(above))]
@@ -159,21 +158,20 @@ def softmax(logits: FloatArray) -> FloatArray:
     return weights
 
 
-# Exact top-k by the uncertainty-aware score, looking at a few candidates only.
+# Exact top k by the uncertainty-aware score from a few candidates.
 #
-# For beta >= 0 a score lies between mu_s and 0. So: take the m best by mu_s, score those, and if
-# the k-th score is above what the best mu_s left out can score at most, nothing left out can
-# enter; else take more. At most it scores mu_s itself, if that is positive; a negative one is
-# raised towards 0 by its variance, at most by the largest variance that the query has with any
-# row. If mu_s is known up to an error only, candidates are scored with the exact one, and what
-# is left out must be below by the error, too.
+# For beta >= 0, a score lies between mu_s and 0. So take the m best by mu_s and score them. If the
+# k-th score exceeds the largest possible score of the remaining rows, the result is exact; if not,
+# take more. The score of a positive mu_s is at most mu_s. A negative mu_s is raised towards 0 by
+# its variance, which is at most the largest variance of the query with any row. If mu_s is
+# approximate, candidates are scored with the exact value, and the bound includes the error.
 
-_AT_ONCE = 16  # times as many candidates as before
+_GROWTH = 16  # largest factor by which the number of candidates grows
 _ROUNDED = 1 + 1e-5  # scores are float32
-_UNDERFLOW = -1e-37  # a negative score above this may have become 0
+_UNDERFLOW = -1e-37  # a negative score above this may have been rounded to 0
 
 Moments = Callable[[NDArray[np.int64]], tuple[FloatArray, FloatArray]]
-"""mu_s and sigma_s^2 of one query against some rows, (m,) -> (m,), (m,)."""
+"""A function that returns mu_s and sigma_s^2 of one query and given rows, (m,) -> (m,), (m,)."""
 
 
 def best_rows(
@@ -186,16 +184,16 @@ def best_rows(
 ) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
     """Find the k highest scores of one query; ties go to the earlier row.
 
-    Returns rows, scores, mu_s and sigma_s^2, best first; shape (k,) each.
+    Returns rows, scores, mu_s and sigma_s^2, best first, each of shape (k,).
 
-    `mu`, shape (N,): similarities; -inf for rows that do not take part. `moments`: mu_s and
-    sigma_s^2 of given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0.
-    `error`: how far `mu` may be from what `moments` returns. `most`: gives what sigma_s^2 of no row
-    exceeds; asked for only if the k-th score is negative.
+    `mu`, shape (N,): similarities; -inf for excluded rows. `moments`: returns mu_s and sigma_s^2 of
+    given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0. `error`:
+    largest difference of `mu` from the exact mu_s. `most`: returns an upper bound of sigma_s^2 of
+    all rows; called only if the k-th score is not positive.
     """
     count = len(mu)
     m = min(count, 2 * k + 16)
-    shrinking: float | None = None  # how many times closer to 0 than mu_s a score may be
+    shrinking: float | None = None  # largest ratio of mu_s to its score
     while True:
         rows, left_out = np.arange(count), -np.inf
         if m < count:
@@ -205,7 +203,7 @@ def best_rows(
         scores = probit(exact, sigma2, beta)
         order = np.lexsort((rows, -scores))[:k]
         last = float(scores[order[-1]])
-        # Only a mu_s from here on can enter, or tie.
+        # Only rows with at least this mu_s can enter, or tie.
         enough = last
         if last <= 0:
             if shrinking is None:
@@ -213,6 +211,7 @@ def best_rows(
             enough = min(last, _UNDERFLOW) * shrinking
         if m == count or enough > left_out + error:
             return rows[order], scores[order], exact[order], sigma2[order]
-        # All that could enter, unless that is so many that more candidates may rule most of it out.
+        # Take all rows that could enter, unless they are so many that more candidates may first
+        # rule out most of them.
         near = int(np.count_nonzero(mu >= enough - error))
-        m = min(count, max(2 * m, near if near <= _AT_ONCE * m else 0))
+        m = min(count, max(2 * m, near if near <= _GROWTH * m else 0))

@@ -25,11 +25,11 @@ _log = logging.getLogger("uec_rag")
 def span(name: str, **attributes: Value) -> Iterator[Callable[..., None]]:
     """Trace a block of work as a span "uec_rag.NAME", if OpenTelemetry is installed.
 
-    Without it, and without an exporter that the application sets up, this costs microseconds.
+    Without it, or without an exporter of the application, this costs microseconds.
 
-    `**attributes`: numbers and names that say how much work it was, as "uec_rag.NAME" in the span.
-    Yields a function that adds attributes known only once the work is done; those that others have
-    named come from a callable, which is called only if the span is recorded.
+    `**attributes`: attributes of the span, which gets them as "uec_rag.NAME". Yields a function
+    that adds attributes later. Its positional argument, a callable that returns attributes with
+    full names, is called only if the span is recorded.
     """
     tracer, begun = _tracer(), time.perf_counter()
     with (
@@ -51,20 +51,20 @@ def span(name: str, **attributes: Value) -> Iterator[Callable[..., None]]:
 
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""Variable of the environment, OpenTelemetry's own: whether spans hold texts, which others read."""
+"""The environment variable of OpenTelemetry that allows texts in spans, which others may read."""
 
 
 def retrieval(
     query: str, k: int, hits: Sequence[tuple[str, str, float, Mapping[str, Any], Mapping[str, Any]]]
 ) -> dict[str, Value]:
-    """Make the attributes of a span that finds passages, as observability tools show them.
+    """Return the attributes of a retrieval span, which observability tools display.
 
-    Those of OpenInference for a RETRIEVER, and those of OpenTelemetry's conventions for generative
-    AI, which are in development: https://github.com/open-telemetry/semantic-conventions-genai. Of
-    texts, the query's, the passages' and their metadata's, nothing is shown unless `CONTENT` is
-    "true" (or "span_only", "span_and_event").
+    They are those of OpenInference for a RETRIEVER, and those of OpenTelemetry's conventions for
+    generative AI, which are in development:
+    https://github.com/open-telemetry/semantic-conventions-genai. Texts of queries, passages and
+    metadata are left out unless `CONTENT` is "true" (or "span_only", "span_and_event").
 
-    `hits`: id, text, score, metadata, and what the search found out, best first.
+    `hits`: id, text, score, metadata, and results of the search for each hit, best first.
     """
     shows = os.environ.get(CONTENT, "").lower() in ("true", "1", "span_only", "span_and_event")
     scores = [{"id": id_, "score": score} for id_, _, score, _, _ in hits]
@@ -77,8 +77,8 @@ def retrieval(
     if shows:
         noted |= {"input.value": query, "gen_ai.retrieval.query.text": query}
     for place, (id_, text, score, metadata, found) in enumerate(hits):
-        said = {**metadata, **found} if shows else found
-        document: dict[str, Value] = {"id": id_, "score": score, "metadata": json.dumps(said)}
+        shown = {**metadata, **found} if shows else found
+        document: dict[str, Value] = {"id": id_, "score": score, "metadata": json.dumps(shown)}
         document |= {"content": text} if shows else {}
         at = f"retrieval.documents.{place}.document"
         noted |= {f"{at}.{name}": value for name, value in document.items()}

@@ -1,7 +1,7 @@
-"""Members that fail on some texts: with `on_error="drop"` they do not count there.
+"""Tolerance of members that fail on some texts, for `on_error="drop"`.
 
-A member that did not answer has a mean of zeros in that text, while every other has length 1. Its
-similarities are then 0, its coefficient is set to 0, and what is stored says so.
+The mean of a member that has failed on a text is zero, while others have length 1. Its similarities
+are then 0, its coefficient is set to 0, and the metadata of stored passages record it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from uec_rag.ensemble.convolution import present
 from uec_rag.laplace.posterior import Posterior
 
 OnError: TypeAlias = Literal["raise", "drop"]
-"""The reaction to a member that raises, or returns no vector."""
+"""What to do if a member raises, or returns no vector."""
 
 MISSING = "uec_missing"
-"""Metadata key of a passage that is stored without some members: their names."""
+"""The metadata key for the names of the members that a passage is stored without."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 def missing_members(metadata: Mapping[str, object]) -> set[str]:
     """Return the names of the members that a passage is stored without."""
     names = metadata.get(MISSING)
-    # A store that is written to by other means may hold anything.
+    # Other programs may write any value to a store.
     return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
@@ -44,10 +44,10 @@ def encode_all(
     *,
     show_progress: bool = False,
 ) -> list[Encoded]:
-    """Encode texts with each member; zeros if it failed.
+    """Encode texts with each member, with zeros in place of failures.
 
-    Raises a member's own error only if no other answered, or it never did, so that the width of its
-    vectors is unknown.
+    Raises the error of a member only if all members have failed, its dimension is unknown, or it
+    has no vectors.
     """
     encodes = [partial(e.encode, role=role, show_progress=show_progress) for e in encoders]
     outcomes = [_attempt(encode, texts) for encode in encodes]
@@ -60,14 +60,14 @@ async def aencode_all(
     texts: list[str],
     role: Role,
 ) -> list[Encoded]:
-    """`encode_all` without blocking the event loop; members run side by side."""
+    """`encode_all` without blocking the event loop; members run concurrently."""
     encodes = [partial(e.aencode, role=role) for e in encoders]
     outcomes = await asyncio.gather(*(_aattempt(encode, texts) for encode in encodes))
     return await asyncio.to_thread(_without_failures, outcomes, encoders, posteriors, len(texts))
 
 
 def _attempt(encode: Callable[[list[str]], Encoded], texts: list[str]) -> Encoded | Exception:
-    """Encode texts with a member; zeros if it gave no vector, the error if it failed."""
+    """Encode texts with a member: zeros for texts without a vector, an exception if all fail."""
     try:
         try:
             return _checked(encode(texts))
@@ -81,7 +81,7 @@ def _attempt(encode: Callable[[list[str]], Encoded], texts: list[str]) -> Encode
 async def _aattempt(
     encode: Callable[[list[str]], Awaitable[Encoded]], texts: list[str]
 ) -> Encoded | Exception:
-    """Do what `_attempt` does with an awaited call."""
+    """`_attempt` for an asynchronous call."""
     try:
         try:
             return _checked(await encode(texts))
@@ -98,7 +98,7 @@ def _without_failures(
     posteriors: Sequence[Posterior] | None,
     rows: int,
 ) -> list[Encoded]:
-    """Put zeros in place of failed members' vectors, and log which failed and why."""
+    """Replace the vectors of failed members by zeros, and log the failures."""
     failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if len(failed) == len(outcomes):
         raise failed[0]
@@ -107,7 +107,7 @@ def _without_failures(
         found, reason = outcome, "no vector for them"
         if isinstance(found, Exception):
             if isinstance(encoder, WithoutVectors):
-                raise found  # no vector of zeros says that terms are missing
+                raise found  # zeros cannot mark missing terms
             d, m = _widths(encoder, None if posteriors is None else posteriors[k], found)
             reason = f"{type(found).__name__}: {found}"
             found = Encoded(np.zeros((rows, d), np.float32), np.zeros((rows, m), np.float32))
@@ -124,14 +124,14 @@ def _without_failures(
     answered = present([e.embedding for e in encoded]).any(axis=1)
     if not answered.all():
         raise ValueError(
-            f"texts: no encoder gave a vector for {rows - int(answered.sum())} of {rows} texts, "
+            f"texts: no encoder returned vectors for {rows - int(answered.sum())} of {rows} texts, "
             f"first for texts[{int(np.argmin(answered))}]."
         )
     return encoded
 
 
 def _checked(encoded: Encoded) -> Encoded:
-    """Check that all numbers are finite: a user's own encoder may return anything."""
+    """Check that all numbers are finite, since custom encoders may return anything."""
     both = np.concatenate([encoded.embedding, encoded.features], axis=1)
     good: NDArray[np.bool_] = np.isfinite(both).all(axis=1)
     if not good.all():
@@ -140,7 +140,7 @@ def _checked(encoded: Encoded) -> Encoded:
 
 
 def _good(error: BadRows, texts: list[str]) -> NDArray[np.intp]:
-    """Return the rows worth another try; raise the error if they are not known."""
+    """Return the rows to try again; raise the error if they are unknown or there are none."""
     if len(error.rows) != len(texts) or error.rows.all():
         raise error
     return np.flatnonzero(~error.rows)
@@ -159,7 +159,7 @@ def _spread(encoded: Encoded, good: NDArray[np.intp], rows: int) -> Encoded:
 
 
 def _widths(encoder: Encoder, posterior: Posterior | None, failure: Exception) -> tuple[int, int]:
-    """Return d and m of a member, from the fit if there is one: it may be out of reach."""
+    """Return d and m of a member, from the fit if possible, since the member may be unreachable."""
     if posterior is not None:
         m = len(posterior.covariance)
         kron = posterior.structure == "kron"

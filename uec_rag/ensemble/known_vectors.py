@@ -1,9 +1,9 @@
-"""Encoding of texts whose vectors are known already, without a model.
+"""Encode texts whose vectors are already known, without running a model.
 
-LlamaIndex asks the embedding for vectors and has the store encode the same texts, for variances:
-texts that the ensemble encoded lately in this process are in memory. Another package's vector store
-may hold the vectors of one member, or of the ensemble: if the last layers are the identity, the
-variance follows from these.
+LlamaIndex requests vectors from the embedding, and the store encodes the same texts again for their
+variances; recently encoded texts are therefore cached in memory. Another package's vector store may
+hold the vectors of a member, or of the ensemble; if the last layers are the identity, variances can
+be computed from them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from uec_rag.encoders.base import EncoderInside, InThread, WithoutVectors
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.uec import UEC
 
-_SAME = 1e-4  # how far apart two copies of one vector may be after JSON
-_UNIT = 1e-3  # how far the length of an encoder's vector may be from 1
+_SAME = 1e-4  # absolute tolerance between copies of a vector, after JSON
+_UNIT = 1e-3  # tolerance of the length of an encoder's vector, which is 1
 
 _MEMBERS: WeakKeyDictionary[UEC, list[Encoder]] = WeakKeyDictionary()
 _MAKING = threading.Lock()
@@ -33,13 +33,13 @@ _MAKING = threading.Lock()
 ENSEMBLE: Final = "ensemble"
 
 VectorOwner: TypeAlias = int | Literal["ensemble"]
-"""The encoder that made some vectors, by its index, or the whole ensemble."""
+"""The encoder that made vectors, by its index, or the whole ensemble."""
 
 
 def vector_owner(uec: UEC, name: str) -> VectorOwner:
-    """Return the owner of vectors from a member's name, or "ensemble".
+    """Return the owner of vectors for a member's name, or for "ensemble".
 
-    Raises ValueError if no member that has vectors is called so.
+    Raises ValueError if there is no dense member of this name.
     """
     if name == ENSEMBLE:
         return ENSEMBLE
@@ -54,11 +54,11 @@ def vector_owner(uec: UEC, name: str) -> VectorOwner:
 
 
 def check_owner(uec: UEC, owner: VectorOwner, text: str, vector: Sequence[float]) -> None:
-    """Raise ValueError unless a text's vector is the owner's and its Gaussian follows from it."""
+    """Raise ValueError unless a text's vector is the owner's, and determines its Gaussian."""
     if not _owns(_view(uec), owner, text, np.asarray(vector, dtype=np.float32)):
-        whose = "the ensemble" if owner == ENSEMBLE else f"{uec.names[owner]!r}"
+        name = "the ensemble" if owner == ENSEMBLE else f"{uec.names[owner]!r}"
         raise ValueError(
-            f"vectors: expected vectors of {whose}, without a last layer of its own, but the "
+            f"vectors: expected vectors of {name}, with the identity as last layer, but the "
             f"stored vector of {text[:40]!r} differs from what it returns; leave out `vectors`."
         )
 
@@ -70,15 +70,15 @@ def encode(
     vectors: Sequence[Sequence[float] | None] | None = None,
     owner: VectorOwner | None = None,
 ) -> list[Gaussian]:
-    """Encode as `UEC.encode`, except texts that are in memory or have vectors.
+    """Encode texts as `UEC.encode` does, except those that are cached or have known vectors.
 
     Parameters
     ----------
     role : {"query", "passage"}
     vectors : sequence, optional
-        Vectors of passages, None if one has none.
+        Known vectors of the texts, None for a text without one.
     owner : VectorOwner, optional
-        Their owner, already checked.
+        The owner of these vectors, already checked.
     """
     view = _view(uec)
     given = {t: v for t, v in zip(texts, vectors or (), strict=False) if v is not None}
@@ -93,7 +93,7 @@ def encode(
 
 
 def _view(uec: UEC) -> UEC:
-    """Return an ensemble with encoders that remember texts, as long as it lives."""
+    """Return a view of an ensemble with encoders that cache texts, as long as it lives."""
     view = copy.copy(uec)
     with _MAKING:
         if uec not in _MEMBERS:
@@ -108,69 +108,69 @@ def _view(uec: UEC) -> UEC:
 
 
 def _owns(view: UEC, owner: VectorOwner, text: str, vector: FloatArray) -> bool:
-    """Encode a text to see if its vectors are those given, and the input of the last layers."""
+    """Return whether a text's encoding equals a given vector, and is the last layers' input."""
     members = view.encoders if owner == ENSEMBLE else [view.encoders[owner]]
     try:
         probed = [encoder.encode([text], "passage") for encoder in members]
-    except Exception:  # which the ensemble will report, or do without
+    except Exception:  # the ensemble will report or tolerate it
         return False
     if owner == ENSEMBLE:
         widths = [encoded.embedding.shape[1] for encoded in probed]
         if view.space != "direct" or len(vector) != sum(widths):
             return False
-        own = blocks(vector, widths, view.fitted.weights)
+        parts = blocks(vector, widths, view.fitted.weights)
     else:
-        own = [vector / np.maximum(np.linalg.norm(vector), np.float32(1e-12))]
-    return all(map(_is_of, own, probed))
+        parts = [vector / np.maximum(np.linalg.norm(vector), np.float32(1e-12))]
+    return all(map(_is_of, parts, probed))
 
 
 def _is_of(vector: FloatArray, encoded: Encoded) -> bool:
-    """Tell if a vector is an encoder's output and the input of its last layer."""
-    own = encoded.embedding
-    same = len(vector) == own.shape[1] and np.allclose(own[0], vector, atol=_SAME)
-    return same and np.array_equal(own, encoded.features)
+    """Return whether a vector is an encoder's output and the input of its last layer."""
+    output = encoded.embedding
+    same = len(vector) == output.shape[1] and np.allclose(output[0], vector, atol=_SAME)
+    return same and np.array_equal(output, encoded.features)
 
 
 def _vectors_by_member(
     view: UEC, vectors: Mapping[str, FloatArray], owner: VectorOwner
 ) -> list[dict[str, FloatArray]]:
-    """Split passages' vectors into each encoder's own, by text; leave out malformed ones."""
+    """Split vectors into those of each encoder, by text, without malformed ones."""
     texts, matrix = list(vectors), np.stack([*vectors.values()])
     if owner == ENSEMBLE:
         widths = [encoder.dimension for encoder in view.encoders]
         members = blocks(matrix, widths, view.fitted.weights)
-        lengths = [np.linalg.norm(ours, axis=1) for ours in members if ours.shape[1]]
+        lengths = [np.linalg.norm(rows, axis=1) for rows in members if rows.shape[1]]
         good = (np.abs(np.stack(lengths) - 1) < _UNIT).all(axis=0)
-    else:  # as its own library leaves it: of any length
+    else:  # not normalised, so of any length
         members = [matrix if i == owner else matrix[:, :0] for i in range(len(view.encoders))]
         good = matrix.any(axis=1)
     return [
-        {text: row for text, row, fits in zip(texts, ours, good, strict=True) if fits}
-        if ours.shape[1]
+        {text: row for text, row, fits in zip(texts, rows, good, strict=True) if fits}
+        if rows.shape[1]
         else {}
-        for ours in members
+        for rows in members
     ]
 
 
 @dataclass(eq=False)
 class _Knowing(InThread, EncoderInside):
-    """An encoder that knows the vectors of some texts."""
+    """An encoder with known vectors of some texts."""
 
     _encoder: Encoder
     _known: Mapping[str, FloatArray]
 
     @property
     def revision(self) -> str:
-        """The revision of the encoder inside."""
+        """The revision of the wrapped encoder."""
         return self._encoder.revision
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts, except those whose vectors are known."""
-        lacking = [text for text in dict.fromkeys(texts) if text not in self._known]
+        unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
         known = dict(self._known)
-        if lacking:
-            new = self._encoder.encode(lacking, role, show_progress=show_progress)
-            known |= dict(zip(lacking, new.embedding, strict=True))
+        if unknown:
+            new = self._encoder.encode(unknown, role, show_progress=show_progress)
+            known |= dict(zip(unknown, new.embedding, strict=True))
         embedding = np.stack([known[text] for text in texts])
         embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
         return Encoded(embedding, embedding)

@@ -1,4 +1,4 @@
-"""The files of an index: what has changed since, and new versions in place of old ones."""
+"""The files of an index: find changed files, and replace their passages."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, make_passages
 
 UPLOADED = "file_uploaded"
-"""Metadata: that a passage is of a file that was added by itself, and is in no indexed folder."""
+"""The metadata key of passages of files that were added by themselves, outside indexed folders."""
 
 _STATE = ("source", HASH, COUNT, CUT, UPLOADED)
-_AT_ONCE = 64  # passages between two reports of progress
+_BATCH = 64  # passages between two calls of `progress`
 
 
 def file_of(passage: Passage) -> str | None:
-    """Return the file that a passage was read from; None if it was not read from one."""
+    """Return the file that a passage was read from; None if there is none."""
     source = passage.metadata.get("source")
     return source if isinstance(source, str) and HASH in passage.metadata else None
 
 
 def cut_of(retriever: Retriever) -> str:
-    """The `CUT` that the files of an indexed folder were made into passages with."""
+    """Return the `CUT` of an index, the size and overlap of passages; "" if unknown."""
     first = (p for p in retriever.passages() if file_of(p) and UPLOADED not in p.metadata)
     known = next(first, None)
     cut = "" if known is None else str(known.metadata.get(CUT, ""))
@@ -45,7 +45,7 @@ def cut_of(retriever: Retriever) -> str:
 
 
 def chunks_of(uec: UEC, cut: str) -> Chunks:
-    """Options of `passages_of` for a `CUT`, in tokens of the first encoder that has any."""
+    """Return options of `passages_of` for a `CUT`, in tokens of the first tokenizer."""
     if not cut:
         return {}
     size, overlap = map(int, cut.split("/"))
@@ -56,8 +56,7 @@ def chunks_of(uec: UEC, cut: str) -> Chunks:
 class Changes:
     """The changes of a folder since it was indexed."""
 
-    # Paths in the folder. Of a file that changed, or is not all there, all passages are to be
-    # added anew.
+    # Paths in the folder. All passages of a file that changed, or is incomplete, are added again.
     new: frozenset[str]
     changed: frozenset[str]
     removed: frozenset[str]
@@ -69,16 +68,16 @@ def changes_since(
 ) -> Changes:
     """Compare a folder's files with those that an index was made from.
 
-    `hashes` and `unreadable` are of `file_hashes`. What is known of files that cannot be read now
-    stays, and so do passages that are of no file, or of one that was uploaded.
+    `hashes` and `unreadable`: results of `file_hashes`. Files that cannot be read now do not count
+    as removed, nor do uploaded files; passages without a file are ignored.
     """
-    # An index in a folder is written whole or not at all; one in an engine passage by passage.
+    # An index in a folder is written atomically, but one in an engine passage by passage.
     piecemeal = retriever.store.remote
     states: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     listed = set()
     for passage in retriever.passages():
         if (source := file_of(passage)) is not None:
-            # As text: metadata may hold anything, also what cannot be counted.
+            # As strings, since values of metadata need not be hashable.
             state = str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))
             states[source][state] += 1
             if UPLOADED not in passage.metadata:
@@ -112,7 +111,7 @@ def add_passages(
 ) -> list[str]:
     """Add passages as `Retriever.add` does; one that replaces a file's passage belongs to the file.
 
-    So it stays until the file changes: an update does not miss the passage it replaces.
+    It is kept until the file changes, since an update does not find the file incomplete.
     """
     replaced = {passage.id: passage for passage in retriever.get(ids or [])}
     metadatas = [
@@ -123,7 +122,7 @@ def add_passages(
 
 
 def _state(passage: Passage) -> dict[str, Any]:
-    """Return the file of a passage, and the hash of the version it was read from."""
+    """Return the metadata of a passage about its file; empty if there is none."""
     if file_of(passage) is None:
         return {}
     return {key: passage.metadata[key] for key in _STATE if key in passage.metadata}
@@ -131,19 +130,19 @@ def _state(passage: Passage) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class EncodedFiles:
-    """Files cut into passages and encoded, ready to be put into an index in one go.
+    """The encoded passages of files, ready to be added to an index.
 
     Attributes
     ----------
     uec : UEC
-        What they were encoded with.
+        The ensemble that encoded them.
     sources : frozenset of str
-        Their names, and those of files that are no longer there.
+        Names of the files, and of files to remove.
     passages : list of Passage
     batches : iterable of (list of Passage, list of Gaussian)
-        As `Retriever.add_encoded` takes them.
+        Arguments of `Retriever.add_encoded`.
     known : dict of str to Passage
-        What the index held of these files before they were encoded, by id.
+        The passages of these files in the index before they were encoded, by id.
     """
 
     uec: UEC
@@ -162,11 +161,10 @@ class EncodedFiles:
         gone: Collection[str] = (),
         uploaded: bool = False,
     ) -> Self:
-        """Cut documents into passages and encode them; for an engine, encode as they are put in.
+        """Split documents into passages of the same size as those of the index, and encode them.
 
-        They are cut as the files of the index are.
-
-        What was put there before an interruption stays, and the next update need not encode it.
+        For an engine, each batch is encoded when it is written, so that batches written before an
+        interruption need not be encoded again.
 
         Parameters
         ----------
@@ -174,11 +172,11 @@ class EncodedFiles:
             The index that they are for, or an earlier state of it.
         documents : sequence of Document
         progress : callable
-            Receives how many passages are encoded, and how many there are.
+            Called as `progress(done, total)` with numbers of passages.
         gone : collection of str
             Files whose passages are to be removed.
         uploaded : bool
-            Whether they are in no folder that updates compare the index with.
+            Whether the files are outside the folder that updates compare with the index.
         """
         cut = cut_of(retriever)
         passages = passages_of(documents, **chunks_of(retriever.uec, cut))
@@ -201,22 +199,22 @@ class EncodedFiles:
     def replace_in(self, retriever: Retriever) -> int:
         """Replace an index's passages of these files by the new ones.
 
-        A calibration without labels is made anew if the corpus is another. Returns how many
-        passages were replaced.
+        A calibration without labels is repeated if the corpus has changed. Returns the number of
+        passages that were replaced.
 
         Raises
         ------
         ValueError
-            With nothing changed, if the index is of another ensemble.
+            If the index now has another ensemble. Nothing is changed.
         SavedMeanwhile
-            With nothing changed, if somebody has changed one of these files in the index since.
+            If one of these files has since been changed in the index. Nothing is changed.
         """
         if retriever.uec.fingerprint != self.uec.fingerprint:
-            raise ValueError("uec: the index is of another ensemble by now; encode the files anew.")
+            raise ValueError("uec: the index now has another ensemble; encode the files again.")
         new = {passage.id: passage for passage in self.passages}
         old = {p.id: p for p in retriever.passages() if file_of(p) in self.sources}
         if any(p not in (self.known.get(p.id), new.get(p.id)) for p in old.values()):
-            raise SavedMeanwhile("the files were changed in the index by somebody else meanwhile")
+            raise SavedMeanwhile("the files were changed in the index by another process meanwhile")
         for passages, parts in self.batches:
             retriever.add_encoded(passages, parts)
         retriever.delete([id_ for id_ in old if id_ not in new])
@@ -225,7 +223,7 @@ class EncodedFiles:
 
 
 def delete_file(retriever: Retriever, source: str) -> int:
-    """Delete a file's passages, and no others that name it. Returns how many there were."""
+    """Delete the passages of a file, but not others that name it; return their number."""
     ids = [passage.id for passage in retriever.passages() if file_of(passage) == source]
     deleted = retriever.delete(ids)
     _calibrate_anew(retriever)
@@ -242,17 +240,17 @@ def _calibrate_anew(retriever: Retriever) -> None:
     ):
         try:
             retriever.self_calibrate()
-        except ValueError as error:  # too few questions can be made of what is left
+        except ValueError as error:  # too few questions can be made from the remaining passages
             warnings.warn(str(error), UserWarning, stacklevel=3)
 
 
 def _encoded(
     uec: UEC, passages: Sequence[Passage], progress: Callable[[int, int], None]
 ) -> Iterator[tuple[list[Passage], list[Gaussian]]]:
-    for start in range(0, len(passages), _AT_ONCE):
+    for start in range(0, len(passages), _BATCH):
         progress(start, len(passages))
-        some = list(passages[start : start + _AT_ONCE])
-        yield some, uec.encode([passage.text for passage in some], "passage")
+        batch = list(passages[start : start + _BATCH])
+        yield batch, uec.encode([passage.text for passage in batch], "passage")
 
 
 def add_files(
@@ -261,32 +259,32 @@ def add_files(
     names: Collection[str],
     progress: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
-    """Add files to a saved index as `uec-rag index --update` does; all of them, or none.
+    """Add files to a saved index as `uec-rag index --update` does, all of them or none.
 
-    What is known of files of these names is replaced. An update with a folder leaves them, unless a
-    file of the same name is in it.
+    Passages of files with the same names are replaced. An update with a folder keeps these files,
+    unless the folder has a file of the same name.
 
     Parameters
     ----------
     live : LiveIndex
     folder : Path
     names : collection of str
-        Of files in it.
+        Names of files in the folder.
     progress : callable
         Called as `progress(stage, done, total)`.
 
     Returns
     -------
     dict
-        files, passages: how many are new; replaced: passages that were known of these files; total:
-        passages of the index; left_out: files without text, and what is wrong with each.
+        files, passages: numbers of new ones; replaced: number of passages that were replaced;
+        total: number of passages in the index; left_out: files without text, with the reason.
 
     Raises
     ------
     ValueError
-        If no file holds text.
+        If no file has text.
     OSError
-        As `LiveIndex.write`.
+        As raised by `LiveIndex.write`.
     """
 
     def track(items: Collection[str], what: str) -> Iterable[str]:
@@ -297,8 +295,8 @@ def add_files(
     read = read_files(folder, track=track, only=names)
     left_out = {**read.empty, **read.unreadable}
     if not read.documents:
-        said = "; ".join(f"{name} {problem}" for name, problem in left_out.items())
-        raise ValueError(f"No file holds text to index: {said}. Nothing was changed.")
+        reasons = "; ".join(f"{name} {problem}" for name, problem in left_out.items())
+        raise ValueError(f"No file has text to index: {reasons}. Nothing was changed.")
     encoding = partial(progress, "Encoding passages")
     with live.use() as opened:
         files = EncodedFiles.of(opened.retriever, read.documents, encoding, uploaded=True)

@@ -1,4 +1,4 @@
-"""An index that is searched while other processes save it again."""
+"""A saved index that is searched while other processes save new versions of it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from uec_rag.stores.places import store_at
 
 _T = TypeVar("_T")
 
-_PATIENCE = 5.0  # seconds that a change waits for another process to have saved its own
+_PATIENCE = 5.0  # seconds that a change waits for another process to finish saving
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an index, and how it may be opened.
+    """The location of an index, and how to open it.
 
-    `index`: a saved folder. `store`: the address of the engine that has its passages. `trust`: as
-    in `Retriever.load`. `gate`: a saved one, or a plain threshold; by default the index's own, if
-    it has one and `gated` is true.
+    `index`: a saved folder. `store`: address of the engine that has its passages. `trust`: as in
+    `Retriever.load`. `gate`: path of a saved gate, or a plain threshold; by default the gate of the
+    index, if it has one and `gated` is true.
     """
 
     index: Path
@@ -43,7 +43,7 @@ class Place:
 
 
 def gate_at(place: Place, retriever: Retriever) -> Gate | None:
-    """Return the gate that decides there; `retriever`: the place's index, opened."""
+    """Return the gate of a place, whose index is open as `retriever`; None if there is none."""
     if place.gate is None:
         return Gate.of_index(retriever) if place.gated else None
     return Gate.at(place.gate) if isinstance(place.gate, float) else Gate.load(place.gate)
@@ -60,9 +60,9 @@ class Opened:
 
 
 class LiveIndex:
-    """A saved index, open: swapped for a new save of it, and saved when it is written to.
+    """An open index that is reloaded if a new version is saved, and saved after each change.
 
-    Raises what `Retriever.load` and `Gate.load` do.
+    Raises the errors of `Retriever.load` and `Gate.load`.
     """
 
     def __init__(self, place: Place) -> None:
@@ -75,25 +75,25 @@ class LiveIndex:
 
     def _open(self, before: Opened | None) -> Opened:
         place, ensemble = self.place, self._ensemble()
-        # The same ensemble need not be loaded anew, nor repeat what it has warned of.
+        # An unchanged ensemble is not loaded again, and does not repeat its warnings.
         uec = before.retriever.uec if before is not None and before.ensemble == ensemble else None
         retriever = Retriever.load(place.index, uec, store=self._store, trust=place.trust)
-        if uec is not None and self._ensemble() != ensemble:  # saved anew in between
+        if uec is not None and self._ensemble() != ensemble:  # saved again in between
             retriever = Retriever.load(place.index, store=self._store, trust=place.trust)
         gate = gate_at(place, retriever)
         if gate is not None and (before is None or gate != before.gate):
-            own = " of the index" if place.gate is None else ""
-            _log.info("a gate%s decides: %s", own, gate.report)
+            origin = " of the index" if place.gate is None else ""
+            _log.info("a gate%s decides: %s", origin, gate.report)
         if gate is not None and gate.basis not in ("", retriever.basis()):
             _log.warning(
-                "the gate was made before the index was calibrated, or with another one: what it "
-                "promises is about that one; make it again with 'uec-rag gate'"
+                "the gate was made before the index was calibrated, or with another index, so its "
+                "guarantee does not apply; make it again with 'uec-rag gate'"
             )
         return Opened(retriever, gate, ensemble)
 
     def _ensemble(self) -> Mapping[str, Entry]:
-        """Identify the files of the saved ensemble."""
-        with suppress(OSError, ValueError):  # which loading will name
+        """Return the manifest entries of the saved ensemble."""
+        with suppress(OSError, ValueError):  # loading will report these
             files = read_manifest(self.place.index).files
             return {name: files[name] for name in files if name.startswith("ensemble/")}
         return {}
@@ -102,7 +102,7 @@ class LiveIndex:
         """Return a stamp that changes with every save of the index or of its gate."""
         seen: tuple[int, ...] = ()
         for name in (MANIFEST, GATE_FILE):
-            # One that is gone, or out of reach: opening the index says which.
+            # A file that is missing or unreachable is reported when the index is opened.
             with suppress(OSError):
                 found = os.stat(self.place.index / name)
                 seen += (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -110,7 +110,7 @@ class LiveIndex:
 
     @contextmanager
     def use(self) -> Iterator[Opened]:
-        """Yield the index as it is now, which stays open until the block ends."""
+        """Yield the current version of the index, which stays open until the block ends."""
         with self._count:
             opened = self._now
             opened.users += 1
@@ -127,10 +127,11 @@ class LiveIndex:
             _close(opened.retriever.store)
 
     def refresh(self) -> bool:
-        """Open a new save, if there is one; if it cannot be opened, the old index stays.
+        """Open a new version, if there is one; keep the old one if that fails.
 
-        Returns whether the index was swapped; `problem` says why it was not, and is logged. Waits
-        for no lock: if another thread opens it or writes, the next look finds it.
+        Returns whether the index was replaced. The reason of a failure is logged, and kept as
+        `problem`. Does not wait for locks: if another thread opens or writes the index, a later
+        call finds the new version.
         """
         if not self._writing.acquire(blocking=False):
             return False
@@ -139,12 +140,12 @@ class LiveIndex:
                 return False
             try:
                 opened = self._open(self._now)
-            except Exception as error:  # whatever is wrong with it, the old one answers
-                if not isinstance(error, OSError):  # which may pass: it is tried again
+            except Exception as error:  # whatever is wrong, the old version stays in use
+                if not isinstance(error, OSError):  # which may be transient, and is retried
                     self._seen = stamp
-                problem = f"the index was saved anew and cannot be opened: {error}"
+                problem = f"a new version of the index cannot be opened: {error}"
                 if problem != self.problem:
-                    _log.error("%s; the one before answers on", problem)
+                    _log.error("%s; the previous one stays in use", problem)
                 self.problem = problem
                 return False
             self._seen, self.problem = stamp, ""
@@ -152,28 +153,28 @@ class LiveIndex:
                 before, self._now = self._now, opened
                 before.users += 1
             self._leave(before)
-            _log.info("took up a new save: %s passages", f"{len(opened.retriever):,}")
+            _log.info("opened a new version: %s passages", f"{len(opened.retriever):,}")
             return True
         finally:
             self._writing.release()
 
     def write(self, change: Callable[[Retriever], _T]) -> _T:
-        """Change the index as it is saved now, and save it if its passages are in the folder.
+        """Change the latest version of the index, and save it if its passages are in the folder.
 
-        Nobody else saves it meanwhile, and what others have saved is taken up first, so that no
-        change undoes another. What changes nothing saves nothing. A change that fails is undone.
+        A new version is opened first, and other processes cannot save during the change, so no
+        change is lost. If nothing has changed, nothing is saved. A change that raises is undone.
 
         Parameters
         ----------
         change : callable
-            Is given the index. It may be another than the one in use before.
+            Called with the retriever, which may differ from the one in use before.
 
         Raises
         ------
         BlockingIOError
-            With nothing changed, if another process is saving it all the while.
+            If another process keeps saving. Nothing is changed.
         OSError
-            If the last save cannot be opened: the old index would take its place.
+            If the latest version cannot be opened, since the old one would replace it.
         """
         with self._writing, ExitStack() as stack:
             remote = self._now.retriever.store.remote
@@ -197,13 +198,13 @@ class LiveIndex:
                     self._seen = self._stamp()
             except BaseException:
                 if changed():
-                    self._seen = None  # what is saved is what is searched
+                    self._seen = None  # forces a reload of the saved version
                     self.refresh()
                 raise
             return done
 
     def close(self) -> None:
-        """Close the connections of an engine."""
+        """Close the connections to an engine."""
         _close(self._now.retriever.store)
 
 

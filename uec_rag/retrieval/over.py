@@ -1,9 +1,9 @@
-"""Passages in another package's vector store: it supplies candidates, the ensemble ranks them.
+"""Search over another package's vector store, which finds candidates for the ensemble to rank.
 
-Nothing is written there. A candidate's Gaussian is made from its text, or from the stored vector if
-the caller names the member that made it. Passages near random directions are the sample for the
-statistics of the corpus; document frequencies come from them and the candidates. Only the store
-chooses candidates.
+Nothing is written to the store. The Gaussian of a candidate is computed from its text, or from the
+stored vector if the caller names the member that made it. Passages near random directions are a
+sample for the statistics of the corpus; document frequencies are estimated from them and the
+candidates.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from uec_rag.stores.memory import MemoryStore
 
 
 def frequencies_seen(near: Terms, sample: Terms, size: int) -> Frequencies:
-    """Estimate the document frequencies of terms in a corpus from the passages seen of it.
+    """Estimate the document frequencies of terms in a corpus from some of its passages.
 
-    A term is held by as large a share of the corpus as of the sample, and by no fewer passages than
-    were seen to hold it.
+    A term's share of the corpus is taken to be that of the sample, but its frequency is at least
+    the number of passages in `near` that contain it.
 
-    `near`: of passages near a query, which hold its words more often than others do. `sample`: of
-    passages from all over the corpus. `size`: of the corpus.
+    `near`: terms of passages near a query, which contain its words more often than others do.
+    `sample`: terms of passages from all over the corpus. `size`: number of passages in the corpus.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def frequencies_seen(near: Terms, sample: Terms, size: int) -> Frequencies:
     >>> {int(key): held for key, held in seen.holding.items()}
     {3: 2, 4: 1, 5: 100, 6: 50}
     """
-    whole = size <= len(near)  # then it is known
+    whole = size <= len(near)  # then the frequencies are exact
     keys, counts = np.unique(near.keys, return_counts=True)
     holding = dict(zip(keys.tolist(), counts.tolist(), strict=True))
     if not whole and len(sample):
@@ -61,58 +61,58 @@ DIRECTIONS, NEAR_EACH = 64, 4
 
 _Answer = TypeVar("_Answer")
 
-_SEARCHES = 1000  # after which the sample of an engine is drawn again
+_SEARCHES = 1000  # searches after which the sample of an engine is drawn again
 
 
 class Engine(Protocol):
-    """Another package's vector store, as far as a search needs it."""
+    """The part of another package's vector store that a search needs."""
 
     name: str
-    """Of its class, for messages."""
+    """The name of its class, for messages."""
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """Run its own search, best hits first, with a filter of its own kind."""
+        """Run the store's own search, best hits first, with a filter in its format."""
         ...
 
     def anywhere(self) -> list[Passage]:
-        """Return passages from all over it, the same every time; none if it cannot."""
+        """Return passages from all over the store, the same every time; none if not possible."""
         ...
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there."""
+        """Return the passages of those ids that exist."""
         ...
 
     def stored(self, ids: list[str]) -> Sequence[Sequence[float] | None] | None:
-        """Return the vectors of passages, None for one without; None if it gives no vectors."""
+        """Return vectors by id, None for a passage without one; None if they are not available."""
         ...
 
     def size(self) -> int | None:
-        """Return the number of passages that it holds, if it says."""
+        """Return the number of passages; None if unknown."""
         ...
 
 
 Stored: TypeAlias = Callable[[list[str]], Sequence[Sequence[float] | None]]
-"""The stored vectors of passages by their ids, None if there is none."""
+"""A function that returns the stored vectors of passages by id, None for one without a vector."""
 
 
 class ExternalRetriever(Retriever):
     """A `Retriever` over passages in another package's vector store; see `retriever_over`.
 
-    It searches like any other; methods that write or read the whole corpus raise.
+    It searches like any other retriever; methods that write or read the whole corpus raise.
     """
 
     store: ForeignStore
 
     def _check_fit(self) -> None:
-        """Check nothing: nothing that is stored depends on the fit."""
+        """Do nothing: no stored value depends on the fit."""
 
     def check_filter(self, filter: object) -> None:
-        """Check nothing: it is a filter of the engine's own."""
+        """Do nothing: the filter is in the format of the engine."""
 
     def _among(self, chosen: object, filter: object) -> NoReturn:
         raise UnknownReading(
-            "within: another package's vector store finds the candidates and does not search among "
-            "some passages; search for the chosen reading's label, with the question in history."
+            "within: another package's vector store finds the candidates and cannot search among "
+            "given passages; search for the chosen reading's label, with the question in history."
         )
 
 
@@ -130,14 +130,14 @@ def retriever_over(
     Parameters
     ----------
     candidates : int
-        Least number of passages to request from the engine in each search.
+        Smallest number of passages to request from the engine in each search.
     vectors : str, optional
-        Name of the member whose vectors the engine holds, or "ensemble": candidates are not encoded
-        again by it. The first vector is checked against what it returns for the text.
+        Name of the member that made the engine's vectors, or "ensemble", which then need not encode
+        candidates again. The first vector is checked against an encoding of its text.
     stored : callable, optional
-        Returns vectors by id, instead of the engine's own `stored`.
+        Returns vectors by id, in place of the engine's `stored`.
     size : int, optional
-        Number of passages in the engine, if it cannot say.
+        Number of passages in the engine, in place of the engine's `size`.
 
     Raises
     ------
@@ -158,14 +158,14 @@ def retriever_over(
 
 @dataclass
 class _Seen:
-    """The sample of an engine and the check of its vectors, shared with its views.
+    """The sample of an engine and the check of its vectors, shared with views.
 
     Attributes
     ----------
     sample : _Drawn or None
-        From all over the engine; None before a search finds something.
+        Passages from all over the engine; None before a search has found something.
     checked : bool
-        Whether a stored vector was compared with the member's own.
+        Whether a stored vector was compared with an encoding of its text.
     """
 
     sample: _Drawn | None = None
@@ -179,11 +179,11 @@ class _Drawn:
     Attributes
     ----------
     searches : int
-        That went by them.
+        Number of searches that used the sample.
     fitted : Fitted or None
-        The fit that `gaussians` are of.
+        The fit that `gaussians` were computed with.
     gaussians : Gaussian or None
-        Of the passages; None if there are none.
+        Gaussians of the passages; None if there are none.
     """
 
     passages: list[Passage]
@@ -193,7 +193,7 @@ class _Drawn:
 
 
 class ForeignStore:
-    """An engine as the store of a `Retriever`: `fetch` returns one question's candidates.
+    """An adapter of an engine as the store of a `Retriever`, which searches by `fetch`.
 
     Parameters
     ----------
@@ -215,38 +215,39 @@ class ForeignStore:
     ) -> None:
         self._uec, self._engine, self._candidates = uec, engine, candidates
         self._owner = None if vectors is None else vector_owner(uec, vectors)
-        self._stored, self._told = stored or engine.stored, size
+        self._stored, self._given_size = stored or engine.stored, size
         self._filter: object = None
         self._seen = _Seen()
 
     def _asked(self, what: str, function: Callable[..., _Answer], *arguments: object) -> _Answer:
         """Call a function of the engine, and explain its errors.
 
-        Raises ConnectionError if it fails in a way that may pass. RuntimeError if it fails in
-        another.
+        Raises ConnectionError if it fails with a transient error, and RuntimeError if with another.
         """
         try:
             return function(*arguments)
         except Exception as error:
             kind = ConnectionError if is_passing(error) else RuntimeError
-            said = f"{type(error).__name__}: {error}".partition("\n")[0]
+            line = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise kind(
-                f"store: {self._engine.name} failed when it was asked for {what} ({said}). Check "
+                f"store: {self._engine.name} failed when it was asked for {what} ({line}). Check "
                 "that store and the filter, if one was given; no partial result was returned."
             ) from error
 
     def _size(self) -> int | None:
-        return self._asked("its size", self._engine.size) if self._told is None else self._told
+        if self._given_size is not None:
+            return self._given_size
+        return self._asked("its size", self._engine.size)
 
     def __len__(self) -> int:
         return self._size() or 0
 
     def snapshot(self, filter: object = None) -> Self:
-        """Return a view of what a filter of the engine's own lets through."""
+        """Return a view of the passages that match a filter in the engine's format."""
         if filter is None:
             return self
         if self._filter is not None:
-            raise ValueError("filter: an engine's filters cannot be joined here; give one.")
+            raise ValueError("filter: filters of an engine cannot be combined; pass a single one.")
         view = copy(self)
         view._filter = filter
         return view
@@ -255,9 +256,9 @@ class ForeignStore:
         """Do nothing: nothing is stored there."""
 
     def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
-        """Fetch the candidates of one question: those that the engine finds for its text.
+        """Fetch the candidates that the engine finds for the text of one question.
 
-        How often their words occur in the whole of it is estimated from them and a sample.
+        Document frequencies are estimated from them and a sample.
         """
         wanted = max(count // 4, self._candidates)
         near = self._asked("candidates", self._engine.near, question, wanted, self._filter)
@@ -267,19 +268,19 @@ class ForeignStore:
         size, gaussians = self._size(), self._gaussians(found)
         drawn = self._drawn()
         sample = gaussians if drawn.gaussians is None else drawn.gaussians
-        if size is None:  # what was seen is all that is known
+        if size is None:  # at least the passages seen
             size = len({passage.id for passage in [*found, *drawn.passages]})
         seen = zip(gaussians.terms, sample.terms, strict=True)
         frequencies = [frequencies_seen(*terms, max(size, len(found))) for terms in seen]
         return MemoryStore.holding(found, gaussians, frequencies)
 
     def _drawn(self) -> _Drawn:
-        """Sample the engine's passages, again after many searches, or if there were none."""
+        """Return a sample of the engine's passages, which is redrawn after many searches."""
         seen = self._seen
         drawn, fitted = seen.sample, self._uec.fitted
         if drawn is None or not drawn.passages or drawn.searches >= _SEARCHES:
-            some = self._asked("passages near random directions", self._engine.anywhere)
-            drawn = seen.sample = _Drawn(_searchable(some))
+            found = self._asked("passages near random directions", self._engine.anywhere)
+            drawn = seen.sample = _Drawn(_searchable(found))
         drawn.searches += 1
         if drawn.passages and drawn.fitted is not fitted:
             drawn.gaussians, drawn.fitted = self._gaussians(drawn.passages), fitted
@@ -300,13 +301,13 @@ class ForeignStore:
         return uec.combine(parts, uec.coefficients(parts, "passage"))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there, in the order asked."""
-        held = self._asked("passages by their ids", self._engine.get, ids)
-        there = {passage.id: passage for passage in held}
-        return [there[id_] for id_ in ids if id_ in there]
+        """Return the passages of those ids that exist, in the order of `ids`."""
+        found = self._asked("passages by their ids", self._engine.get, ids)
+        by_id = {passage.id: passage for passage in found}
+        return [by_id[id_] for id_ in ids if id_ in by_id]
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if one is not there."""
+        """Return the Gaussians of ids; KeyError if an id is unknown."""
         found = self.get(ids)
         if len(found) < len(ids):
             missing = next(id_ for id_ in ids if id_ not in {passage.id for passage in found})
@@ -323,7 +324,7 @@ class ForeignStore:
     add = delete = search = save = _refuse
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of passages near random directions, `count` at most."""
+        """Return the Gaussians of at most `count` passages near random directions."""
         found = self._drawn().gaussians
         if found is None:
             nothing = np.zeros((0, self._uec.dimension), dtype=np.float32)
@@ -331,12 +332,12 @@ class ForeignStore:
         return found[:count]
 
     def passages(self, filter: object = None) -> Iterator[Passage]:
-        """Raise ValueError: an engine is not read whole."""
+        """Raise ValueError: the passages of an engine cannot be listed."""
         self._refuse()
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Raise ValueError: nothing of it is saved."""
+        """Raise ValueError: such a store is not saved."""
         raise ValueError(f"path: {str(folder)!r} cannot hold another package's vector store.")
 
 

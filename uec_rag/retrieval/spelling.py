@@ -1,9 +1,9 @@
-"""Misspelt words of a question, replaced by words of the corpus.
+"""Correction of misspelt words of a question by words of the corpus.
 
-A word that no passage has is taken for a slip of the finger if it is no word that a model knows,
-and one that it knows and passages have is a letter away: left out, doubled, wrong, or in another
-order. All members then read the corrected question, since a model splits a misspelt word into
-pieces that mean nothing to it; the decision says so (`Result.asked_as`).
+A word that no passage contains is considered misspelt if it is not a single token of a model, and a
+word that is one and that passages contain is one edit away: a missing, additional, wrong or
+transposed letter. All members then encode the corrected question, since a model splits a misspelt
+word into meaningless pieces; the result records it (`Result.asked_as`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from uec_rag.encoders.base import Encoder, WithoutVectors, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.stores.memory import MemoryStore
 
-# No identifier, number or abbreviation; in capitals the first word alone, since names are not
-# misspelt for not being in the corpus.
+# Words that are not identifiers, numbers or abbreviations. Capitalised words are excluded except at
+# the beginning, since a name that is not in the corpus need not be misspelt.
 _WORD = regex.compile(r"\b[a-z]{4,24}\b|(?<=^\W*)[A-Z][a-z]{3,23}\b")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_SHORTEST = 3  # letters of what replaces a word
-_MOST = 8  # words of a question; one with more is not misspelt but about something else
+_SHORTEST = 3  # letters of a replacement
+_MOST = 8  # unknown words; a question with more is about something else rather than misspelt
 
 
 def can_correct(encoders: Sequence[Encoder]) -> bool:
-    """Tell if words are a member, and a model with a tokenizer: without either nothing is."""
-    words = any(isinstance(one, Lexical) and one.words for one in encoders)
+    """Return whether the encoders include BM25 with its own tokenizer, and a model with one."""
+    words = any(isinstance(encoder, Lexical) and encoder.words for encoder in encoders)
     return words and any(getattr(encoder, "tokenizer", None) for encoder in encoders)
 
 
@@ -37,12 +37,12 @@ def corrected_questions(
     questions: Sequence[str], encoders: Sequence[Encoder], store: MemoryStore
 ) -> list[str]:
     """Replace misspelt words of questions; see `uec_rag.retrieval.Retriever.corrected`."""
-    sparse: list[Encoder] = [one for one in encoders if isinstance(one, WithoutVectors)]
+    sparse: list[Encoder] = [each for each in encoders if isinstance(each, WithoutVectors)]
     words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
     [(block, tokens), *_], count = words, token_counter(encoders)
 
-    def holding(some: Sequence[str]) -> NDArray[np.int64]:
-        return store.document_frequencies(block, tokens.stem_keys(some))
+    def holding(forms: Sequence[str]) -> NDArray[np.int64]:
+        return store.document_frequencies(block, tokens.stem_keys(forms))
 
     def is_word(word: str) -> bool:
         return count(word) == 1
@@ -64,9 +64,10 @@ def corrected(
     ----------
     text : str
     holding : callable
-        How many passages hold each of some words, in any inflection; words are in lower case.
+        Returns the number of passages that contain each of several lower-case words, in any
+        inflection.
     is_word : callable
-        Whether a word in lower case is one, of the corpus or not.
+        Returns whether a lower-case string is a word, whether in the corpus or not.
 
     Examples
     --------
@@ -87,18 +88,18 @@ def corrected(
         if is_word(word):
             continue
         others = _one_letter_away(word)
-        held = zip(others, holding(others).tolist(), strict=True)
-        # The corpus knows stems alone, and "probator" has that of "probation".
-        there = [(other, count) for other, count in held if count and is_word(other)]
-        if there:
-            found[word] = max(there, key=itemgetter(1))[0]
-    return _WORD.sub(lambda one: found.get(one[0].lower(), one[0]), text)
+        counts = zip(others, holding(others).tolist(), strict=True)
+        # Counts are those of stems, and "probator" has the stem of "probation".
+        known = [(other, count) for other, count in counts if count and is_word(other)]
+        if known:
+            found[word] = max(known, key=itemgetter(1))[0]
+    return _WORD.sub(lambda match: found.get(match[0].lower(), match[0]), text)
 
 
 def _one_letter_away(word: str) -> list[str]:
-    """List all strings with two neighbours exchanged, or one letter dropped, replaced or added.
+    """List all strings with two neighbours transposed, or one letter deleted, replaced or inserted.
 
-    In this order, since the first of those that stand for one stem is taken.
+    They are in this order, since the first of several with the same count is taken.
     """
     splits = [(word[:place], word[place:]) for place in range(len(word) + 1)]
     found = [

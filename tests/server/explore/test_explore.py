@@ -507,7 +507,7 @@ def test_an_index_that_is_missing_or_foreign_is_an_error_of_the_command(made, tm
 def test_an_index_that_others_break_is_said_to_be_and_the_one_before_answers(client, index):
     (index / "manifest.json").write_text("{")
     described = client.get("/api/index").json()
-    assert "saved anew and cannot be opened" in described["problem"]
+    assert "new version of the index cannot be opened" in described["problem"]
     assert ask(client, "keep the honey dry")["hits"]
 
 
