@@ -146,7 +146,7 @@ def test_another_model_under_the_same_name_is_refused(fitted, saved):
 
 def test_a_black_box_of_another_width_is_refused(fitted, saved):
     with pytest.raises(
-        FingerprintMismatch, match="encoders: 'fine' gives vectors of width 8, expected 64"
+        FingerprintMismatch, match="encoders: 'fine' returns vectors of dimension 8, expected 64"
     ):
         UEC.load(saved, encoders=by_name(fitted) | {"fine": bag_of_words(8, "fine")})
 
@@ -180,7 +180,7 @@ def test_files_of_two_ensembles_cannot_be_mixed(fitted, saved, fit_pairs, encode
     shutil.copy(files_of(tmp_path / "other") / "posteriors.safetensors", files_of(saved))
     with pytest.raises(IndexCorrupted, match=r"posteriors\.safetensors' does not hold what was"):
         UEC.load(saved, encoders=by_name(fitted))
-    with pytest.raises(IndexCorrupted, match="does not give the fingerprint it was saved with"):
+    with pytest.raises(IndexCorrupted, match="has another fingerprint than it was saved with"):
         UEC.load(saved, encoders=by_name(fitted), verify=False)
 
 
@@ -191,7 +191,7 @@ def test_a_changed_number_is_noticed(fitted, saved, verify):
     assert slope in file.read_text()
     changed = str(int(slope[0]) ^ 1) + slope[1:]
     file.write_text(file.read_text().replace(slope, changed, 1))
-    with pytest.raises(IndexCorrupted, match=r"uec\.json' does not hold what was saved"):
+    with pytest.raises(IndexCorrupted, match=r"uec\.json' has other contents than were saved"):
         UEC.load(saved, encoders=by_name(fitted), verify=verify)
 
 

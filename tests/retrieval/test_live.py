@@ -110,7 +110,7 @@ def test_a_save_that_would_undo_another_is_refused_whoever_makes_it(live, index,
     other = Retriever.load(index)
     live.write(lambda retriever: retriever.add(["gnu"], ["gnu"]))
     other.delete(["mill"])
-    with pytest.raises(SavedMeanwhile, match="saved by somebody else since it was loaded"):
+    with pytest.raises(SavedMeanwhile, match="saved by another process since it was loaded"):
         other.save(index)
     assert held(LiveIndex(Place(index))) == {"mill", "yard", "gnu"}
     other.save(tmp_path / "elsewhere")

@@ -144,7 +144,7 @@ def test_an_index_whose_files_were_exchanged_is_not_loaded(small, texts, tmp_pat
     other.save(tmp_path / "other")
     for name in ("store/mean.0.npy", "store/store.json"):
         shutil.copy(files_of(tmp_path / "other") / name, files_of(tmp_path / "index") / name)
-        with pytest.raises(IndexCorrupted, match="does not hold what was saved"):
+        with pytest.raises(IndexCorrupted, match="has other contents than were saved"):
             load(tmp_path / "index", small.uec)
         small.save(tmp_path / "index")
 
@@ -371,7 +371,7 @@ def test_what_would_not_load_takes_no_saved_indexs_place(small, tmp_path, monkey
 def test_an_ensemble_that_would_not_load_takes_no_saved_ones_place(fitted, tmp_path, monkeypatch):
     fitted.save(tmp_path / "uec")
     monkeypatch.setattr("uec_rag.ensemble.save.fingerprint", lambda *given: uuid.uuid4().hex)
-    with pytest.raises(RuntimeError, match=r"does not load again .* does not give the fingerprint"):
+    with pytest.raises(RuntimeError, match=r"does not load again .* has another fingerprint"):
         fitted.save(tmp_path / "uec")
     monkeypatch.undo()
     named = dict(zip(fitted.names, fitted.encoders, strict=True))

@@ -1,4 +1,4 @@
-"""Bulk work on a Ray cluster: encoding into any store, and fitting."""
+"""Bulk work on a Ray cluster: indexing into any store, and fitting."""
 
 from uec_rag.base.environment import missing_extra
 

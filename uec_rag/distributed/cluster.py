@@ -1,7 +1,8 @@
-"""Work on a cluster: encoding of passages into a store, and fitting.
+"""Index passages and fit ensembles on a cluster.
 
-Encoders run on pools of actors. The curvature of each part of the pairs is a task, and those of
-the parts add up to that of all. The slopes follow from one similarity for each pair: that is cheap.
+Encoders run on pools of actors. The curvature of each part of the pairs is a task, and the results
+are added up. Slopes are fitted in the calling process, since they only need one similarity per
+pair.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from uec_rag.ensemble.fit import PairsLike
 
-_AT_ONCE = 256  # texts of a task, passages encoded and written together
+_BATCH = 256  # texts per task, and passages that are encoded and written together
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class Resources:
     Attributes
     ----------
     workers : int
-        Actors of each member.
+        Number of actors for each member.
     num_cpus, num_gpus : float
-        Of each actor; parts of a GPU are shared by several.
+        CPUs and GPUs of each actor; fractions of a GPU are shared by several.
     """
 
     workers: int = 1
@@ -66,7 +67,7 @@ class Resources:
 
 
 class _Member:
-    """One encoder in a process of its own."""
+    """An encoder in its own process."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -76,9 +77,9 @@ class _Member:
 
 
 class Pool:
-    """A pool of actors that hold one encoder, started with the first text.
+    """A pool of actors with the same encoder, which start with the first text.
 
-    Ray starts a dead one again and asks it once more.
+    Ray restarts a dead actor and repeats its tasks.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class Pool:
         self._turn = itertools.count()
 
     def submit(self, texts: Sequence[str], role: Role) -> ObjectRef[Encoded]:
-        """Ask one of the actors, in turn."""
+        """Encode texts on the next of the actors, in turn."""
         if not self._actors:
             self._start()
         actor = self._actors[next(self._turn) % len(self._actors)]
@@ -116,7 +117,7 @@ class Pool:
 
 @contextmanager
 def _pools(encoders: Sequence[Encoder], resources: Resources) -> Iterator[list[Pool]]:
-    """Yield a pool for each encoder, on the cluster that is there or one of this machine."""
+    """Yield a pool for each encoder, on the connected cluster or else on this machine."""
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
     pools = [Pool(encoder, resources) for encoder in encoders]
@@ -128,7 +129,7 @@ def _pools(encoders: Sequence[Encoder], resources: Resources) -> Iterator[list[P
 
 
 class OnCluster(InThread, EncoderInside):
-    """An encoder with vectors whose texts its pool encodes.
+    """A dense encoder that runs on a pool.
 
     Parameters
     ----------
@@ -142,12 +143,12 @@ class OnCluster(InThread, EncoderInside):
 
     @property
     def revision(self) -> str:
-        """The revision of the encoder inside."""
+        """The revision of the wrapped encoder."""
         return self._encoder.revision
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts, some hundred on each actor at a time."""
-        parts = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)]
+        """Embed texts in batches on the actors."""
+        parts = [texts[i : i + _BATCH] for i in range(0, len(texts), _BATCH)]
         if not parts:
             return self._encoder.encode(texts, role)
         encoded = ray.get([self._pool.submit(part, role) for part in parts])
@@ -157,7 +158,7 @@ class OnCluster(InThread, EncoderInside):
         return Encoded(embedding, np.concatenate([part.features for part in encoded]))
 
 
-_PARTS = 4  # of the pairs, for each worker
+_PARTS = 4  # parts of the pairs per worker
 
 
 def fit(
@@ -165,20 +166,20 @@ def fit(
     pairs: PairsLike,
     resources: Resources = Resources(),
 ) -> UEC:
-    """Fit on Ray with the result of `UEC.fit`, but for rounding.
+    """Fit an ensemble on Ray, with the same result as `UEC.fit` up to rounding.
 
     Parameters
     ----------
     uec : UEC
     pairs : iterable or mapping
-        As in `UEC.fit`; so is what is raised.
+        As in `UEC.fit`, with the same errors.
     resources : Resources
-        For each member.
+        Resources for each member.
 
     Returns
     -------
     UEC
-        The same, fitted.
+        The same object, fitted.
     """
 
     def mapped(layer: Layer) -> Curvature:
@@ -203,7 +204,7 @@ def fit(
     return uec
 
 
-_AHEAD = 3  # such parts on their way for each actor: one encoded, one waiting, one being written
+_AHEAD = 3  # batches in flight per actor: one being encoded, one waiting, one being written
 
 
 @dataclass(frozen=True)
@@ -213,9 +214,9 @@ class Indexed:
     Attributes
     ----------
     read : int
-        Passages that came.
+        Number of passages read.
     written : int
-        Those that were not there already as they are.
+        Number of passages that were new or changed.
     """
 
     read: int
@@ -229,91 +230,90 @@ def index(
     *,
     advance: Callable[[int], None] | None = None,
 ) -> Indexed:
-    """Encode passages on Ray, every member on actors of its own, and write them into a store.
+    """Encode passages on Ray, each member on its own actors, and write them into a store.
 
-    The process that calls reads and writes; a few parts for each actor are on their way at a time.
-    Passages that the store holds already are not encoded, so that a run that ended half-way goes
-    on where it was; those that an encoder had failed on are. Writing replaces, so that nothing is
-    there twice, whatever dies meanwhile.
+    The calling process reads and writes, with a few batches per actor in flight. Unchanged passages
+    that are already in the store are not encoded again, unless an encoder has failed on them, so an
+    interrupted run can be continued. Existing passages are replaced, never duplicated.
 
     Parameters
     ----------
     retriever : Retriever
-        Whose ensemble encodes and whose store is written to.
+        The retriever with the ensemble and the store.
     passages : iterable of Passage
-        Of any length, see `read_passages`.
+        Any number of passages, see `read_passages`.
     resources : Resources
-        For each member.
+        Resources for each member.
     advance : callable, optional
-        Told after each part how many passages it had.
+        Called after each batch with the number of its passages.
 
     Raises
     ------
     ray.exceptions.RayError
-        If an encoder fails; actors that die are started again.
+        If an encoder fails. Actors that die are restarted.
     """
     uec = retriever.uec
     members = zip(uec.names, uec.encoders, strict=True)
     words = {name for name, encoder in members if isinstance(encoder, WithoutVectors)}
     window = _AHEAD * resources.workers
-    on_their_way: deque[tuple[list[Passage], list[ObjectRef[Encoded]]]] = deque()
+    in_flight: deque[tuple[list[Passage], list[ObjectRef[Encoded]]]] = deque()
     read = written = 0
 
     def write() -> int:
-        some, references = on_their_way.popleft()
+        encoded, references = in_flight.popleft()
         parts = uec.fitted.gaussians(ray.get(references))
-        return len(retriever.add_encoded(some, parts))
+        return len(retriever.add_encoded(encoded, parts))
 
     with _pools(uec.encoders, resources) as pools, filling(retriever.store):
-        for part in _parts(passages):
-            there = {held.id: held for held in retriever.get([passage.id for passage in part])}
-            lacking = [p for p in part if p.id not in there or not is_as(there[p.id], p, words)]
-            read += len(part)
-            if lacking:
-                texts = [passage.text for passage in lacking]
-                on_their_way.append((lacking, [pool.submit(texts, "passage") for pool in pools]))
-            if len(on_their_way) >= window:
+        for batch in _batches(passages):
+            stored = {held.id: held for held in retriever.get([passage.id for passage in batch])}
+            new = [p for p in batch if p.id not in stored or not is_as(stored[p.id], p, words)]
+            read += len(batch)
+            if new:
+                texts = [passage.text for passage in new]
+                in_flight.append((new, [pool.submit(texts, "passage") for pool in pools]))
+            if len(in_flight) >= window:
                 written += write()
             if advance is not None:
-                advance(len(part))
-        while on_their_way:
+                advance(len(batch))
+        while in_flight:
             written += write()
     return Indexed(read, written)
 
 
 def is_as(held: Passage, given: Passage, words: AbstractSet[str]) -> bool:
-    """Tell if a stored passage equals the one given, and need not be encoded again.
+    """Return whether a stored passage equals a given one, and need not be encoded again.
 
-    `words`: members that a passage may lack for good: it has no word for them.
+    `words`: sparse members, which may be missing because the passage has no words.
     """
     same = without_findings(held) == without_findings(given)
     return same and words >= missing_members(held.metadata)
 
 
-def _parts(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    """Yield some passages at a time, each id once."""
-    coming = iter(passages)
-    while some := list(islice(coming, _AT_ONCE)):
-        yield [*{passage.id: passage for passage in some}.values()]
+def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    """Yield batches of passages, in which each id is unique."""
+    remaining = iter(passages)
+    while batch := list(islice(remaining, _BATCH)):
+        yield [*{passage.id: passage for passage in batch}.values()]
 
 
-_ROWS_AT_ONCE = 1024  # rows of a Parquet file
+_PARQUET_ROWS = 1024  # rows of a Parquet file that are read at a time
 KINDS = (".jsonl", ".parquet", ".txt")
-"""Endings of the files that are read."""
+"""The suffixes of the files that are read."""
 
 
 def read_passages(path: str | os.PathLike[str], *, text: str = "text") -> Iterator[Passage]:
-    """Read passages from a file, or from all such files in a folder and the folders inside it.
+    """Read passages from a file, or from all files of these kinds in a folder and its subfolders.
 
-    A row of Parquet or a JSON line is a passage with its other fields as metadata, a line of a
-    ".txt" one without. The field "id" names a passage; without it its name is a hash of all it
-    holds, so that the same passage is the same again. Blank texts are left out.
+    A row of Parquet or a JSON line is a passage with its other fields as metadata; a line of a
+    ".txt" file is a passage without metadata. The id of a passage is the field "id", or else a hash
+    of its contents, so that equal passages have equal ids. Blank texts are skipped.
 
     Parameters
     ----------
     path : path
     text : str
-        The field that holds the text.
+        Name of the field with the text.
 
     Yields
     ------
@@ -324,13 +324,13 @@ def read_passages(path: str | os.PathLike[str], *, text: str = "text") -> Iterat
     FileNotFoundError
         If there is no such file, or none of these kinds in the folder.
     ValueError, TypeError
-        If a row has no text, or what an index could not keep; file and row are named.
+        If a row has no text, or values that cannot be stored; the message names file and row.
     ImportError
-        Without pyarrow, for Parquet.
+        If pyarrow, which Parquet needs, is not installed.
     """
     root = Path(path)
     files = [root]
-    if root.is_dir():  # Spark writes folders whose names end as files do
+    if root.is_dir():  # Spark writes folders named "*.parquet"
         files = sorted(f for f in root.rglob("*") if f.suffix in KINDS and f.is_file())
     if not files or not root.exists():
         raise FileNotFoundError(f"path: expected files that end in {KINDS}, found none in {path}")
@@ -356,7 +356,7 @@ def _rows(file: Path, text: str) -> Iterator[object]:
         except ModuleNotFoundError as error:
             raise ImportError(missing_extra("pyarrow", "ray")) from error
         with ParquetFile(file) as table:
-            for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE):
+            for batch in table.iter_batches(batch_size=_PARQUET_ROWS):
                 yield from batch.to_pylist()
         return
     with file.open(encoding="utf-8") as lines:

@@ -1,4 +1,4 @@
-"""A saved ensemble's files: safetensors and JSON; the encoders by name, not their weights."""
+"""Save and load ensembles as safetensors and JSON, with encoders by name, without weights."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, Tra
 from uec_rag.ensemble.verifier import VERIFY_K, FittedVerifier, verifier_name
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary
 
-# Models that a saved ensemble names: which are loaded unasked.
+# Which of the models that a saved ensemble names may be loaded.
 #
-# A saved folder may come from a stranger. What it names is fetched, with the user's own token,
-# only if the user says so; what is on the machine already, or comes with this package, is loaded.
+# A saved folder may come from an untrusted source. Models that it names are fetched, with the
+# user's token, only if the user allows it; local and embedded models are always loaded.
 
 
 _Member = TypeVar("_Member", Encoder, Verifier)
@@ -45,21 +45,21 @@ def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _M
     Parameters
     ----------
     spec : str
-        As it was saved.
+        The saved spec of the model.
     load : callable
-        Loads it; its argument says if the hub may be asked.
+        Loads the model; its argument is whether the hub may be used.
     trust : bool
-        Whether to fetch models from the hub.
+        Whether models may be fetched from the hub.
 
     Raises
     ------
     IndexCorrupted
-        If it is a folder inside a saved folder: those hold no models.
+        If the model is a folder inside a saved folder, which has no models.
     ValueError
-        If it would have to be fetched, and the user has not said so.
+        If the model would have to be fetched, which the user has not allowed.
     """
     name = spec.removeprefix("hf:").removeprefix(SPARSE)
-    if name.startswith("pypi:"):  # of known content, whatever is fetched
+    if name.startswith("pypi:"):  # contents are pinned by hashes
         return load(True)
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -74,7 +74,7 @@ def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _M
         raise ValueError(
             f"encoders: the saved ensemble names {name!r}, which is not on this machine. If you "
             f"trust it, load with trust=True, or list it in the variable {TRUSTED} (as in "
-            f"{TRUSTED}='intfloat/*'); or give the encoder, as in encoders={{...: ...}}."
+            f"{TRUSTED}='intfloat/*'); or pass the encoder, as in encoders={{...: ...}}."
         ) from error
 
 
@@ -86,7 +86,7 @@ def _check_outside(folder: Path) -> None:
         try:
             read_manifest(outer)
         except IndexCorrupted:
-            continue  # another program's
+            continue  # a manifest of another program
         raise IndexCorrupted(
             f"encoders: the saved ensemble names the folder {str(folder)!r}, which lies inside the "
             f"saved folder {str(outer)!r}; such a model is not loaded. Give the encoder, as in "
@@ -113,10 +113,10 @@ class _SavedModel:
         *,
         trust: bool,
     ) -> _Member:
-        """Load the model, or take the one given; `load` is told if the hub may be asked.
+        """Load the model, or use the given one.
 
-        Raises ValueError if it is not to be fetched unasked. FingerprintMismatch if it is not the
-        one that was saved.
+        `load`: loads a model; its second argument is whether the hub may be used. Raises ValueError
+        if the model may not be fetched, FingerprintMismatch if it differs from the saved one.
         """
         if self.name in given:
             model = load(given[self.name], True)
@@ -124,16 +124,15 @@ class _SavedModel:
             spec = str(self.spec)
             model = load_named(spec, partial(load, spec), trust=trust)
         if model.revision != self.revision:
-            said = "give the same weights, or fit and save again."
+            advice = "use the same weights, or fit and save again."
             if isinstance(model, Lexical):
-                said = (
-                    "its terms of a text have changed, through another tokenizer, setting or "
-                    "version of PyStemmer, regex or uec-rag: go back to that, or fit and index "
-                    "again."
+                advice = (
+                    "it splits texts into other terms, because of another tokenizer, setting or "
+                    "version of PyStemmer, regex or uec-rag: restore that, or fit and index again."
                 )
             raise FingerprintMismatch(
                 f"encoders: {self.name!r} is not the model that was saved (revision "
-                f"{model.revision[:12]!r}, expected {self.revision[:12]!r}); {said}"
+                f"{model.revision[:12]!r}, expected {self.revision[:12]!r}); {advice}"
             )
         return model
 
@@ -143,7 +142,7 @@ FILE = "verifier.json"
 
 @dataclass(frozen=True)
 class SavedVerifier(_SavedModel):
-    """The saved state of a verifier; `k` is how many hits it reads."""
+    """The saved state of a verifier; `k` is the number of hits that it reads."""
 
     k: int
     fitted: FittedVerifier | None
@@ -152,10 +151,7 @@ class SavedVerifier(_SavedModel):
 def write_verifier(
     folder: Path, name: str, k: int, verifier: Verifier, fitted: FittedVerifier | None
 ) -> None:
-    """Write a verifier's files beside an ensemble's.
-
-    `name`: unique among the members'.
-    """
+    """Write the file of a verifier into the folder of an ensemble; `name` is unique in it."""
     state: dict[str, object] = {
         "name": name,
         "spec": verifier.spec,
@@ -172,22 +168,22 @@ def write_verifier(
 
 
 def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceModel:
-    """Read the saved confidence model; the packaged one if it was learned on other features.
+    """Restore a confidence model, or return the shipped one if it was learned on other features.
 
-    `words`: whether an encoder looks at words.
+    `words`: whether an encoder is sparse.
     """
     shipped = shipped_model("words" if words else "fitted")
     return current_or(
         replace(shipped, temperature=float(saved["temperature"])),
         lambda: ConfidenceModel.restore(saved),
-        "relevance and confidence are what many collections taught. Fit again, or calibrate.",
+        "relevance and confidence are those of the shipped model. Fit again, or calibrate.",
     )
 
 
 def read_verifier(folder: Path, *, words: bool) -> SavedVerifier | None:
-    """Read what `write_verifier` wrote, checked already; None if there is no verifier.
+    """Read a file of `write_verifier`; None if there is no verifier.
 
-    `words`: whether an encoder looks at words.
+    `words`: whether an encoder is sparse.
     """
     file = folder / FILE
     if not file.is_file():
@@ -210,7 +206,7 @@ def read_verifier(folder: Path, *, words: bool) -> SavedVerifier | None:
 
 KIND = "UEC ensemble"
 
-# The temperature is saved with the rule that has it.
+# The temperature is saved with the rule.
 _OPTIONS = [field.name for field in fields(FitOptions) if field.name != "temperature"]
 
 
@@ -226,11 +222,11 @@ class SavedEnsemble:
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
-    """The hash of all that stored vectors depend on; see `UEC.fingerprint`."""
+    """Compute the hash of everything that stored vectors depend on; see `UEC.fingerprint`."""
     state: dict[str, object] = {
         "space": fitted.space,
         "last_layer": last_layer,
-        # By name only if nothing says more: a callable's own may differ when it is loaded.
+        # By name only if there is no revision.
         "encoders": [
             [encoder.revision or name, encoder.dimension]
             for name, encoder in zip(fitted.names, encoders, strict=True)
@@ -243,7 +239,7 @@ def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLay
 
 @lru_cache(maxsize=4)
 def _hashed(state: str, posteriors: tuple[Posterior, ...]) -> str:
-    """Hash a state and frozen posteriors; cached, since every addition and snapshot asks for it."""
+    """Hash a state and posteriors; cached, since every addition and snapshot needs it."""
     digest = hashlib.sha256(state.encode())
     for posterior in posteriors:
         digest.update(json.dumps(posterior.metadata(), sort_keys=True).encode())
@@ -262,11 +258,11 @@ def write_ensemble(
 ) -> None:
     """Write the files of an ensemble into an existing folder.
 
-    Raises ValueError if its rule for the coefficients is not one of this package's.
+    Raises ValueError if the coefficient rule is a custom one.
     """
     from safetensors.numpy import save_file
 
-    restore_rule(fitted.rule.metadata())  # a rule of the user's own would not come back: say so now
+    restore_rule(fitted.rule.metadata())  # raises for a custom rule, which could not be loaded
     state: dict[str, object] = {
         **{name: getattr(options, name) for name in _OPTIONS},
         "fingerprint": fingerprint(encoders, fitted, options.last_layer),
@@ -292,7 +288,7 @@ def write_ensemble(
         if fitted.report.facts is not None:
             state["facts"] = fitted.report.facts.metadata()
         tensors = {
-            # safetensors writes the memory as it lies, a transposed array transposed.
+            # safetensors ignores strides, and would write a transposed array in the wrong order.
             f"{i}.{key}": np.ascontiguousarray(array)
             for i, posterior in enumerate(fitted.posteriors)
             for key, array in posterior.arrays().items()
@@ -320,7 +316,7 @@ class SavedFit:
 
 
 def read_fit(folder: Path) -> SavedFit:
-    """Read what `write_ensemble` wrote of all but the verifier."""
+    """Read the files of `write_ensemble` except that of the verifier."""
     file = folder / "uec.json"
     state = read_json(file)
     with as_corrupted(file):
@@ -334,7 +330,7 @@ def read_fit(folder: Path) -> SavedFit:
         rule = current_or(
             cast(CoefficientRule, Evidence()),
             lambda: restore_rule(state["coefficients"]),
-            "every encoder counts the same. Fit again.",
+            "all encoders have the same weight. Fit again.",
         )
         fitted = Fitted(names, options.space, rule, options.beta)
         if "posteriors" in state:
@@ -362,7 +358,7 @@ def read_fit(folder: Path) -> SavedFit:
 def read_ensemble(
     folder: Path, encoders: Mapping[str, MemberLike], device: str | None, *, trust: bool
 ) -> SavedEnsemble:
-    """Read an ensemble from the files in a folder, checked already; see `UEC.load`."""
+    """Read an ensemble from the files in a folder; see `UEC.load`."""
     if not isinstance(encoders, Mapping):
         raise TypeError(
             "encoders: expected a mapping of names to encoders, such as {'my-model': model}, got "
@@ -370,7 +366,7 @@ def read_ensemble(
         )
     saved = read_fit(folder)
     fitted, options = saved.fitted, saved.options
-    checked = read_verifier(folder, words=not all(one.dimension for one in saved.encoders))
+    checked = read_verifier(folder, words=not all(each.dimension for each in saved.encoders))
     models: list[_SavedModel] = [*saved.encoders, *([] if checked is None else [checked])]
     known = [model.name for model in models]
     unknown = sorted({*encoders} - {*known})
@@ -397,7 +393,7 @@ def read_ensemble(
     loaded = _load_encoders(saved.encoders, encoders, options.last_layer, device, trust=trust)
     if fingerprint(loaded, fitted, options.last_layer) != saved.fingerprint:
         raise IndexCorrupted(
-            f"path: the ensemble in {str(folder)!r} does not give the fingerprint it was saved "
+            f"path: the ensemble in {str(folder)!r} has another fingerprint than it was saved "
             "with; its files were changed or mixed. Save it again."
         )
     if checked is None:
@@ -427,8 +423,8 @@ def _load_encoders(
         encoders.append(encoder)
         if entry.dimension != encoder.dimension:
             raise FingerprintMismatch(
-                f"encoders: {entry.name!r} gives vectors of width {encoder.dimension}, expected "
-                f"{entry.dimension} as when it was saved."
+                f"encoders: {entry.name!r} returns vectors of dimension {encoder.dimension}, "
+                f"expected {entry.dimension} as when it was saved."
             )
     return encoders
 
@@ -444,34 +440,35 @@ def _read_posteriors(saved: Sequence[dict[str, object]], file: Path) -> tuple[Po
 
 
 SHIPPED_FIT = Path(__file__).with_name("shipped")
-"""The fit that comes with the package, for the embedded ensemble: what `UEC()` starts with.
+"""The folder of the shipped fit of the embedded ensemble, which `UEC()` uses.
 
-`benchmarks/quality/shipped_fit.py` saved it.
+It was made by `benchmarks/quality/shipped_fit.py`.
 """
 
 
 def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions) -> Fitted:
-    """Use the fit that comes with the package if it is of these encoders.
+    """Return the shipped fit if it is for these encoders and options.
 
-    Its confidence model is the one learned from many collections, at this ensemble's temperature.
+    Its confidence model is the shipped one, which was learned from many collections, at the
+    temperature of this ensemble.
 
     Parameters
     ----------
     encoders : sequence of Encoder
-        The embedded ones.
+        The embedded encoders.
     options : FitOptions
-        How the ensemble would be fitted. If that is not how the package's fit was made, the
-        ensemble stays as it is.
+        The options of the ensemble. If they differ from those of the shipped fit, `unfitted` is
+        returned.
 
     Returns
     -------
     Fitted
-        Not fitted, with a warning, if an encoder's revision is not the one that was fitted.
+        The shipped fit; `unfitted`, with a warning, if the revision of an encoder differs.
 
     Raises
     ------
     IndexCorrupted
-        If what the package brings is not what was written into it.
+        If the files of the shipped fit are damaged.
     """
     saved = read_fit(SHIPPED_FIT)
     shipped, model = saved.fitted, saved.fitted.confidence_model

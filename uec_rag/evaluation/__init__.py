@@ -1,1 +1,1 @@
-"""Evaluation of an index: measured, compared with plainer searches, and inspected."""
+"""Measure an index, compare it with simpler searches, and inspect it."""

@@ -1,4 +1,4 @@
-"""The evaluation of an index with labelled questions, or with made-up ones."""
+"""Evaluate an index with labelled questions, or with questions made from its passages."""
 
 from __future__ import annotations
 
@@ -22,42 +22,41 @@ from uec_rag.retrieval.retriever import Retriever
 
 Floats: TypeAlias = NDArray[np.float64]
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called as `progress(stage, done, total)`."""
+"""A callback, called as `progress(stage, done, total)`."""
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 _CERTAINTY, _LEVEL = 0.95, 0.95
-_DEPTH = 100  # hits that are looked at for where the answer is
+_DEPTH = 100  # hits that are searched for an answer
 _FOLDS, _DRAWS, _BATCH, _WORST = 5, 2_000, 32, 20
 _TOO_FEW = (
-    "confidence after calibration, which is made of four fifths of the questions and measured on "
-    f"the rest: it takes about {math.ceil(FEWEST * _FOLDS / (_FOLDS - 1))} labelled questions, "
-    "more where they share answers"
+    "confidence after calibration on 80 % of the questions, measured on the rest: it takes about "
+    f"{math.ceil(FEWEST * _FOLDS / (_FOLDS - 1))} labelled questions, more if they share answers"
 )
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The measurements of an index.
+    """The results of an evaluation.
 
     Attributes
     ----------
     facts : dict
         questions, answerable, made_up, passages, members, compared, k, and left_out: what could not
-        be measured, and why ("" if all was).
+        be measured and why, or "".
     systems : dict of str to dict
-        Of the ensemble, each member alone and their reciprocal rank fusion: each metric's mean over
-        the answerable questions, as [mean, low, high] with an interval of 95 %.
+        Metrics of the ensemble, each member alone, and their reciprocal rank fusion: means over the
+        answerable questions with a 95 % interval, as [mean, low, high].
     confidence : dict of str to dict
-        "as it is" and, cross-validated if there are questions enough, "calibrated": level (mean
-        confidence less the share that is right) as [mean, low, high], brier, and the bins of
+        "as it is" and, cross-validated if there are enough questions, "calibrated": level (mean
+        confidence minus the share of right answers) as [mean, low, high], brier, and the bins of
         `reliability`.
     risks : list of dict
-        For each risk the share answered by a gate with its guarantee, and by the best threshold
-        of confidence and of the best member's similarity, chosen on these very questions.
+        For each risk, the share of questions answered by a gate with its guarantee, and by the best
+        thresholds of confidence and of the best member's similarity on these questions.
     worst : list of dict
-        The questions that cost most, and why.
+        The questions for which confidence is most wrong, and why.
     ndcg : list of float
-        Of each answerable question, to compare two indexes by.
+        nDCG of each answerable question, to compare two indexes.
     answers : list of str
         The questions of `ndcg`.
     """
@@ -78,24 +77,24 @@ def evaluate(
     k: int = 10,
     progress: Progress = lambda *_: None,
 ) -> Evaluation:
-    """Measure an index.
+    """Evaluate an index.
 
     Parameters
     ----------
     retriever : Retriever
-        It is not changed, nor is its store.
+        The retriever, which is not changed, nor is its store.
     labels : mapping of str to collection of str, optional
-        For each question the ids that answer it, none if nothing does. By default questions are
-        made from the passages: they are harder than users'.
+        Maps each question to the ids of the passages that answer it, which may be none. By default,
+        questions are made from the passages, which are harder than those of users.
     k : int
-        Hits that an answer may use.
+        Number of hits that an answer may use.
     progress : callable
         Called as `progress(stage, done, total)`.
 
     Raises
     ------
     ValueError
-        If there are no questions, none is answerable, or too few can be made.
+        If there are no questions, none is answerable, or too few can be made from the passages.
     ImportError
         If ir-measures is not installed.
     """
@@ -120,7 +119,7 @@ def evaluate(
         rankings["reciprocal rank fusion"] = fused([*members.values()])
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
     first = result.first(k)
-    sure = confidence_at(result, k)
+    confidence = confidence_at(result, k)
     right = _right(result.passages, relevant, k)
     calibrated = _cross_validated(view, queries, relevant, parts, k, progress)
     best = _best_member(view, scores)
@@ -141,12 +140,12 @@ def evaluate(
             for name, of in scores.items()
         },
         confidence={
-            name: _of_confidence(told, right)
-            for name, told in {"as it is": sure, "calibrated": calibrated}.items()
-            if told is not None
+            name: _of_confidence(values, right)
+            for name, values in {"as it is": confidence, "calibrated": calibrated}.items()
+            if values is not None
         },
-        risks=_by_risk(sure, right, similar, relevant, k),
-        worst=_worst(first, rankings, relevant, sure, right),
+        risks=_by_risk(confidence, right, similar, relevant, k),
+        worst=_worst(first, rankings, relevant, confidence, right),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
     )
@@ -169,7 +168,7 @@ def _searched(
 
 
 def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str, Floats]:
-    """Compute recall, nDCG and reciprocal rank of each answerable question, by ir-measures."""
+    """Compute recall, nDCG and reciprocal rank of each answerable question with ir-measures."""
     import ir_measures
 
     named = {f"Recall@{k}": ir_measures.R @ k, f"nDCG@{k}": ir_measures.nDCG @ k}
@@ -180,8 +179,8 @@ def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str
         for row, hits in enumerate(ranking)
     }
     found = {metric: dict.fromkeys(qrels, 0.0) for metric in named.values()}
-    for one in ir_measures.iter_calc([*named.values()], qrels, run):
-        found[one.measure][one.query_id] = one.value
+    for result in ir_measures.iter_calc([*named.values()], qrels, run):
+        found[result.measure][result.query_id] = result.value
     return {name: np.array([*found[metric].values()]) for name, metric in named.items()}
 
 
@@ -195,11 +194,11 @@ def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np
 
 
 def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) -> str:
-    """Find the best member with vectors, or of all without any: what a plain search would use."""
+    """Find the best dense member, or the best of all if none is, as a baseline."""
     named = zip(view.uec.names, view.uec.encoders, strict=True)
     dense = [name for name, encoder in named if not isinstance(encoder, WithoutVectors)]
-    some = dense or list(view.uec.names)
-    return max(some, key=lambda name: float(np.mean([*scores.get(name, {"": [0.0]}).values()])))
+    names = dense or list(view.uec.names)
+    return max(names, key=lambda name: float(np.mean([*scores.get(name, {"": [0.0]}).values()])))
 
 
 def _cross_validated(
@@ -210,40 +209,40 @@ def _cross_validated(
     k: int,
     progress: Progress,
 ) -> Floats | None:
-    """Cross-validate confidence after `calibrate`; None if the questions are too few."""
+    """Cross-validate confidence after `calibrate`; None if there are too few questions."""
     place = np.random.default_rng(0).permutation(len(queries)) % _FOLDS
-    # Questions that share an answer are not asked of a calibration that has seen it.
+    # Questions that share an answer are in the same fold.
     groups = np.array(shared_answers(relevant))
     place = place[np.unique(groups, return_index=True)[1]][groups]
-    told, fingerprint = np.zeros(len(queries)), corpus_fingerprint(view.store)
+    confidence, fingerprint = np.zeros(len(queries)), corpus_fingerprint(view.store)
     for fold in range(_FOLDS):
         progress("Calibrating", fold, _FOLDS)
-        mine = np.flatnonzero(place != fold).tolist()
-        others = np.flatnonzero(place == fold).tolist()
-        if len(mine) < FEWEST or not any(relevant[row] for row in mine):
+        train = np.flatnonzero(place != fold).tolist()
+        test = np.flatnonzero(place == fold).tolist()
+        if len(train) < FEWEST or not any(relevant[row] for row in train):
             return None
         fitted = view.snapshot()
         made = calibrate_with_labels(
             view.uec,
             view.evidence_weights,
             view.store,
-            [queries[row] for row in mine],
-            [part[mine] for part in parts],
-            [frozenset(relevant[row]) for row in mine],
+            [queries[row] for row in train],
+            [part[train] for part in parts],
+            [frozenset(relevant[row]) for row in train],
             unanswerable=0.0 if all(relevant) else 0.1,
             k=k,
             fingerprint=fingerprint,
         )
         fitted.set_calibration(made, current=True)
-        if len(others):
-            asked = [part[others] for part in parts]
-            found = fitted.search_encoded([queries[row] for row in others], asked, k)
-            told[others] = confidence_at(found, k)
-    return told
+        if len(test):
+            encoded = [part[test] for part in parts]
+            found = fitted.search_encoded([queries[row] for row in test], encoded, k)
+            confidence[test] = confidence_at(found, k)
+    return confidence
 
 
 def _interval(values: Floats) -> list[float]:
-    """Estimate a mean and its 95 % interval, by a bootstrap over the questions."""
+    """Estimate a mean and its 95 % interval by a bootstrap over the questions."""
     rng = np.random.default_rng(0)
     drawn = rng.integers(len(values), size=(_DRAWS, len(values)))
     means = values[drawn].mean(axis=1)
@@ -251,16 +250,16 @@ def _interval(values: Floats) -> list[float]:
     return [float(values.mean()), *np.quantile(means, [tail, 1 - tail]).tolist()]
 
 
-def _of_confidence(sure: Floats, right: NDArray[np.bool_]) -> dict[str, Any]:
+def _of_confidence(confidence: Floats, right: NDArray[np.bool_]) -> dict[str, Any]:
     return {
-        "level": _interval(sure - right),
-        "brier": float(np.mean((sure - right) ** 2)),
-        "reliability": [asdict(one) for one in reliability(sure, right)],
+        "level": _interval(confidence - right),
+        "brier": float(np.mean((confidence - right) ** 2)),
+        "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
     }
 
 
 def _by_risk(
-    sure: Floats,
+    confidence: Floats,
     right: NDArray[np.bool_],
     similar: SearchResult,
     relevant: Sequence[set[str]],
@@ -271,14 +270,14 @@ def _by_risk(
     of_cosine = _right(similar.passages, relevant, k)
     rows = []
     for risk in RISKS:
-        gate = risk_threshold(sure, right, risk, 1 - _CERTAINTY)
+        gate = risk_threshold(confidence, right, risk, 1 - _CERTAINTY)
         rows.append(
             {
                 "risk": risk,
                 "gate": gate.answered / gate.queries,
                 "threshold": gate.threshold if gate.is_controlled else None,
                 "questions_needed": gate.needed,
-                "confidence": _coverage(sure, right, risk),
+                "confidence": _coverage(confidence, right, risk),
                 "similarity": _coverage(cosine, of_cosine, risk),
             }
         )
@@ -288,7 +287,7 @@ def _by_risk(
 def _coverage(score: Floats, right: NDArray[np.bool_], risk: float) -> float:
     """Find the largest share of these questions that a threshold answers within the risk."""
     coverage, wrong = risk_over_coverage(score, right)
-    last = np.append(np.diff(-np.sort(-score)) < 0, True)  # of those with one score
+    last = np.append(np.diff(-np.sort(-score)) < 0, True)  # the last of equal scores
     within = np.flatnonzero((wrong <= risk) & last)
     return float(coverage[within[-1]]) if len(within) else 0.0
 
@@ -297,11 +296,11 @@ def _worst(
     result: SearchResult,
     rankings: Mapping[str, Ranking],
     relevant: Sequence[set[str]],
-    sure: Floats,
+    confidence: Floats,
     right: NDArray[np.bool_],
 ) -> list[dict[str, Any]]:
-    """Order questions by how wrong confidence is; wrong answers before withheld ones."""
-    cost = np.abs(sure - right) + (~right & (sure > 0.5))
+    """Sort questions by how wrong confidence is, with wrong answers before withheld ones."""
+    cost = np.abs(confidence - right) + (~right & (confidence > 0.5))
     rows = []
     for row in np.argsort(-cost, kind="stable")[:_WORST].tolist():
         ranks = {
@@ -311,11 +310,11 @@ def _worst(
         rows.append(
             {
                 "question": visible(result.queries[row])[:300],
-                "confidence": float(sure[row]),
+                "confidence": float(confidence[row]),
                 "right": bool(right[row]),
                 "answerable": bool(relevant[row]),
                 "ranks": ranks,
-                "why": _why(bool(right[row]), bool(relevant[row]), float(sure[row]), ranks),
+                "why": _why(bool(right[row]), bool(relevant[row]), float(confidence[row]), ranks),
                 "reason": result.decisions[row].reason,
                 "first": visible(result.passages[row][0].text)[:200] if result.ids[row] else "",
             }
@@ -323,12 +322,13 @@ def _worst(
     return rows
 
 
-def _why(right: bool, answerable: bool, sure: float, ranks: Mapping[str, int | None]) -> str:
-    """Say in a few words how the search of a question failed."""
+def _why(right: bool, answerable: bool, confidence: float, ranks: Mapping[str, int | None]) -> str:
+    """Explain in a few words how the search for a question failed."""
+    confident = confidence > 0.5
     if right:
-        return "found, and withheld" if sure <= 0.5 else "found"
+        return "found" if confident else "found, and withheld"
     if not answerable:
-        return "nothing answers it, and it looks answered" if sure > 0.5 else "nothing answers it"
+        return "nothing answers it, and it looks answered" if confident else "nothing answers it"
     better = {name: rank for name, rank in ranks.items() if rank and name != "ensemble"}
     if ranks["ensemble"] is None and not better:
         return f"no member has an answer among its first {_DEPTH}"
@@ -340,17 +340,17 @@ def _why(right: bool, answerable: bool, sure: float, ranks: Mapping[str, int | N
 
 
 def compared(one: Evaluation, other: Evaluation) -> dict[str, Any]:
-    """Compare how two indexes rank the same questions, by a paired test of nDCG.
+    """Compare two evaluations on the same questions, by a paired test of nDCG.
 
-    Returns the mean difference (one less other) with its interval, the p-value of a permutation
-    test, and the number of questions. ValueError if they were not asked the same questions.
+    Returns the mean difference (`one` minus `other`) with its interval, the p-value of a
+    permutation test, and the number of questions. Raises ValueError if the questions differ.
     """
     from scipy.stats import permutation_test
 
     if one.answers != other.answers or one.facts["made_up"]:
         raise ValueError(
-            "against: two indexes are compared by the same labelled questions, whose answers both "
-            "have."
+            "against: to compare two indexes, evaluate both with the same labelled questions, and "
+            "with answers in both."
         )
     difference = np.array(one.ndcg) - np.array(other.ndcg)
     test = permutation_test(

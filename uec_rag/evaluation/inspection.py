@@ -1,4 +1,4 @@
-"""Inspection of an index: uncertain passages, disagreeing encoders, hits of plainer searches."""
+"""Inspect an index: uncertain passages, disagreeing encoders, hits of simpler searches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -19,17 +20,17 @@ from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage
 
-_BATCH, _CHUNK = 32, 256  # queries and passages between two reports of progress
+_BATCH, _CHUNK = 32, 256  # queries and passages between two calls of `progress`
 _DEPTH = 10  # hits of a question
-_MOST_PASSAGES = 5_000  # whose variance is looked at
-_PROBES = 150  # questions made from the passages, to see what comes up for everything
-_LOOKED_AT = 64  # passages that tell in what a corpus is written
-_BEGINNING = 2_000  # characters of a passage that are encoded to look at it
+_MOST_PASSAGES = 5_000  # passages whose variance is read
+_PROBES = 150  # questions made from the passages, to find hubs
+_SAMPLE = 64  # passages from which the languages of a corpus are determined
+_BEGINNING = 2_000  # characters of a passage that are encoded
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A question, and what a search found for it.
+    """A question with results of its search.
 
     Attributes
     ----------
@@ -37,7 +38,7 @@ class Probe:
     sigma : float
         Standard deviation of the first hit's similarity; 0 without a hit.
     disagreement : float
-        As `uec_rag.evaluation.inspection.disagreement` has it; 0 of a single encoder.
+        See `uec_rag.evaluation.inspection.disagreement`; 0 for a single encoder.
     firsts : dict of str to Passage
         The first hit of each encoder alone.
     """
@@ -50,18 +51,18 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """The findings of an inspection of an index.
+    """The results of an inspection.
 
     Attributes
     ----------
     variances : list of (Passage, float)
-        Passages and the sum of their variances over dimensions, the highest first.
+        Passages with their total variance, highest first.
     probes : list of Probe
     hubs : list of (Passage, int)
-        How many of the questions each passage comes up for, beside those made from it; the most
-        first.
+        Passages with the number of questions that they are hits of, except those made from them;
+        highest first.
     fair : float
-        For how many a passage would come up were all alike.
+        The number of questions per passage if hits were evenly distributed.
     """
 
     variances: list[tuple[Passage, float]]
@@ -77,15 +78,15 @@ def inspect(
     listed: int = 15,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Inspection:
-    """Look at an index's passages, and ask it questions that can be made from them.
+    """Inspect the passages of an index, and search for questions made from them.
 
     Parameters
     ----------
     retriever : Retriever
     asked : sequence of str
-        Questions to try as well.
+        Further questions to search for.
     listed : int
-        How many passages come back as `hubs`.
+        Number of passages to return as `hubs`.
     progress : callable
         Called as `progress(stage, done, total)`.
     """
@@ -102,13 +103,13 @@ def inspect(
     probes: list[Probe] = []
     for start in range(0, len(queries), _BATCH):
         progress("Asking questions", start, len(queries))
-        some = queries[start : start + _BATCH]
-        parts = retriever.uec.encode(some, "query")
-        result = retriever.search_encoded(some, parts, _DEPTH)
-        alone = members_alone(retriever, some, parts, _DEPTH)
-        shares = disagreement(alone) if alone else [0.0] * len(some)
-        for row, query in enumerate(some):
-            # What a question was made from is no surprise.
+        batch = queries[start : start + _BATCH]
+        parts = retriever.uec.encode(batch, "query")
+        result = retriever.search_encoded(batch, parts, _DEPTH)
+        alone = members_alone(retriever, batch, parts, _DEPTH)
+        shares = disagreement(alone) if alone else [0.0] * len(batch)
+        for row, query in enumerate(batch):
+            # The passages that a question was made from do not count.
             expected = {passages[place].id for place in places.get(query, ())}
             times.update(id_ for id_ in result.ids[row] if id_ not in expected)
             firsts = {name: found[row][0] for name, found in alone.items() if found[row]}
@@ -116,7 +117,7 @@ def inspect(
             probes.append(Probe(query, sigma, shares[row], firsts))
     hubs = retriever.get([id_ for id_, _ in times.most_common(listed)])
     return Inspection(
-        sorted(zip(passages, variances, strict=True), key=lambda one: one[1], reverse=True),
+        sorted(zip(passages, variances, strict=True), key=itemgetter(1), reverse=True),
         probes,
         [(passage, times[passage.id]) for passage in hubs],
         _DEPTH * len(queries) / max(len(retriever), 1),
@@ -124,15 +125,13 @@ def inspect(
 
 
 def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Passage]]:
-    """Find the passages nearest to a passage: by the ensemble, as "", and by each encoder alone.
+    """Find the nearest passages to a passage, for the ensemble (under "") and each encoder alone.
 
-    Raises KeyError if it is not there.
+    Raises KeyError if the passage does not exist.
     """
     passage = next(iter(retriever.get([id_])), None)
     if passage is None:
-        raise KeyError(
-            f"id: {visible(id_)[:100]!r} is not in the index; ids are shown beside hits."
-        )
+        raise KeyError(f"id: {visible(id_)[:100]!r} is not in the index; ids are shown with hits.")
     query = [passage.text[:_BEGINNING]]
     parts = retriever.uec.encode(query, "query")
     together = retriever.search_encoded(query, parts, k + 1).passages
@@ -144,14 +143,14 @@ def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Pa
 
 
 def writing(retriever: Retriever) -> dict[str, object]:
-    """Find the writing of an index's first passages, and whether its encoders know it.
+    """Determine the scripts or languages of an index's first passages, and whether they are known.
 
-    Returns its languages (letters or languages, the most frequent first), those that its ensemble
-    was fitted_on, if they are known, and strange: which encoders cannot tell the passages apart
-    because of it, None if all can.
+    Returns a mapping of "languages" (most frequent first), "fitted_on" (those of the fit, empty if
+    unknown), and "strange" (a note on encoders that cannot distinguish these passages; None if all
+    can).
     """
     uec, training_profile, strange = retriever.uec, retriever.uec.fitted.training_profile, None
-    texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
+    texts = [passage.text for passage in islice(retriever.passages(), _SAMPLE)]
     if texts and training_profile is not None:
         parts = uec.encode([text[:_BEGINNING] for text in texts], "passage")
         strange = uec.fitted.foreign_corpus(texts, [part.mean for part in parts])
@@ -163,7 +162,7 @@ Ranking: TypeAlias = list[list[Passage]]
 """Hits of n queries, best first."""
 
 _C = 60  # the constant of Cormack et al.
-_COMPARED = 10  # first hits
+_COMPARED = 10  # first hits whose overlap is measured
 
 
 def members_alone(
@@ -174,13 +173,13 @@ def members_alone(
     Parameters
     ----------
     parts : sequence of K Gaussian
-        Each encoder's own Gaussians of the queries, as `UEC.encode` returns them.
+        Gaussians of the queries from each encoder, as `UEC.encode` returns them.
 
     Returns
     -------
     dict of str to Ranking
-        By the encoder's name; empty if an index does not keep them apart: of a single encoder,
-        or in the shared space.
+        Rankings by the encoder's name; empty for a single encoder, and in the shared space, which
+        does not keep them apart.
     """
     names = retriever.uec.names
     if len(names) < 2 or retriever.uec.space == "shared":
@@ -191,7 +190,7 @@ def members_alone(
 def alone(
     retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
-    """Search by one encoder's similarity, which is then `mu`, whatever a verifier says."""
+    """Search by one encoder's similarity, which is then `mu`, without a verifier."""
     view = retriever.counting({other: float(other == name) for other in retriever.uec.names})
     view.uec.verifier = None
     view.uec.fitted = replace(view.uec.fitted, beta=0.0)
@@ -199,7 +198,7 @@ def alone(
 
 
 def fused(rankings: Sequence[Ranking]) -> Ranking:
-    """Fuse by reciprocal ranks (Cormack et al., 2009, https://doi.org/10.1145/1571941.1572114).
+    """Fuse rankings by reciprocal ranks (Cormack et al., https://doi.org/10.1145/1571941.1572114).
 
     Examples
     --------
@@ -209,19 +208,19 @@ def fused(rankings: Sequence[Ranking]) -> Ranking:
     """
     joined = []
     for rows in zip(*rankings, strict=True):
-        there = {passage.id: passage for row in rows for passage in row}
+        passages = {passage.id: passage for row in rows for passage in row}
         gains: Counter[str] = Counter()
         for row in rows:
             for rank, passage in enumerate(row, 1):
                 gains[passage.id] += 1 / (_C + rank)  # type: ignore[assignment]
-        joined.append([there[id_] for id_, _ in gains.most_common()])
+        joined.append([passages[id_] for id_, _ in gains.most_common()])
     return joined
 
 
 def disagreement(rankings: Mapping[str, Ranking]) -> list[float]:
-    """Measure how far encoders find different passages, for each query, from 0 to 1.
+    """Measure for each query to what extent encoders find different passages, from 0 to 1.
 
-    1 less the mean overlap of the first ten hits of two of them, intersection over union.
+    This is 1 minus the mean overlap (intersection over union) of the first ten hits of any two.
     """
     shares = []
     for rows in zip(*rankings.values(), strict=True):

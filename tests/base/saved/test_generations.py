@@ -261,7 +261,7 @@ def test_what_was_loaded_is_saved_only_while_it_is_the_last(tmp_path):
     for where in (link, path, tmp_path / "backup", link):
         save_again(first, where)
     last = read_manifest(path)
-    with pytest.raises(SavedMeanwhile, match="was saved by somebody else since it was loaded"):
+    with pytest.raises(SavedMeanwhile, match="was saved by another process since it was loaded"):
         save_again(second, link)
     save_again(second, tmp_path / "elsewhere")
     with pytest.raises(SavedMeanwhile):
@@ -390,7 +390,7 @@ def damage(path, how):
         (('"kind"', " " * 2**24 + '"kind"'), "manifest.json' is longer than 16777216 bytes"),
         (('"bytes": 5', '"bytes": 4'), "manifest.json' is damaged"),
         (('"inner/text.txt"', '"../../text.txt"'), "manifest.json' is damaged"),
-        (('"format": 2', '"format": 3'), "is of format 3, expected 2"),
+        (('"format": 2', '"format": 3'), "has format 3, expected 2"),
         (('"files": {', '"files": '), "manifest.json' is not JSON"),
     ],
 )
@@ -404,7 +404,7 @@ def test_a_folder_that_is_not_whole_is_not_read(tmp_path, how, message, verify):
 def test_what_is_in_the_files_is_compared_unless_that_is_not_wanted(tmp_path):
     save(tmp_path, "hello")
     damage(tmp_path, "flipped")
-    with pytest.raises(IndexCorrupted, match=r"text\.txt' does not hold what was saved"):
+    with pytest.raises(IndexCorrupted, match=r"text\.txt' has other contents than were saved"):
         load(tmp_path)
     assert load(tmp_path, verify=False) == "hellp"
 

@@ -1,7 +1,7 @@
-"""Files of saved folders: JSON and plain arrays, brought to the disk, checked when read.
+"""Files of saved folders: JSON and plain arrays, which are flushed to disk, and checked when read.
 
-Never pickle, and only regular files: no links, pipes or devices, which could lead elsewhere, never
-end or never answer.
+Pickle is never used, and only regular files are opened: links, pipes and devices could lead
+elsewhere, never end or never answer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from uec_rag.base.errors import IndexCorrupted
 
 
 def open_regular(file: Path) -> BufferedReader:
-    """Open a regular file to read its bytes; never waits, and follows no link.
+    """Open a regular file for reading, without blocking and without following links.
 
-    Raises IndexCorrupted if the file is missing, or something else than a regular file. OSError if
-    it cannot be read.
+    Raises IndexCorrupted if the file is missing or is not a regular file, OSError if it cannot be
+    read.
     """
     try:
         return regular.open_regular(file)
@@ -42,20 +42,20 @@ def open_regular(file: Path) -> BufferedReader:
 
 
 def write_json(file: Path, value: object, *, indent: int | None = 1) -> None:
-    """Write JSON as UTF-8; without an indent in one line, which is several times as fast."""
+    """Write JSON as UTF-8; with ``indent=None`` on one line, which is several times as fast."""
     file.write_text(json.dumps(value, ensure_ascii=False, indent=indent), encoding="utf-8")
 
 
 def read_json(file: Path) -> dict[str, Any]:
     """Read a JSON object from a regular file.
 
-    Raises IndexCorrupted if the file is missing or no regular one, or does not hold a JSON object.
+    Raises IndexCorrupted if the file is missing, is not a regular file or not a JSON object.
     """
     with open_regular(file) as stream:
         content = stream.read()
     try:
         value = json.loads(content)
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or endlessly nested
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
         raise IndexCorrupted(f"path: {str(file)!r} is not JSON ({error}).") from error
     if not isinstance(value, dict):
         raise IndexCorrupted(
@@ -67,21 +67,21 @@ def read_json(file: Path) -> dict[str, Any]:
 def read_array(
     file: Path, dtype: DTypeLike | Sequence[str], dimensions: int, *, mapped: bool = False
 ) -> NDArray[Any]:
-    """Read an array that `numpy.save` wrote, once its header agrees with the file's size.
+    """Read an array that `numpy.save` wrote, after checking its header and the file's size.
 
     Parameters
     ----------
-    dtype : dtype, or sequence of str
-        What its numbers must be, or may be.
+    dtype : dtype, or tuple of str
+        The expected type, or the allowed types.
     dimensions : int
-        How many it must have.
+        The expected number of dimensions.
     mapped : bool
-        Map the file instead of reading it; what is written to the array stays in memory.
+        Map the file into memory instead of reading it. Writes to the array do not reach the file.
 
     Raises
     ------
     IndexCorrupted
-        If the file is missing or no regular one, or another array than this.
+        If the file is missing, is not a regular file, or has another type, shape or size.
     """
     with open_regular(file) as stream:
         held = os.fstat(stream.fileno()).st_size
@@ -90,7 +90,7 @@ def read_array(
     header = _HEADER.match(content)
     if header is None:
         raise IndexCorrupted(
-            f"path: {str(file)!r} is no array as numpy.save writes it; save again."
+            f"path: {str(file)!r} is not an array as numpy.save writes it; save again."
         )
     length, descr, in_columns, lengths = header.groups()
     begin = 10 + int.from_bytes(length, "little")
@@ -110,14 +110,14 @@ def read_array(
             "save again."
         )
     order: Literal["F", "C"] = "F" if in_columns == b"True" else "C"
-    if not mapped or size == begin:  # nothing cannot be mapped
+    if not mapped or size == begin:  # an empty array cannot be mapped
         return np.ndarray(shape, found, content, begin, order=order)
-    # Not "r": torch takes no array that it could not write to. Nothing is written, nor copied.
+    # Copy-on-write instead of "r", since torch does not accept read-only arrays.
     return np.asarray(np.memmap(file, found, "c", begin, shape, order))
 
 
-# By this pattern and not by numpy.load, which gives the header to Python's parser: there an
-# interrupt becomes a SystemError (Python 3.11), and while it reads a TypeError.
+# A pattern instead of numpy.load, which passes the header to Python's parser: there an interrupt
+# becomes a SystemError (Python 3.11), and during reads a TypeError.
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>|=][a-zA-Z]\d*)', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,19}(?:, ?|(?=\))))*)\), \} *\n?",
@@ -127,12 +127,12 @@ _LONGEST_HEADER = 1024
 
 
 class GrowingArray:
-    """An array as `numpy.save` writes it, some rows at a time.
+    """A writer of an array in the format of `numpy.save`, some rows at a time.
 
     Parameters
     ----------
     first : array, shape (n, ...)
-        The first rows; the others are of their type and shape.
+        The first rows, which determine the type and shape of all rows.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class GrowingArray:
         np.lib.format.write_array_header_1_0(
             header, {"descr": described, "fortran_order": False, "shape": shape}
         )
-        return header.getvalue()  # as long for any number of rows: it is padded
+        return header.getvalue()  # padded, so that its length does not depend on the shape
 
     def append(self, rows: NDArray[Any]) -> None:
         """Write more rows."""
@@ -167,7 +167,7 @@ class GrowingArray:
         self._rows += len(rows)
 
     def close(self) -> None:
-        """Write how many there are."""
+        """Write the number of rows to the header, and close the file."""
         with self._stream:
             self._stream.seek(0)
             self._stream.write(self._header())
@@ -176,8 +176,8 @@ class GrowingArray:
 def read_tensors(file: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays of a safetensors file.
 
-    Raises IndexCorrupted if the file is missing or no regular one, or holds something else, or NaN
-    or infinity.
+    Raises IndexCorrupted if the file is missing, is not a regular file or not valid, or contains
+    NaN or infinity.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -186,7 +186,7 @@ def read_tensors(file: Path) -> dict[str, NDArray[Any]]:
         content = stream.read()
     try:
         tensors = load(content)
-    except (SafetensorError, KeyError) as error:  # KeyError: of a number type that NumPy lacks
+    except (SafetensorError, KeyError) as error:  # KeyError: a number type that NumPy lacks
         raise IndexCorrupted(
             f"path: {str(file)!r} cannot be read ({error}); save it again."
         ) from error
@@ -199,8 +199,8 @@ def read_tensors(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Write UTF-8 in place of what a file holds, in one rename: all of it, or nothing changes."""
-    # A name that cannot be guessed, and "x": a link that lies in wait there is never followed.
+    """Replace the contents of a file by a UTF-8 text atomically, by a rename."""
+    # A random name and mode "x", so that a planted link is not followed.
     new = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     stream = new.open("x", encoding="utf-8")
     try:
@@ -214,7 +214,7 @@ def replace_file(file: Path, text: str) -> None:
 
 
 def to_disk(path: Path) -> None:
-    """Wait until a file, or the list of what is in a folder, would survive a power cut."""
+    """Flush a file, or the entries of a folder, to disk, so that they survive a power failure."""
     folder = path.is_dir()
     if folder and os.name == "nt":  # there a folder cannot be opened
         return

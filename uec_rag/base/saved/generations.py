@@ -1,13 +1,14 @@
-"""Saved folders that are whole at every moment: each save is a new generation beside the last.
+"""Atomic saves of folders: each save is a new generation next to the previous one.
 
-A saved folder holds the file `manifest.json` and the folder `generations`. A save writes its files
-into a new folder among the generations, brings them to the disk, and swaps the manifest, which
-names the generation, for a new one in a single rename. Before that rename the old generation is
-the saved one, after it the new one: whatever ends the program in between, and for every reader.
+A saved folder contains the file `manifest.json` and the folder `generations`. A save writes its
+files into a new folder among the generations, flushes them to disk, and replaces the manifest,
+which names the generation, by a single rename. Readers see the old generation before the rename and
+the new one after it, even if the program ends in between.
 
-A reader holds a shared lock on the generation it opens; those that no manifest names and no reader
-holds are removed by the next save. One process saves to a folder at a time, and what was loaded
-from a generation is saved there only while that one is the last: others' saves are never undone.
+A reader holds a shared lock on the generation it opens; the next save removes generations that are
+neither current nor locked. Only one process at a time saves to a folder. An object that was loaded
+from a generation can be saved there only while that one is the latest, so that the saves of other
+processes are never undone.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from uec_rag.base.saved.manifest import (
 if sys.platform != "win32":
     import fcntl
 
-_LOCK = ".lock"  # in a saved folder: held by who saves
-_HELD = ".held"  # in a generation: held by those who read
-_LINK = ".link"  # in a generation, for an instant
-_PROBE, _PROBED = ".probe", 2**20  # in a generation that could not be written; bytes
-_POLL = 0.01  # seconds between two attempts at a lock: others hold it for tenths of a second
+_LOCK = ".lock"  # in a saved folder: locked by the process that saves
+_HELD = ".held"  # in a generation: locked by readers
+_LINK = ".link"  # in a generation, temporarily
+_PROBE, _PROBED = ".probe", 2**20  # a test file after a failed save, and its size in bytes
+_POLL = 0.01  # seconds between two attempts at a lock, which others hold for tenths of a second
 _NAME = re.compile(r"[0-9]{8,18}-[0-9a-f]{8}")
 _this_thread = threading.local()
 
@@ -55,7 +56,7 @@ class Saved(Protocol):
     Attributes
     ----------
     saved_as : tuple of path
-        Generations that it was loaded from or saved as, absolute: those that it may be saved over.
+        Absolute paths of the generations that it was loaded from or saved as, and may replace.
     """
 
     saved_as: tuple[Path, ...]
@@ -63,28 +64,28 @@ class Saved(Protocol):
 
 @contextmanager
 def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None) -> Iterator[Path]:
-    """Save a folder so that others see the old one or the new one, never a part.
+    """Save a folder atomically, so that others see the old version or the new one.
 
-    What the block writes into the yielded folder is the next generation of `path`; if the block
-    fails, `path` is as it was. Files that are as they were are linked, not kept twice. What else
-    lies in `path` stays, and a link to a folder stays a link.
+    The files that the block writes into the yielded folder become the next generation of `path`; if
+    the block fails, `path` is unchanged. Unchanged files are hard links to those of the previous
+    generation. Other files in `path` are kept, and a link to a folder remains a link.
 
     Parameters
     ----------
     of : Saved, optional
-        What is saved. What was neither loaded from `path` nor saved there before replaces what is
-        there.
+        The object to save. If it was neither loaded from `path` nor saved there before, it replaces
+        the existing one.
 
     Raises
     ------
     FileExistsError
-        If `path` is there and holds something else than a saved `kind`.
+        If `path` exists and is not a saved `kind`.
     BlockingIOError
         If another process or thread is saving there.
     SavedMeanwhile
-        If somebody else has saved there since `of` was loaded from there or saved there.
+        If another process has saved there since `of` was loaded from or saved to `path`.
     OSError
-        If the file system takes no more.
+        If writing fails, for instance because the disk is full.
     """
     target = Path(path)
     _current(target, kind)
@@ -92,17 +93,17 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
     with _locked(target, kind):
         before = _current(target, kind)
         known = () if of is None else of.saved_as
-        here = [one for one in known if _lies_in(one, target)]
+        here = [generation for generation in known if _lies_in(generation, target)]
         if here and before is not None and before.generation not in map(_named, here):
             raise SavedMeanwhile(
-                f"path: the {kind} at {str(target)!r} was saved by somebody else since it was "
+                f"path: the {kind} at {str(target)!r} was saved by another process since it was "
                 "loaded. Nothing was saved; load it and make the change again, or save elsewhere."
             )
         generation = None
         try:
             _collect(target, before)
             generation = _new_generation(target)
-            if of is not None:  # interrupted after the swap, this one is the last
+            if of is not None:  # in case of an interrupt after the rename
                 of.saved_as = (*known, generation.absolute())
             yield generation
             manifest = _finish(target, generation, kind, before)
@@ -127,21 +128,22 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
 
 @contextmanager
 def alone(path: str | os.PathLike[str], kind: str, *, wait: float = 0.0) -> Iterator[None]:
-    """Keep others from saving a folder while the block runs; this thread may, and all may read.
+    """Lock a folder against saves by other processes and threads while the block runs.
 
-    To change a saved `kind`, load it, change it and save it in one such block.
+    This thread may save, and all may read. To change a saved `kind` safely, load, change and save
+    it in one such block.
 
     Parameters
     ----------
     wait : float
-        Seconds to wait for another who is saving.
+        Seconds to wait for another process or thread that is saving.
 
     Raises
     ------
     FileNotFoundError
         If there is no such folder.
     BlockingIOError
-        If another process or thread is saving there all the while.
+        If another process or thread is still saving after that time.
     """
     target = Path(path)
     if not target.is_dir():
@@ -155,7 +157,7 @@ def alone(path: str | os.PathLike[str], kind: str, *, wait: float = 0.0) -> Iter
 
 
 def _turns() -> set[Path]:
-    """The folders that this thread keeps others from saving, and is not saving just now."""
+    """Return the folders that this thread has locked by `alone` and is not saving at present."""
     turns: set[Path] = _this_thread.__dict__.setdefault("turns", set())
     return turns
 
@@ -163,7 +165,7 @@ def _turns() -> set[Path]:
 @contextmanager
 def _locked(target: Path, kind: str, wait: float = 0.0) -> Iterator[None]:
     if (known := target.resolve()) in _turns():
-        _turns().remove(known)  # a save within this one is refused, as that of another thread is
+        _turns().remove(known)  # so that a nested save is refused, like that of another thread
         try:
             yield
         finally:
@@ -184,40 +186,41 @@ def _locked(target: Path, kind: str, wait: float = 0.0) -> Iterator[None]:
 
 
 def is_last(generation: Path) -> bool:
-    """Tell whether a generation that `reading` or `writing` yielded is still the newest."""
+    """Return whether a generation that `reading` or `writing` yielded is still the latest."""
     with suppress(OSError, IndexCorrupted):
         return read_manifest(generation.parent.parent).generation == _named(generation)
     return False
 
 
 def _named(generation: Path) -> str:
-    """Name a generation as a manifest does."""
+    """Return the name of a generation in a manifest."""
     return f"{GENERATIONS}/{generation.name}"
 
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str, *, verify: bool = True) -> Iterator[Path]:
-    """Check that a folder is a whole saved `kind`, and yield where its files lie.
+    """Check that a folder is a complete saved `kind`, and yield the folder of its files.
 
-    They stay while the block runs, even if another process saves. Afterwards what is mapped stays.
+    The files are kept while the block runs, even if another process saves. Memory-mapped files stay
+    valid afterwards.
 
     Parameters
     ----------
     verify : bool
-        Compare the files' sha256 with what was saved; their sizes are compared in any case.
+        Check the SHA-256 of all files. Sizes are always checked.
 
     Raises
     ------
     FileNotFoundError
         If there is no saved folder.
     IndexCorrupted
-        If it is of another kind, or a file is missing, changed, unknown, or no regular file.
+        If it is of another kind, or a file is missing, changed, unknown or not a regular file.
     """
     folder = Path(path)
     while True:
         manifest = _manifest(folder, kind)
         with _holding(folder / manifest.generation):
-            # The generation of a manifest that is still there was not removed before it was held.
+            # If the manifest is unchanged, its generation was not removed before it was locked.
             if read_manifest(folder) != manifest:
                 continue
             manifest.check(folder, verify=verify)
@@ -239,7 +242,7 @@ def _manifest(folder: Path, kind: str) -> Manifest:
 
 
 def _current(target: Path, kind: str) -> Manifest | None:
-    """Find the generation at a path; FileExistsError if anything but a saved one is there."""
+    """Return the manifest at a path; FileExistsError if there is anything but a saved `kind`."""
     taken = FileExistsError(
         f"path: {str(target)!r} exists and is not a saved {kind}; choose another path or remove it."
     )
@@ -252,7 +255,7 @@ def _current(target: Path, kind: str) -> Manifest | None:
             return _manifest(target, kind)
         except IndexCorrupted as error:
             raise taken from error
-    # Nothing there, or what a first save left that did not end.
+    # Empty, or the remains of a first save that was interrupted.
     if {*os.listdir(target)} - {_LOCK, GENERATIONS}:
         raise taken
     if not all(_NAME.fullmatch(name) for name in _generations(target)):
@@ -268,7 +271,7 @@ def _generations(target: Path) -> list[str]:
 
 
 def _make(target: Path) -> list[Path]:
-    """Make a folder and those it lies in; returns the new ones, outer ones first."""
+    """Create a folder with its parents; return the new ones, outer ones first."""
     missing = [folder for folder in (target, *target.parents) if not os.path.lexists(folder)]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
@@ -285,7 +288,7 @@ def _new_generation(target: Path) -> Path:
 
 
 def _finish(target: Path, generation: Path, kind: str, before: Manifest | None) -> Manifest:
-    """Bring a generation to the disk, with its manifest in it."""
+    """Write the manifest of a generation, and flush all files to disk."""
     files = describe(generation, names_in(generation))
     linked = {*_linked(target, generation, files, before)}
     manifest = Manifest(kind, _named(generation), files)
@@ -301,14 +304,14 @@ def _finish(target: Path, generation: Path, kind: str, before: Manifest | None) 
 def _linked(
     target: Path, generation: Path, files: dict[str, Entry], before: Manifest | None
 ) -> Iterator[str]:
-    """Replace new files by links to those of the generation before that hold the same."""
+    """Replace new files by hard links to equal files of the previous generation."""
     if before is None:
         return
     old = target / before.generation
     for name in files:
         if files[name] != before.files.get(name):
             continue
-        # Saving again is what mends a damaged file: it must not come back by a link.
+        # Saving again repairs a damaged file, which must not be restored by a link.
         with suppress(OSError, IndexCorrupted):
             if describe(old, [name])[name] == files[name]:
                 link = generation / _LINK
@@ -318,7 +321,7 @@ def _linked(
 
 
 def _collect(target: Path, kept: Manifest | None) -> None:
-    """Remove generations that are not the saved one and have no reader."""
+    """Remove generations that are not current and have no reader."""
     for name in _generations(target):
         if _NAME.fullmatch(name) and (kept is None or _named(Path(name)) != kept.generation):
             _remove_unless_held(target / GENERATIONS / name)
@@ -336,7 +339,7 @@ def _remove_unless_held(generation: Path) -> None:
         except (BlockingIOError, PermissionError):
             return
         except (OSError, IndexCorrupted):
-            pass  # it cannot be held: no such file, or a file system without locks
+            pass  # it cannot be locked: no such file, or a file system without locks
         shutil.rmtree(generation, ignore_errors=True)
 
 
@@ -355,13 +358,13 @@ def _holding(generation: Path) -> Iterator[None]:
 
 
 def _lies_in(generation: Path, target: Path) -> bool:
-    """Tell whether a generation is, or was, one of a folder's."""
+    """Return whether a generation is, or was, one of a folder."""
     folder = generation.parent.parent
     return folder.exists() and folder.samefile(target)
 
 
 def _full(target: Path, generation: Path, kind: str) -> OSError | None:
-    """Return the error to raise if the disk is full: what writes does not always raise one."""
+    """Return the error to raise if the disk is full, which writers do not always report."""
     probe = generation / _PROBE
     try:
         probe.write_bytes(bytes(_PROBED))
@@ -380,9 +383,9 @@ def _full(target: Path, generation: Path, kind: str) -> OSError | None:
 
 
 def _give_up(target: Path, made: list[Path]) -> None:
-    """Remove what a save left that failed; what is saved, and what is not ours, stays."""
+    """Remove the remains of a failed save, but neither the current generation nor other files."""
     with suppress(OSError, ValueError):
-        # Interrupted after the swap, the new generation is the saved one.
+        # After an interrupt that followed the rename, the new generation is the current one.
         saved = os.path.lexists(target / MANIFEST)
         _collect(target, read_manifest(target) if saved else None)
         if not saved:

@@ -21,15 +21,15 @@ from uec_rag.base.saved.files import open_regular, read_json, write_json
 MANIFEST = "manifest.json"
 GENERATIONS = "generations"
 _FORMAT = 2
-_WORTH_THREADS = 2**24  # bytes to hash
-_LARGEST = 2**24  # bytes of a manifest: some 100,000 files
+_WORTH_THREADS = 2**24  # bytes to hash at which threads pay off
+_LARGEST = 2**24  # bytes of a manifest, enough for about 100,000 files
 _GENERATION = re.compile(rf"{GENERATIONS}/[0-9]{{8,18}}-[0-9a-f]{{8}}")
-_PART = re.compile(r"[\w-][\w .-]*", re.ASCII)  # of a file's name: nothing hidden, no "..", no ":"
+_PART = re.compile(r"[\w-][\w .-]*", re.ASCII)  # part of a path: not hidden, not "..", without ":"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of a saved folder: its size and its hash."""
+    """The size and the hash of a file in a saved folder."""
 
     bytes: int
     sha256: str
@@ -42,11 +42,11 @@ class Manifest:
     Attributes
     ----------
     kind : str
-        What was saved.
+        The kind of the saved object.
     generation : str
-        Where its files lie in the folder, as "generations/...".
+        Path of the folder with its files, "generations/...".
     files : mapping of str to Entry
-        By their paths there, with "/" on every system.
+        Files by their paths in it, with "/" on every system.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Manifest:
     files: Mapping[str, Entry]
 
     def write(self, file: Path) -> None:
-        """Write it as JSON, with a hash over itself."""
+        """Write the manifest as JSON, with a hash of its contents."""
         state: dict[str, object] = {
             "kind": self.kind,
             "format": _FORMAT,
@@ -64,18 +64,18 @@ class Manifest:
         write_json(file, state | {"sha256": _digest(state)})
 
     def check(self, folder: Path, *, verify: bool) -> None:
-        """Compare the files of a saved folder with the manifest that lies in it.
+        """Compare the files of a saved folder with the manifest.
 
         Parameters
         ----------
         verify : bool
-            Hash what is in all files, not in JSON alone; their names, kinds and sizes are checked
-            in any case.
+            Check the hashes of all files instead of those of JSON files only. Names, kinds and
+            sizes are always checked.
 
         Raises
         ------
         IndexCorrupted
-            If a file is missing, of another size or content, no regular file, or unknown.
+            If a file is missing, unknown, not a regular file, or differs in size or content.
         """
         root = folder / self.generation
         for inner in _folders([self.generation, *(f"{self.generation}/{n}" for n in self.files)]):
@@ -94,12 +94,12 @@ class Manifest:
                 f"path: {str(root / unknown[0])!r} is not one of the files that were saved; remove "
                 f"it, or save the {self.kind} again."
             )
-        # JSON is read as a whole anyway.
+        # JSON files are small, and are read as a whole anyway.
         hashed = [name for name in self.files if verify or name.endswith(".json")]
         for name, found in describe(root, hashed).items():
             if found != self.files[name]:
                 raise IndexCorrupted(
-                    f"path: {str(root / name)!r} does not hold what was saved (its sha256 is "
+                    f"path: {str(root / name)!r} has other contents than were saved (its sha256 is "
                     f"{found.sha256}, expected {self.files[name].sha256}): it is damaged or was "
                     f"changed; save the {self.kind} again."
                 )
@@ -108,7 +108,7 @@ class Manifest:
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a saved folder.
 
-    Raises IndexCorrupted if it is no manifest of ours, or was changed.
+    Raises IndexCorrupted if it is not a valid manifest, or was changed.
     """
     file = folder / MANIFEST
     with open_regular(file) as stream:
@@ -126,8 +126,8 @@ def read_manifest(folder: Path) -> Manifest:
     given, generation = state.pop("sha256", None), state.get("generation")
     if state["format"] != _FORMAT:
         raise IndexCorrupted(
-            f"path: {str(file)!r} is of format {state['format']!r}, expected {_FORMAT}; a newer "
-            "uec-rag may have saved it: use that one."
+            f"path: {str(file)!r} has format {state['format']!r}, expected {_FORMAT}; it may have "
+            "been saved by a newer uec-rag: use that version."
         )
     if given != _digest(state) or not _GENERATION.fullmatch(str(generation)):
         raise damaged
@@ -137,7 +137,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def names_in(root: Path) -> Iterator[str]:
-    """List all that is in a folder, except folders and hidden things, as paths with "/"."""
+    """List all files in a folder and its subfolders, except hidden ones, as paths with "/"."""
     for entry in os.scandir(root):
         if entry.name.startswith("."):
             continue
@@ -148,9 +148,9 @@ def names_in(root: Path) -> Iterator[str]:
 
 
 def describe(root: Path, names: Iterable[str]) -> dict[str, Entry]:
-    """Compute the sizes and hashes of files, in streams; large ones several at a time."""
+    """Compute the sizes and hashes of files; large ones in parallel."""
     names = sorted(names)
-    with suppress(OSError):  # a missing file is named below
+    with suppress(OSError):  # a missing file is reported below
         if sum((root / name).lstat().st_size for name in names) > _WORTH_THREADS:
             with ThreadPoolExecutor(cores()) as pool:
                 return dict(pool.map(lambda name: (name, _entry(root / name)), names))
@@ -181,7 +181,7 @@ def _is_entry(value: object) -> bool:
 
 
 def _folders(names: Iterable[str]) -> list[str]:
-    """List the folders that lead to files, outer ones first."""
+    """List the folders that contain files, outer ones first."""
     found = {
         "/".join(parts[:depth])
         for parts in (name.strip("/").split("/") for name in names)

@@ -1,6 +1,6 @@
-"""Files of a package index, found by the user's settings for pip and uv, without running either.
+"""Download files from the package indexes of pip and uv, according to their settings.
 
-The index answers as the simple repository API says (PEP 503 and 691):
+Neither program is run. Indexes implement the simple repository API (PEP 503 and 691):
 https://packaging.python.org/en/latest/specifications/simple-repository-api/
 """
 
@@ -31,18 +31,18 @@ from uec_rag.base.version import __version__
 
 _PUBLIC = "https://pypi.org/simple"
 _ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-_TIMEOUT = 30.0  # seconds without a byte
+_TIMEOUT = 30.0  # seconds without data
 _LONGEST_PAGE = 2**25  # bytes of a list of files; the longest on PyPI has a tenth of that
-_AT_ONCE = 2**16  # bytes
+_AT_ONCE = 2**16  # bytes read at a time
 _LINK = re.compile(r"""<a\s[^>]*href\s*=\s*["']([^"']+)""", re.IGNORECASE)
 
 
 class PackageIndex:
-    """The indexes that pip and uv would ask.
+    """The package indexes that pip and uv would use.
 
-    Of pip's files and variables: index-url, extra-index-url, proxy, cert and trusted-host. Of uv's
-    variables: UV_DEFAULT_INDEX, UV_INDEX_URL, UV_INDEX and UV_EXTRA_INDEX_URL. Passwords are in the
-    addresses or in netrc.
+    The settings are index-url, extra-index-url, proxy, cert and trusted-host in pip's files and
+    environment variables, and the variables UV_DEFAULT_INDEX, UV_INDEX_URL, UV_INDEX and
+    UV_EXTRA_INDEX_URL of uv. Passwords are in the addresses or in netrc.
 
     Raises
     ------
@@ -68,9 +68,9 @@ class PackageIndex:
         }
 
     def download(self, package: str, wheel: str, sha256: str, size: int, path: Path) -> None:
-        """Download a wheel of `size` bytes from the first index that has the one expected.
+        """Download a wheel of `size` bytes from the first index that has it.
 
-        Raises OSError if none has; says of each why.
+        Raises OSError, with the reason for each index, if none has.
         """
         problems = []
         for index in self._indexes:
@@ -84,9 +84,9 @@ class PackageIndex:
         raise OSError("; ".join(problems))
 
     def fetch(self, address: str, sha256: str, size: int, path: Path, newline: str = "") -> None:
-        """Download a file of at most `size` bytes, with its line ends replaced if others are given.
+        """Download a file of at most `size` bytes, and convert its line endings to `newline`.
 
-        Raises OSError if it cannot be had, or is not the one expected: it is removed then.
+        Raises OSError, and removes the file, if it is not available or its hash is wrong.
         """
         try:
             retried(self._receive, address, size, path)
@@ -99,8 +99,8 @@ class PackageIndex:
         if found != sha256:
             path.unlink()
             raise OSError(
-                f"{address} has sha256 {found}, expected {sha256}: another file was served than "
-                "the one known to be good; nothing of it was read"
+                f"{address} has sha256 {found}, expected {sha256}: the file differs from the "
+                "pinned one; it was not used"
             )
 
     def _find(self, page: str, wheel: str) -> str | None:
@@ -113,7 +113,7 @@ class PackageIndex:
                 links = map(unescape, _LINK.findall(content.decode("utf-8", "replace")))
                 files = [(unquote(urlsplit(a).path).rpartition("/")[2], a) for a in links]
             found = (urljoin(answer.url, link) for name, link in files if name == wheel)
-            # A page does not have this machine's own files read.
+            # Only http, so that a page cannot link to local files.
             allowed = (a for a in found if a.startswith(("http:", "https:")))
             return urldefrag(next(allowed, "")).url or None
 
@@ -121,24 +121,24 @@ class PackageIndex:
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
         with self._open(address) as answer, path.open("wb") as file:
-            told = int(answer.headers.get("Content-Length", 0))
-            left = -1 if told > size else size
-            with tqdm.wrapattr(file, "write", told or None, desc=path.name, disable=None) as shown:
+            length = int(answer.headers.get("Content-Length", 0))
+            left = -1 if length > size else size
+            total = length or None
+            with tqdm.wrapattr(file, "write", total, desc=path.name, disable=None) as shown:
                 while left >= 0 and (piece := answer.read(min(left + 1, _AT_ONCE))):
                     shown.write(piece)
                     left -= len(piece)
             if left < 0:
                 raise OSError(
-                    f"it has more than the {size:,} bytes of the file known to be good: another "
-                    "was served; nothing of it was read"
+                    f"it has more than the {size:,} bytes of the pinned file; it was not used"
                 )
-            if file.tell() < told:
+            if file.tell() < length:
                 raise ConnectionError("the connection was cut off")
 
     @contextmanager
     def _open(self, address: str, **headers: str) -> Iterator[Any]:
-        """Open an address; any error until it is closed becomes an OSError that names it."""
-        # The system's certificates: OpenSSL's own are not everywhere.
+        """Open an address; convert errors until it is closed to an OSError with the address."""
+        # Use the certificates of the system, since those of OpenSSL may be missing.
         tls: ssl.SSLContext = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if cert := self._settings.get("cert") or os.environ.get("REQUESTS_CA_BUNDLE"):
             tls.load_verify_locations(cert)
@@ -165,18 +165,18 @@ class PackageIndex:
             raise (ConnectionError if passing else OSError)(f"{address}: {why}") from error
 
     def _login(self, place: str, host: str) -> str | None:
-        """Return "user:password" of a host: those in its address, else those in netrc."""
+        """Return "user:password" of a host, from its address or else from netrc."""
         if place in self._logins:
             return self._logins[place]
         try:
             known = netrc(os.environ.get("NETRC")).authenticators(host)
-        except (OSError, NetrcParseError):  # there is none, or others may read it
+        except (OSError, NetrcParseError):  # no such file, or unsafe permissions
             return None
         return f"{known[0]}:{known[2]}" if known else None
 
 
 def _pip_settings() -> dict[str, str]:
-    """Read pip's settings, by the long name of an option; variables win over files."""
+    """Read pip's settings by the long names of options; variables take precedence over files."""
     own, home = os.environ.get("PIP_CONFIG_FILE", ""), Path.home()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     mac = "Library/Application Support/pip"
@@ -197,7 +197,7 @@ def _pip_settings() -> dict[str, str]:
 
 
 def sha256_of(path: Path) -> str:
-    """Compute the SHA-256 (hex) of a regular file; OSError if it is none, or cannot be read."""
+    """Compute the SHA-256 (hex) of a regular file; OSError if it cannot be read as one."""
     with open_regular(path, follow_symlinks=True) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
