@@ -204,7 +204,7 @@ def test_block_weights_have_mean_1_and_the_ratios_of_the_slopes(slopes):
             (3, 4),
             [[0.5, 0.5]] * 2,
             "space: 'shared' needs encoders of one dimension, got [3, 4]; use space='direct', "
-            "which takes any.",
+            "which accepts any.",
         ),
         ((3, 3), [[1.0]] * 2, "coefficients: expected shape (2, 2)"),
         ((3, 3), [[0.5, 0.5]], "coefficients: expected shape (2, 2)"),

@@ -75,7 +75,7 @@ def test_of_two_who_change_a_file_the_second_is_told_and_nothing_is_changed(retr
 
 def test_files_of_another_ensemble_are_refused_and_nothing_is_changed(retriever):
     other = Retriever(UEC([bag_of_words(16, "other", seed=1)]))
-    with pytest.raises(ValueError, match="another ensemble by now"):
+    with pytest.raises(ValueError, match="the index now has another ensemble"):
         encoded(other, document("a.md", "five")).replace_in(retriever)
     assert len(retriever) == 4
 

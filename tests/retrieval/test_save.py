@@ -298,7 +298,7 @@ def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     with warnings.catch_warnings(record=True, action="always") as caught:
         loaded = Retriever.load(tmp_path / "before", encoders=given)
     said = [str(one.message).partition(": ")[2] for one in caught]
-    for part in ("counts the same. Fit again.", "taught. Fit again, or calibrate.", "not used."):
+    for part in ("the same weight. Fit again.", "model. Fit again, or calibrate.", "not used."):
         assert any(part in one for one in said), part
     assert all("features: " in str(one.message) for one in caught)
     assert loaded.calibration is None

@@ -167,7 +167,7 @@ def calibrate_with_labels(
     The log odds of three events are rescaled linearly (Platt scaling): the corpus answers the
     query, the first hits do, given that, with a weight for the number of hits, and a hit is
     relevant. The model is that of the fitted ensemble. An unfitted ensemble uses the shipped model,
-    or learns a new one from 100 labels and more if some of them are unanswerable.
+    or learns a new one from 100 or more labels, if there are unanswerable examples.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ class Gate(Record):
             calibration sets. By default, `uec_rag.confidence.readings.ASK` is the threshold.
         second : callable(question, passages) -> bool or float, optional
             A judge of whether the passages suffice, which later is asked only between two
-            thresholds. Calibration asks it about each of these queries. It requires `wrong`.
+            thresholds. Calibration asks it about each of these queries. Not possible with `risk`.
         k : int
             Number of hits per query that an answer may use.
         filter : mapping or callable, optional

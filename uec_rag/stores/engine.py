@@ -64,8 +64,8 @@ class EngineStore(ABC):
     Parameters
     ----------
     candidates : int
-        Smallest number of passages nearest by mu_s that a search scores, also the search width of
-        the engine's HNSW. More candidates improve recall and take longer. May be changed later.
+        Smallest number of passages nearest by mu_s that a search scores, and smallest search width
+        of the engine's HNSW. More candidates improve recall and take longer. May be changed later.
 
     Raises
     ------

@@ -96,7 +96,7 @@ class QdrantStore(EngineStore):
     client : QdrantClient, optional
         An existing client.
     candidates : int
-        As in `EngineStore`; also sets the search width of Qdrant's HNSW.
+        As in `EngineStore`; Qdrant's `hnsw_ef` is at least this.
     **settings
         Passed to Qdrant when the collection is created: `shard_number`, `replication_factor`,
         `quantization_config`, `on_disk_payload`, `hnsw_config` and so on.
