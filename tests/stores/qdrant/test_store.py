@@ -52,7 +52,7 @@ def test_a_collection_of_someone_else_is_refused():
     client.create_collection("theirs", vectors_config=vectors)
     store = QdrantStore(client=client, collection="theirs")
     for call in (lambda: len(store), lambda: store.add(numbered([1]), gaussians(0, 1))):
-        with pytest.raises(ValueError, match="'theirs' exists and was not made by"):
+        with pytest.raises(ValueError, match="'theirs' exists and was not created by"):
             call()
 
 
@@ -86,7 +86,7 @@ def test_one_place_is_expected(places):
 
 
 def test_settings_that_qdrant_does_not_know_are_refused_before_anything_is_encoded():
-    with pytest.raises(TypeError, match=r"settings: .* takes no \['prefer_grpc', 'shards'\]"):
+    with pytest.raises(TypeError, match=r"settings: .* has no \['prefer_grpc', 'shards'\]"):
         QdrantStore(location=":memory:", shards=3, prefer_grpc=True)
 
 
