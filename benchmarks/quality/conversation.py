@@ -4,8 +4,8 @@
 
 Asks the last turns of conversations, from the second on: alone, with the turn before, behind all
 turns, behind all and once more, as people rewrote them to stand alone, and mixed with the turns
-before them, or completing the question that they reply to, as `uec_rag.ensemble.views` does it
-("ours"; no number of it was learned). Turns that stand alone and turns that do not are reported
+before them, or completing the question that they reply to, as `uec_rag.ensemble.conversation` does
+it ("ours"; no number of it was learned). Turns that stand alone and turns that do not are reported
 apart. Of `UEC()`, or with --model of an ensemble that is fitted on the training pairs of one
 collection. Milliseconds, of `UEC()`, are for one
 question asked by itself of a `Retriever`: forty turns by turns alone, with a history that was asked
@@ -35,7 +35,8 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.ensemble import views
+from uec_rag.ensemble.conversation import Turn as QueryTurn
+from uec_rag.ensemble.conversation import texts_of, turns_of
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
 _DEPTH = 10
@@ -51,7 +52,7 @@ class Turn:
     before : list of str
         The user's turns, oldest first.
     history : list of str
-        What a search takes of all that was said, see `uec_rag.ensemble.views.turns_of`.
+        What a search takes of all that was said, see `uec_rag.ensemble.conversation.turns_of`.
     rewrite : str
         What a person made of the question so that it stands alone; empty if there is none.
     """
@@ -107,7 +108,7 @@ def load_conversations(folder: Path) -> Conversations:
 
 def history_of(turns: Sequence[str], answers: Sequence[str]) -> list[str]:
     """What a search takes of the user's turns and the answer to each."""
-    return views.turns_of(
+    return turns_of(
         message
         for turn, answer in zip(turns, answers, strict=True)
         for message in (("user", turn), ("assistant", answer))
@@ -201,7 +202,7 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
         for column, uec in enumerate(ensembles):
             history = turn.history if column else []
             start = time.perf_counter()
-            parts = uec.encode(views.texts_of([views.Turn.of(turn.text, history)]), "query")
+            parts = uec.encode(texts_of([QueryTurn.of(turn.text, history)]), "query")
             retriever.search_encoded([turn.text], parts, history=[history])
             times[row, column] = 1000 * (time.perf_counter() - start)
     times = times[2:]  # the first are slow for other reasons

@@ -44,7 +44,7 @@ from uec_rag.confidence.readings import (
 )
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
-from uec_rag.ensemble.views import Turn
+from uec_rag.ensemble.conversation import Turn
 from uec_rag.retrieval.pipeline import find, judge, make_result
 from uec_rag.retrieval.result import Result
 

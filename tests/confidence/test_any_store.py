@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST
-from uec_rag.ensemble.views import Turn
+from uec_rag.ensemble.conversation import Turn
 from uec_rag.retrieval.pipeline import Method, find
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore

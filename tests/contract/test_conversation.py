@@ -7,7 +7,7 @@ from llama_index.core.llms import ChatMessage
 from examples.chat import PASSAGES
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.confidence.replies import UnknownReading
-from uec_rag.ensemble.views import turns_of
+from uec_rag.ensemble.conversation import turns_of
 from uec_rag.llama_index.gate import judge, response_metadata
 
 VAGUE = "What is the force option?"

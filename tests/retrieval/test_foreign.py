@@ -8,8 +8,8 @@ import pytest
 from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import features, shipped_model
+from uec_rag.ensemble.conversation import Turn
 from uec_rag.ensemble.fitted import TrainingProfile, distance
-from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import find
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]

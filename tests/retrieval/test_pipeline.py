@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import agree, bag_of_words, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED, NEAREST
-from uec_rag.ensemble.views import Turn
+from uec_rag.ensemble.conversation import Turn
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
 from uec_rag.retrieval.pipeline import at_hits, find
 from uec_rag.retrieval.preferences import Boost, Preferences

@@ -22,8 +22,8 @@ from tests.helpers import (
 from tests.sparse_models import make_splade
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
+from uec_rag.ensemble.conversation import Turn
 from uec_rag.ensemble.convolution import Uniform
-from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import find
 from uec_rag.stores import MemoryStore
 

@@ -29,7 +29,7 @@ from langchain_core.structured_query import (
 from uec_rag.base.checks import listed
 from uec_rag.base.errors import warn
 from uec_rag.confidence.decision import Decision, outcome
-from uec_rag.ensemble.views import turns_of, with_turns
+from uec_rag.ensemble.conversation import turns_of, with_turns
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.result import KEY, FoundMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage
@@ -259,7 +259,7 @@ def joined(questions: Sequence[Question], history: Sequence[object] | None) -> l
 
 
 def turns(history: object) -> list[str]:
-    """Extract the turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`.
+    """Extract the turns that a question is searched with: see `uec_rag.ensemble.conversation.turns_of`.
 
     Of a message its text counts. A string stays whatever it says.
 

@@ -22,7 +22,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from uec_rag.confidence.replies import Within
 from uec_rag.corpora.passages import bookkeeping
-from uec_rag.ensemble.views import turns_of
+from uec_rag.ensemble.conversation import turns_of
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Passage, make_passages
@@ -168,8 +168,8 @@ class UECQueryBundle(QueryBundle):
     Attributes
     ----------
     history : sequence of ChatMessage or str, optional
-        The turns before the question, oldest first; `uec_rag.ensemble.views.turns_of` says which
-        count, and `Turn.before` how many.
+        The turns before the question, oldest first; `uec_rag.ensemble.conversation.turns_of` says which
+        count, and `Turn.context_turns` how many.
     within : Reading, mapping or sequence of str, optional
         The reading that the user chose, as in `Retriever.search`.
     **kwargs
@@ -187,7 +187,7 @@ class UECQueryBundle(QueryBundle):
 
 
 def turns(history: object) -> list[str]:
-    """Extract the turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`.
+    """Extract the turns that a question is searched with: see `uec_rag.ensemble.conversation.turns_of`.
 
     Of a message its text counts. A string stays whatever it says.
 

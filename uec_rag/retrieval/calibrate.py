@@ -14,9 +14,9 @@ from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
+from uec_rag.ensemble.conversation import Turn
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
-from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import Method, find
 from uec_rag.stores.base import CALIBRATION, SharedState, Store, put_shared_state
 

@@ -43,10 +43,10 @@ from uec_rag.confidence.model import (
 from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.confidence.wording import named_words
 from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
+from uec_rag.ensemble.conversation import Turn, in_context, part_rows
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import Turn, in_context, part_rows
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, Top, View, copied
 
@@ -117,11 +117,11 @@ def search(
     ----------
     asked : sequence of n Turn
     parts : sequence of K Gaussian
-        Each encoder's Gaussians of `uec_rag.ensemble.views.texts_of` these.
+        Each encoder's Gaussians of `uec_rag.ensemble.conversation.texts_of` these.
     """
     size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
     with span("search", queries=len(asked), k=k, passages=size) as note:
-        following = [row for row, turn in enumerate(asked) if turn.follows]
+        following = [row for row, turn in enumerate(asked) if turn.has_context]
         unread = method.without_verifier
         for row, judged in judge_alone(unread, store, asked, parts, following, k):
             alone[row] = judged.estimate
@@ -135,7 +135,7 @@ def search(
         others = [row for row in range(len(asked)) if row not in results]
         for row, judged in judge_in_context(method, store, asked, parts, others, k):
             if row in alone:
-                estimate = with_alone(judged.estimate, alone[row], asked[row].share)
+                estimate = with_alone(judged.estimate, alone[row], asked[row].history_share)
                 judged = replace(judged, estimate=estimate)
             results[row] = make_result(judged, k, size)
         in_order = [results[row] for row in range(len(asked))]
@@ -169,12 +169,12 @@ def judge_in_context(
 ) -> Iterator[tuple[int, Judged]]:
     """Judge some of the questions, mixed with the turns before them."""
     turns, lengths = [asked[row] for row in rows], None
-    if rows and any(turn.follows for turn in asked):
+    if rows and any(turn.has_context for turn in asked):
         parts = [in_context(turns, part[part_rows(asked, rows)]) for part in parts]
         # The mean of several vectors is shorter than they are, and all that it finds less similar.
         lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
         lengths[lengths == 0] = 1  # words, and encoders that failed
-        lengths[[not turn.follows for turn in turns]] = 1
+        lengths[[not turn.has_context for turn in turns]] = 1
     yield from zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
 
 

@@ -21,6 +21,7 @@ from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipp
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids, readings_named
 from uec_rag.encoders.loading import MemberLike
+from uec_rag.ensemble.conversation import Turn, part_rows, texts_of, with_turns
 from uec_rag.ensemble.convolution import (
     CoefficientRule,
     Evidence,
@@ -30,7 +31,6 @@ from uec_rag.ensemble.convolution import (
     make_rule,
 )
 from uec_rag.ensemble.uec import UEC
-from uec_rag.ensemble.views import Turn, part_rows, texts_of, with_turns
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
     Published,
@@ -256,7 +256,7 @@ class Retriever(Index):
         queries : sequence of str
         parts : sequence of Gaussian
             Each encoder's own Gaussians of the queries, as `UEC.encode` returns them; with
-            `history`, of `uec_rag.ensemble.views.texts_of`: the queries, then the turns of each.
+            `history`, of `uec_rag.ensemble.conversation.texts_of`: the queries, then the turns of each.
         """
         return self._search(self._prepare(queries, k, correct=False, **options), parts)
 
@@ -315,7 +315,7 @@ class Retriever(Index):
     def _search(self, request: Request, parts: Sequence[Gaussian]) -> SearchResult:
         """Search for questions whose Gaussians, and those of their turns, are given."""
         turns = request.turns
-        if any(turn.chosen for turn in turns):
+        if any(turn.replies for turn in turns):
             found = [
                 self._search_chosen(row, [part[part_rows(turns, [row])] for part in parts], request)
                 for row in range(len(turns))
@@ -331,7 +331,7 @@ class Retriever(Index):
         """Search for one of the questions among the readings that were chosen, if any were."""
         turn, among, named = request.turns[row], request, list[Reading]()
         try:
-            for reply in turn.chosen:
+            for reply in turn.replies:
                 [first] = self._search_checked([turn], parts, replace(among, prefer=None))
                 offered = first.decision.readings
                 named = readings_named(reply, offered)

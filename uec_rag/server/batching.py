@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from uec_rag.ensemble.views import Turn, part_rows, texts_of
+from uec_rag.ensemble.conversation import Turn, part_rows, texts_of
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
 from uec_rag.server.access import Limits

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from uec_rag.ensemble.views import turns_of
+from uec_rag.ensemble.conversation import turns_of
 
 
 class Message(BaseModel):
@@ -47,7 +47,7 @@ class ReadingFound(BaseModel):
 
 
 def turns(history: Sequence[str | Message] | None) -> list[str]:
-    """Extract the turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`."""
+    """Extract the turns that a question is searched with: see `uec_rag.ensemble.conversation.turns_of`."""
     said: list[Any] = [*(history or ())]
     return turns_of(
         ("user", one) if isinstance(one, str) else (one.role, one.content) for one in said

@@ -35,19 +35,19 @@ class Turn:
     Attributes
     ----------
     question : str
-    turns : sequence of str
+    history : sequence of str
         Before it, oldest first.
-    chosen : tuple of str
+    replies : tuple of str
         What chose among the readings of the question: a label, a place or what else
         `readings_named` knows, of the question and of each question back in turn.
     """
 
     question: str
-    turns: Sequence[str] = ()
-    chosen: tuple[str, ...] = ()
+    history: Sequence[str] = ()
+    replies: tuple[str, ...] = ()
 
     @cached_property
-    def before(self) -> list[str]:
+    def context_turns(self) -> list[str]:
         """The turns it is searched with: the latest that take 1,500 bytes (UTF-8) together.
 
         One that is too long alone is left out with those before it. Blank ones are left out, and
@@ -55,7 +55,7 @@ class Turn:
         """
         kept: list[str] = []
         room = _ROOM
-        for turn in reversed(self.turns):
+        for turn in reversed(self.history):
             if asks_back(turn):
                 continue
             room -= len(turn.encode())
@@ -74,17 +74,17 @@ class Turn:
         >>> Turn("How much is it?", ["My door opener broke.", "Can it be fixed?"]).context
         'My door opener broke.\nCan it be fixed?\nHow much is it?'
         """
-        return "\n".join([*self.before, self.question])
+        return "\n".join([*self.context_turns, self.question])
 
     @property
-    def follows(self) -> bool:
+    def has_context(self) -> bool:
         """True if the question is searched with turns before it."""
-        return bool(self.before)
+        return bool(self.context_turns)
 
     @property
-    def share(self) -> float:
+    def history_share(self) -> float:
         """What the turns before it count for together, from 0 to 1; the question has the rest."""
-        if not self.follows:
+        if not self.has_context:
             return 0
         return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
 
@@ -99,7 +99,7 @@ class Turn:
         Examples
         --------
         >>> Turn.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
-        Turn(question='How do I force it?', turns=[], chosen=('rsync',))
+        Turn(question='How do I force it?', history=[], replies=('rsync',))
         """
         if within is not None:
             return cls(said, turns, (within,) if isinstance(within, str) else ())
@@ -110,13 +110,16 @@ class Turn:
             return cls(said, turns)
         asked = cls.of(turns[-2], turns[:-2])  # which may be a reply, too
         if named:
-            return cls(asked.question, asked.turns, (*asked.chosen, said))
-        return cls(f"{asked.question}\n{said}", asked.turns)
+            return cls(asked.question, asked.history, (*asked.replies, said))
+        return cls(f"{asked.question}\n{said}", asked.history)
 
 
 def texts_of(asked: Sequence[Turn]) -> list[str]:
     """The texts that are encoded for a search: the questions, and behind them each one's turns."""
-    return [*(one.question for one in asked), *(turn for one in asked for turn in one.before)]
+    return [
+        *(one.question for one in asked),
+        *(turn for one in asked for turn in one.context_turns),
+    ]
 
 
 def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:
@@ -127,7 +130,7 @@ def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:
 
 def _ends_of_turns(asked: Sequence[Turn]) -> list[int]:
     """Find where each question's turns begin and end in `texts_of`, of n questions n + 1 places."""
-    return [*accumulate((len(one.before) for one in asked), initial=len(asked))]
+    return [*accumulate((len(one.context_turns) for one in asked), initial=len(asked))]
 
 
 def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q, _T]]:
@@ -169,7 +172,7 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
 
     ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
-    ``c_j = s / m`` of each turn and ``1 - s`` of the question, s its `Turn.share`; and of words
+    ``c_j = s / m`` of each turn and ``1 - s`` of the question, s its `Turn.history_share`; and of words
     the bag in which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's
     weights, so that a long turn does not drown a short question.
 
@@ -192,8 +195,8 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
         )
     shares = np.zeros((len(asked), len(said)), dtype=np.float32)
     for row, (start, stop) in enumerate(pairwise(ends)):
-        shares[row, row] = 1 - asked[row].share
-        shares[row, start:stop] = asked[row].share / max(stop - start, 1)
+        shares[row, row] = 1 - asked[row].history_share
+        shares[row, start:stop] = asked[row].history_share / max(stop - start, 1)
     mean, scales = shares @ said.mean, shares**2 @ said.scales
     terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
     if said.profile is None:

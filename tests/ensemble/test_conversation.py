@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
+from uec_rag.ensemble.conversation import Turn, in_context, texts_of, turns_of
 from uec_rag.ensemble.fitted import blocks_of
-from uec_rag.ensemble.views import Turn, in_context, texts_of, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -43,7 +43,7 @@ def test_a_context_ends_with_the_question_and_is_not_long(turns):
 
 
 def test_the_latest_turns_stay_if_there_is_no_room_for_all():
-    assert Turn("Why?", ["first", "x" * 800, " ", "y" * 800]).before == ["y" * 800]
+    assert Turn("Why?", ["first", "x" * 800, " ", "y" * 800]).context_turns == ["y" * 800]
 
 
 def mixed(*asked: Turn) -> Gaussian:
@@ -97,14 +97,14 @@ def test_words_of_all_turns_stay_readable():
 
 
 def test_questions_back_are_not_searched_with():
-    assert Turn("And how?", ["Who?", BACK, "tar", BACK]).before == ["Who?", "tar"]
+    assert Turn("And how?", ["Who?", BACK, "tar", BACK]).context_turns == ["Who?", "tar"]
 
 
 def test_the_turns_weigh_half_if_the_question_refers_to_them():
     said = Gaussian([[1.0, 0], [0, 1.0]], [[0, 0], [0, 0]])
     turns = ["My door opener broke."]
     asked = Turn("How much does it cost?", turns), Turn("How much does a fence cost?", turns)
-    assert [one.share for one in asked] == pytest.approx([1 / 2, 1 / 3])
+    assert [one.history_share for one in asked] == pytest.approx([1 / 2, 1 / 3])
     assert np.allclose(in_context(asked[:1], said).mean, [[0.5, 0.5]])
 
 
