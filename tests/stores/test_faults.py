@@ -374,7 +374,9 @@ def test_what_a_server_refuses_is_said_at_once(qdrant, waits, status):
         lambda: store.search(QUERY, 1, beta=1.0),
         lambda: store.add(numbered(range(3)), gaussians(0, 3)),
     ):
-        with pytest.raises(ValueError, match=rf"^store: Qdrant at '.*' refuses what .*{status}"):
+        with pytest.raises(
+            ValueError, match=rf"^store: Qdrant at '.*' rejects the request .*{status}"
+        ):
             call()
     assert not waits
 
