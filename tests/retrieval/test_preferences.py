@@ -47,6 +47,10 @@ class TestSources:
             assert len(row) == 6
             assert max(row.count(source) for source in row) <= 2
 
+    def test_a_diverse_search_chooses_among_what_is_preferred(self, index, queries):
+        found = index.search_diverse(queries, 6, prefer=Preferences(max_per_source=1))
+        assert all(len(row) == len({*row}) == 6 for row in sources(found))
+
     def test_it_is_the_best_that_the_limit_allows(self, index, queries):
         everything = index.search(queries, 200)
         found = index.search(queries, 10, prefer=Preferences(max_per_source=1))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from uec_rag.base.checks import check_k, check_texts
-from uec_rag.base.errors import proving
+from uec_rag.base.errors import proving, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.saved.generations import reading, writing
 from uec_rag.base.spans import span
@@ -303,11 +302,7 @@ class UEC:
         messages = [] if self.is_fitted else [_PLAIN]
         if unused_verifier:
             messages.append("The verifier is not used: its weight is not fitted.")
-        warnings.warn(
-            " ".join([*messages, "Call fit(pairs) with at least 32 (query, passage) pairs."]),
-            UserWarning,
-            stacklevel=4,
-        )
+        warn(" ".join([*messages, "Call fit(pairs) with at least 32 (query, passage) pairs."]))
 
     def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.

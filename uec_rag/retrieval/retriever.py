@@ -62,7 +62,7 @@ from uec_rag.stores.memory.vectors import Dtype
 _ROUNDS, _PRIOR_QUESTIONS = 200, 20  # of the estimate in `adapt`
 _LEFT_OUT = -80.0  # log of a factor that is as good as 0, and that a softmax takes
 _APPROXIMATE = (
-    " Hits are the best of the candidates that the store finds: it is searched approximately."
+    "Hits are the best of the candidates that the store finds: it is searched approximately."
 )
 
 
@@ -288,7 +288,8 @@ class Retriever(Index):
     ) -> Request:
         """Check what `search` is given, correct the questions, and pair them with their turns."""
         k = check_k(k)
-        label, reading = within if isinstance(within, str) else None, None
+        label = within if isinstance(within, str) else None
+        reading = None
         if within is not None and label is None:
             reading = self._among({"$id": [*chosen_ids(within)]}, filter)
         self.check_filter(filter if reading is None else reading)
@@ -321,18 +322,18 @@ class Retriever(Index):
                 for row in range(len(turns))
             ]
         else:
-            found = self._search_checked(turns, parts, request).results
-        texts = zip(found, request.corrected, request.queries, strict=True)
-        return SearchResult(
-            [replace(one, query=corrected).asked_as(query) for one, corrected, query in texts]
-        )
+            found = self._search_turns(turns, parts, request).results
+        results = []
+        for result, corrected, query in zip(found, request.corrected, request.queries, strict=True):
+            results.append(replace(result, query=corrected).asked_as(query))
+        return SearchResult(results)
 
     def _search_chosen(self, row: int, parts: Sequence[Gaussian], request: Request) -> Result:
         """Search for one of the questions among the readings that were chosen, if any were."""
         turn, among, named = request.turns[row], request, list[Reading]()
         try:
             for reply in turn.replies:
-                [first] = self._search_checked([turn], parts, replace(among, prefer=None))
+                [first] = self._search_turns([turn], parts, replace(among, prefer=None))
                 offered = first.decision.readings
                 named = readings_named(reply, offered)
                 ids = {"$id": [id_ for one in named or offered for id_ in one.ids]}
@@ -346,11 +347,11 @@ class Retriever(Index):
             among, named = request, []
             turn = replace(turn, question=f"{turn.question}\n{request.corrected[row]}")
             parts = self.uec.encode(texts_of([turn]), "query")
-        [found] = self._search_checked([turn], parts, among)
+        [found] = self._search_turns([turn], parts, among)
         # To ask back about several that were chosen would be to ask the same again.
         return found.settled if len(named) > 1 else found
 
-    def _search_checked(
+    def _search_turns(
         self, turns: Sequence[Turn], parts: Sequence[Gaussian], request: Request
     ) -> SearchResult:
         """Search for some of a request's questions, with the turns before them."""
@@ -408,7 +409,7 @@ class Retriever(Index):
                 self._boost_normaliser[0] = state, level
 
         def search(count: int) -> SearchResult:
-            return view._search_checked(turns, parts, replace(request, k=count, prefer=None))
+            return view._search_turns(turns, parts, replace(request, k=count, prefer=None))
 
         return preferred(search, request.k, prefer, slope=self.uec.fitted.slope, level=level)
 
@@ -776,10 +777,6 @@ class Retriever(Index):
     @property
     def report(self) -> str:
         """The description of what relevance and confidence rest on, and whether hits are exact."""
-        return self._learned + _APPROXIMATE * self.store.remote
-
-    @property
-    def _learned(self) -> str:
         fit = self.uec.report
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
@@ -799,6 +796,8 @@ class Retriever(Index):
             )
         if self.unanswerable is not None:
             notes = [*notes, f"Assumed unanswerable share: {self.unanswerable:.0%}."]
+        if self.store.remote:
+            notes = [*notes, _APPROXIMATE]
         return " ".join([rests, *notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
