@@ -1,8 +1,8 @@
-"""A question in its conversation: what is searched of what was said before it.
+"""A question in its conversation: which of the earlier turns it is searched with, and how.
 
-Every encoder encodes each turn by itself. The question that is searched is the convex combination
-of the turns, the last one above all: a Gaussian in each encoder's space, a bag of words in BM25. So
-the turns of a conversation that an encoder remembers need not be encoded again.
+Every encoder encodes each turn by itself, so that turns it has cached need not be encoded again.
+What is searched is a convex combination of the question and the turns before it, in which the
+question weighs the most: a Gaussian in each encoder's space, a bag of words in BM25.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from uec_rag.confidence.wording import is_question, refers_back
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
-# What all turns before a question count for together; and if it refers to something in them ("How
-# long does it take?"). Not learned, see docs/measurements/conversation.md.
+# The weight of all turns before a question together; and if the question refers to something in
+# them ("How long does it take?"). Not learned, see docs/measurements/conversation.md.
 _SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn of a conversation, as it is searched: a question with the turns before it.
+    """A question of a conversation, with the turns before it.
 
     Attributes
     ----------
     question : str
     history : sequence of str
-        Before it, oldest first.
+        The turns before the question, oldest first.
     replies : tuple of str
-        What chose among the readings of the question: a label, a place or what else
-        `readings_named` knows, of the question and of each question back in turn.
+        The replies that choose among the readings of the question, one for each time that the
+        user was asked back: a label, a place or whatever else `readings_named` knows.
     """
 
     question: str
@@ -48,10 +48,10 @@ class Turn:
 
     @cached_property
     def context_turns(self) -> list[str]:
-        """The turns it is searched with: the latest that take 1,500 bytes (UTF-8) together.
+        """The turns that the question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
-        One that is too long alone is left out with those before it. Blank ones are left out, and
-        questions back.
+        A turn that does not fit is left out with all before it. Blank turns and questions back are
+        left out.
         """
         kept: list[str] = []
         room = _ROOM
@@ -83,18 +83,19 @@ class Turn:
 
     @property
     def history_share(self) -> float:
-        """What the turns before it count for together, from 0 to 1; the question has the rest."""
+        """The weight of the turns before the question together, from 0 to 1."""
         if not self.has_context:
             return 0
         return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
 
     @classmethod
     def of(cls, said: str, turns: Sequence[str] = (), within: Within | None = None) -> Turn:
-        """A question, or the one that is completed by a reply to a question back.
+        """Make a turn of what the user said, which may be a reply to a question back.
 
-        A reply that says which readings are meant, all or none of them, chooses; one that has a
-        label among other words, or is no question itself, is searched with the question that it
-        completes. `within`: the reading of the question, if it was chosen; then nothing is a reply.
+        A reply that says which readings are meant (some, all or none) chooses among those of the
+        question that was asked back about. A reply that has a label among other words, or is no
+        question itself, is searched together with that question. If `within`, the chosen reading,
+        is given, nothing is taken for a reply.
 
         Examples
         --------
@@ -115,21 +116,19 @@ class Turn:
 
 
 def texts_of(asked: Sequence[Turn]) -> list[str]:
-    """The texts that are encoded for a search: the questions, and behind them each one's turns."""
-    return [
-        *(one.question for one in asked),
-        *(turn for one in asked for turn in one.context_turns),
-    ]
+    """List the texts to encode for a search: the questions, and behind them the turns of each."""
+    turns = (turn for one in asked for turn in one.context_turns)
+    return [*(one.question for one in asked), *turns]
 
 
 def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:
-    """The rows of some questions' Gaussians: theirs, and behind all those of their turns."""
+    """List the rows of `texts_of` that some questions need: theirs, then those of their turns."""
     ends = _ends_of_turns(asked)
     return [*rows, *(place for row in rows for place in range(ends[row], ends[row + 1]))]
 
 
 def _ends_of_turns(asked: Sequence[Turn]) -> list[int]:
-    """Find where each question's turns begin and end in `texts_of`, of n questions n + 1 places."""
+    """Find where the turns of each of n questions begin and end in `texts_of`: n + 1 places."""
     return [*accumulate((len(one.context_turns) for one in asked), initial=len(asked))]
 
 
@@ -144,10 +143,10 @@ def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q,
 
 
 def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
-    """The turns of a conversation that the next question is searched with, oldest first.
+    """List the turns of a conversation that matter to the next question, oldest first.
 
-    The user's; and answers that asked back, ours ("Do you mean A or B?") and others ("Which
-    year?"): the reply says little without what it replies to. Other answers, system prompts and
+    These are the user's, and the answers that asked back, ours ("Do you mean A or B?") and others
+    ("Which year?"), since the reply says little without them. Other answers, system prompts and
     results of tools are left out.
 
     Parameters
@@ -172,9 +171,9 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
 
     ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
-    ``c_j = s / m`` of each turn and ``1 - s`` of the question, s its `Turn.history_share`; and of words
-    the bag in which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's
-    weights, so that a long turn does not drown a short question.
+    ``c_j = s / m`` of each turn and ``1 - s`` of the question, s its `Turn.history_share`; and of
+    words the bag in which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a
+    bag's weights, so that a long turn does not drown a short question.
 
     Parameters
     ----------

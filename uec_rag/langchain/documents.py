@@ -259,7 +259,7 @@ def joined(questions: Sequence[Question], history: Sequence[object] | None) -> l
 
 
 def turns(history: object) -> list[str]:
-    """Extract the turns that a question is searched with: see `uec_rag.ensemble.conversation.turns_of`.
+    """Extract the turns that a question is searched with, as `ensemble.conversation.turns_of` does.
 
     Of a message its text counts. A string stays whatever it says.
 

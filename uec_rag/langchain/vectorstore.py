@@ -404,8 +404,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     A call takes the question, or a mapping with a "question" or an "input" and maybe its
     "chat_history"; `history`, the turns before the question: messages or strings, of `batch` and
-    `search` a list for each question (`uec_rag.ensemble.conversation.turns_of` says which count, and
-    `Turn.context_turns` how many); and `within`, the reading that the user chose (`Retriever.search`).
+    `search` a list for each question (`uec_rag.ensemble.conversation.turns_of` says which count,
+    and `Turn.context_turns` how many); and `within`, the reading that the user chose
+    (`Retriever.search`).
 
     The documents' metadata gains `uec_score` (the score they are ordered by), `uec_sigma2` (the
     variance of the similarity), `uec_relevance` (probability that the document is relevant), and,

@@ -168,8 +168,8 @@ class UECQueryBundle(QueryBundle):
     Attributes
     ----------
     history : sequence of ChatMessage or str, optional
-        The turns before the question, oldest first; `uec_rag.ensemble.conversation.turns_of` says which
-        count, and `Turn.context_turns` how many.
+        The turns before the question, oldest first; `uec_rag.ensemble.conversation.turns_of` says
+        which count, and `Turn.context_turns` how many.
     within : Reading, mapping or sequence of str, optional
         The reading that the user chose, as in `Retriever.search`.
     **kwargs
@@ -187,7 +187,7 @@ class UECQueryBundle(QueryBundle):
 
 
 def turns(history: object) -> list[str]:
-    """Extract the turns that a question is searched with: see `uec_rag.ensemble.conversation.turns_of`.
+    """Extract the turns that a question is searched with, as `ensemble.conversation.turns_of` does.
 
     Of a message its text counts. A string stays whatever it says.
 

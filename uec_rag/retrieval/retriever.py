@@ -256,7 +256,8 @@ class Retriever(Index):
         queries : sequence of str
         parts : sequence of Gaussian
             Each encoder's own Gaussians of the queries, as `UEC.encode` returns them; with
-            `history`, of `uec_rag.ensemble.conversation.texts_of`: the queries, then the turns of each.
+            `history`, of the texts of `uec_rag.ensemble.conversation.texts_of`: the queries, then
+            the turns of each.
         """
         return self._search(self._prepare(queries, k, correct=False, **options), parts)
 

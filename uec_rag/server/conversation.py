@@ -47,7 +47,7 @@ class ReadingFound(BaseModel):
 
 
 def turns(history: Sequence[str | Message] | None) -> list[str]:
-    """Extract the turns that a question is searched with: see `uec_rag.ensemble.conversation.turns_of`."""
+    """Extract the turns that a question is searched with, as `conversation.turns_of` does."""
     said: list[Any] = [*(history or ())]
     return turns_of(
         ("user", one) if isinstance(one, str) else (one.role, one.content) for one in said
