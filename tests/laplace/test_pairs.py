@@ -204,7 +204,7 @@ def test_mining_a_few_rows_at_a_time_finds_the_same(checked, embeddings, monkeyp
         )
 
     at_once = mined()
-    monkeypatch.setattr(uec_rag.laplace.pairs, "_AT_ONCE", 7 * len(checked.passages))
+    monkeypatch.setattr(uec_rag.laplace.pairs, "_MAX_NUMBERS", 7 * len(checked.passages))
     assert mined() == at_once
 
 

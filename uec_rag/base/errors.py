@@ -67,8 +67,12 @@ def as_corrupted(path: Path) -> Iterator[None]:
         ) from error
 
 
+class UECWarning(UserWarning):
+    """A warning of this package, wherever its caller is."""
+
+
 def warn(message: str) -> None:
     """Warn at the line that called this package first, directly or through a framework."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe())]
     ours = [place for place, name in enumerate(modules) if name.startswith("uec_rag.")]
-    warnings.warn(message, UserWarning, stacklevel=ours[-1] + 2)
+    warnings.warn(message, UECWarning, stacklevel=ours[-1] + 2)

@@ -184,8 +184,8 @@ def ask(
         say(f"The gate of the index decides (--no-gate: without it). {decides.report}")
     if decides is not None and not decides.fits(retriever):
         note(
-            "the gate was made with another index, or before it was calibrated: what it promises "
-            "is about that one. Make it again with 'uec-rag gate'"
+            "the gate was made with another index, or before this one was calibrated, and its "
+            "guarantee does not hold here. Make it again with 'uec-rag gate'"
         )
     answer = partial(_answer, retriever, k, decides, json)
     first = [] if question is None else [question]

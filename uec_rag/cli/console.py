@@ -22,6 +22,7 @@ from rich.progress import (
 )
 
 from uec_rag.base.checks import one_line, visible, visible_json
+from uec_rag.base.errors import UECWarning
 from uec_rag.base.saved.manifest import MANIFEST
 from uec_rag.stores.places import EXPECTED, is_engine, store_at
 
@@ -89,6 +90,7 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a library's warning to its programmers
                 warnings.filterwarnings("always", module="uec_rag")
+                warnings.filterwarnings("always", category=UECWarning)
                 warnings.showwarning = lambda message, *_, **__: note(str(message))
                 command(*args, **kwargs)
         except (typer.Exit, typer.Abort, BrokenPipeError):

@@ -178,8 +178,8 @@ class Retriever(Index):
             `in_corpus` shift with it, and confidence as much. By default the retriever's own
             `unanswerable`.
         history : sequence of n sequences of str, optional
-            In a conversation the turns before each query, oldest first: the user's, and answers
-            that were given if they matter. The latest count, as many as take 1,500 bytes together.
+            In a conversation the turns before each query, oldest first: the user's, and the
+            questions that the user was asked back. The latest 1,500 bytes count.
             If the last turn asked back and the query is one of its labels, that reading is
             searched, as with `within=label`.
         within : Reading, mapping, sequence of str or str, optional

@@ -419,7 +419,7 @@ function showTuned(found) {
   baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
     : { name: promised(first), threshold: first.threshold };
   const alike = found.chosen_on < found.questions ? ` The threshold is chosen on ${found.chosen_on}, one of those that share an answer.`
-    : found.alike ? ` ${count(found.alike, "question")} share what answers them with one before. They succeed or fail together, and the guarantee, which is for independent questions, fails more often than it says: choose one question per answer.` : "";
+    : found.alike ? ` ${count(found.alike, "question")} share an answer with an earlier one. They succeed or fail together, so that the guarantee, which is for independent questions, would fail more often than stated: choose one question per answer.` : "";
   $("#tuned-of").textContent = found.name
     ? `${count(found.questions, "question")} of ${found.name}; an answer may use ${count(found.k, "passage")}.${alike}`
     : `${count(found.questions, "question")} made from the passages, a fifth without an answer: a first sentence, or a heading, asks for the rest, which is harder to find than what users ask for. What is guaranteed here holds for such questions only; take labelled ones to know about yours.`;

@@ -230,8 +230,8 @@ class QdrantStore(EngineStore):
             return
         with self._marked():
             for start in range(0, len(ids), _READ_BATCH):
-                batch = [*map(point_id, ids[start : start + _READ_BATCH])]
-                chosen = models.PointIdsList(points=batch)
+                batch = map(point_id, ids[start : start + _READ_BATCH])
+                chosen = models.PointIdsList(points=[*batch])
                 self._ask(self._client.delete, self._collection, chosen, wait=True)
 
     def count(self, condition: Condition | AnyFact | None) -> int:
