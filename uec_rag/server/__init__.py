@@ -1,1 +1,1 @@
-"""A saved index looked at in a browser, asked over HTTP, handed to agents, and evaluated."""
+"""Servers for a saved index: an HTTP API, an MCP server for agents, and a page in the browser."""

@@ -1,8 +1,8 @@
-"""The access to a server, and what it never tells: for `serve`, `explore` and `mcp` over HTTP.
+"""Access control, request limits and safe errors for `serve`, `explore` and `mcp` over HTTP.
 
-A page of a stranger's, open in the user's browser, can send requests to this machine. Under a name
-of its own that it lets point here (DNS rebinding) it could read the answers: the Host header gives
-that away. Without one it can still have things written (CSRF): the Origin header gives that away.
+A hostile page that is open in the user's browser can send requests to this machine. If its domain
+name resolves to this machine (DNS rebinding), it could also read the responses; the Host header
+reveals this. Otherwise it can still cause writes (CSRF); the Origin header reveals this.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
 
-# Of a URL the user and password, of a DSN or a query the value of a key that names a secret, and of
-# a path all but its last part: between quotation marks it may hold blanks.
+# What is hidden: the user and password of a URL, values of keys that name a secret, bearer tokens,
+# and all but the last part of a path, which may contain blanks if it is quoted.
 _HIDDEN = [
     (re.compile(r"(?<=://)[^\s/@'\"]+@"), ""),
     (re.compile(r"(?i)\b(password|token|api[_-]?key|secret)(\s*[=:]\s*)[^\s&,;'\"]+"), r"\1\2..."),
@@ -55,7 +55,7 @@ _HIDDEN = [
 
 
 def harmless(text: str) -> str:
-    r"""Clean text for an answer or a log: one line, no control characters, folders or passwords.
+    r"""Remove folders and secrets from text and make it one line without control characters.
 
     Examples
     --------
@@ -69,12 +69,13 @@ def harmless(text: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one request, and of all together; docs/serving.md lists them.
+    """The limits of a server, listed in docs/serving.md.
 
-    `body`, `answer`: bytes of a request and of an answer. `connections`: at once, of each process.
-    `headers`: seconds for all headers of a request; its body has thirty, and one for each megabyte.
-    `queue`: questions that may wait. `conditions`, `values`, `characters`: of a filter, as
-    `uec_rag.stores.filters.check_size` counts them.
+    `body`, `answer`: bytes of a request and of a response. `connections`: open connections of each
+    process. `headers`: seconds in which all headers of a request must arrive; its body must arrive
+    in 30 seconds plus one for each megabyte that `body` allows. `queue`: questions that may wait.
+    `conditions`, `values`, `characters`: size of a filter, as counted by
+    `uec_rag.stores.filters.check_size`.
     """
 
     body: int = 2**20
@@ -88,9 +89,9 @@ class Limits:
 
 
 def limits_of(given: Iterable[str]) -> Limits:
-    """Read limits from the command line, "NAME=NUMBER" for each that differs from the default.
+    """Parse limits from the command line, "NAME=NUMBER" for each that differs from the default.
 
-    ValueError if there is no such limit, or it is no number from 1 on.
+    Raises ValueError if a name is unknown or a number is not a positive integer.
 
     Examples
     --------
@@ -111,12 +112,16 @@ def limits_of(given: Iterable[str]) -> Limits:
 
 @dataclass(frozen=True)
 class Access:
-    """The access rules of a server; ValueError if they protect nothing, or the token is weak.
+    """The access rules of a server.
 
-    `host`: the address it listens on. `token`: what every request brings, as "Authorization: Bearer
-    TOKEN"; needed where `host` is not this machine alone. `names`: others that the server is
-    reached by, as a proxy's. `limits`: what a request may take. `origins`: other sites' whose pages
-    may ask. `open`: paths that need no token, and tell nothing of any passage.
+    `host`: the address to listen on. `token`: the secret that each request must send as
+    "Authorization: Bearer TOKEN"; required if other machines can reach `host`. `names`: further
+    host names of the server, such as that of a proxy. `limits`: the limits of requests. `origins`:
+    origins of other sites whose pages may send requests. `open`: paths that need no token, since
+    they disclose nothing about the passages.
+
+    Raises ValueError if a name or an origin is malformed, or if the token is too short, malformed
+    or required but missing.
     """
 
     host: str = "127.0.0.1"
@@ -152,13 +157,13 @@ class Access:
 
     @property
     def is_local(self) -> bool:
-        """True if only programs of this machine can reach the server."""
+        """Whether only programs on this machine can reach the server."""
         address = _address(self.host)
         return self.host == "localhost" or (address is not None and address.is_loopback)
 
     @property
     def warning(self) -> str | None:
-        """A note for the operator before others can reach the server."""
+        """A warning for the operator if other machines can reach the server, else None."""
         if self.is_local:
             return None
         return (
@@ -167,10 +172,10 @@ class Access:
         )
 
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Response | None:
-        """Say why a request is not answered; None if it is."""
+        """Return the error response for a request that is not permitted; None if it is."""
         host, origin = headers.get("host", ""), headers.get("origin", f"//{headers.get('host')}")
         allowed = origin in self.origins
-        name = _name(host)  # an address cannot be made to point elsewhere
+        name = _name(host)  # DNS rebinding needs a name, not an address
         if name not in ("localhost", self.host.lower(), *self.names) and _address(name) is None:
             return problem(421, "Host: not a name of this server; name it with --allow-host.")
         own = origin.partition("//")[2] == host or _name(origin.partition("//")[2]) in self.names
@@ -184,14 +189,14 @@ class Access:
         return refused
 
     def _has_token(self, headers: Mapping[str, str]) -> bool:
-        """Tell if a request brings the token; compared in constant time."""
+        """Return whether a request has the token, compared in constant time."""
         kind, _, given = headers.get("authorization", "").partition(" ")
         token = (self.token or "").encode()
         return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token)
 
 
 def _name(place: str) -> str:
-    """Return the host of a HOST:PORT; "" if there is none."""
+    """Return the host of HOST:PORT; "" if there is none."""
     try:
         return urlsplit(f"//{place}").hostname or ""
     except ValueError:
@@ -206,11 +211,11 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
-    """Describe what pydantic found wrong with a request, in a line that does not repeat it.
+    """Describe pydantic's validation errors in one line that does not repeat the input.
 
-    `depth`: how much of each place leads to the request itself.
+    `depth`: number of leading parts to drop from each location, such as "body".
     """
-    # A part for each kind that a field may be of, and those are Python's.
+    # In a union, pydantic adds the name of a Python type to the location; `_KINDS` are dropped.
     rows = [
         (
             tuple(str(part) for part in one["loc"][depth:] if part not in _KINDS),
@@ -221,7 +226,7 @@ def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
     ]
     found: dict[str, list[str]] = {}
     for place, is_kind, said in rows:
-        # What it is not says nothing of a field that is wrong as another thing that it may be.
+        # If a value has the type of one member of a union, type errors of the others are noise.
         others = (row for row in rows if row[0][: len(place)] == place)
         if not is_kind or all(row[:2] == (place, True) for row in others):
             found.setdefault(".".join(place) or "body", []).append(said)
@@ -240,34 +245,34 @@ _SAID = {  # by the first part of an error's type
 
 
 def _said(error: Mapping[str, Any]) -> str:
-    """Word an error of pydantic's as a person would, to be read behind the name of a field."""
+    """Reword an error message of pydantic so that it reads well after the name of a field."""
     said = re.sub("^[A-Z][a-z]+ (?=should)|valid | after validation", "", error["msg"])
     return _SAID.get(error["type"].partition("_")[0], said)
 
 
 def explained(error: Exception) -> tuple[int, str]:
-    """Return the status and the words for an error, without what is for the log alone."""
+    """Return the HTTP status and the message for an error, without details meant for the log."""
     if isinstance(error, BlockingIOError):
         return 409, "Another process is saving the index; nothing was changed. Try again."
     if isinstance(error, OSError):
         log.error("the index cannot be reached or written: %s", error)
         return 503, "The index cannot be reached or written; try again later."
     if isinstance(error, TypeError | ValueError | KeyError | ImportError | RecursionError):
-        own = isinstance(error, KeyError) and error.args  # which it quotes
+        own = isinstance(error, KeyError) and error.args  # str() of a KeyError quotes its message
         return 422, harmless(str(error.args[0] if own else error))
     return 500, "The server failed on this request; its log says why."
 
 
 def problem(status: int, detail: str) -> JSONResponse:
-    """Make an answer that says what is wrong and what to do, as FastAPI's do."""
+    """Make an error response in FastAPI's format."""
     return JSONResponse({"detail": detail}, status)
 
 
 class Guard:
-    """ASGI middleware around a whole application: refuses, limits, and hides internals of errors.
+    """ASGI middleware that controls access, enforces limits and hides internals of errors.
 
-    `count`: called with path and status of each answer, which is then logged, too; the path of none
-    of the application's is "other".
+    `count`: called with the path and status of each response, which is then also logged. A path
+    that is not of the application is counted as "other".
     """
 
     def __init__(
@@ -278,7 +283,7 @@ class Guard:
     ) -> None:
         self.app, self.access, self.count = app, access, count
         self._answer: ASGIApp = self._guarded
-        if access.origins:  # which a browser tells its page of, also if a request is refused
+        if access.origins:  # CORS is outermost, so that pages can also read refusals
             self._answer = CORSMiddleware(
                 self._guarded,
                 allow_origins=access.origins,
@@ -287,20 +292,20 @@ class Guard:
             )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or have the application do it."""
+        """Refuse a request or pass it to the application."""
         await self._answer(scope, receive, send)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
-            return  # no websockets here: the server answers 500 to whoever wants one
+            return  # websockets are not supported; the server then answers 500
         started, failed, begun = False, False, time.perf_counter()
         answer = problem(500, "The server failed on this request; its log says why.")
 
         async def hardened(message: Message, *, own: bool = False) -> None:
             nonlocal started, failed, answer
-            failed |= message.get("status") == 500  # what the application says of it is for the log
+            failed |= message.get("status") == 500  # the application's message is only for the log
             if not failed and self._is_too_long(message):
                 most = self.access.limits.answer
                 failed, answer = True, problem(422, ANSWER_TOO_LONG.format(most))
@@ -328,7 +333,7 @@ class Guard:
             await answer(scope, receive, partial(hardened, own=True))
 
     def _note(self, scope: Scope, status: int, begun: float) -> None:
-        """Count an answer, and log it in a line without anything that was asked."""
+        """Count a response, and log it without the content of the request."""
         if self.count is None:
             return
         unrouted = scope["path"] if scope["path"] in self.access.open else "other"
@@ -343,12 +348,12 @@ class Guard:
             raise HTTPException(413, f"The request has {most}; send less at a time.")
 
     def _is_too_long(self, message: Message) -> bool:
-        """Tell if an answer begins that announces more bytes than one may have."""
+        """Return whether a message starts a response with too large a Content-Length."""
         length = Headers(raw=message.get("headers", ())).get("content-length", "0")
         return int(length) > self.access.limits.answer
 
     def _limited(self, receive: Receive) -> Receive:
-        """Count what comes, whatever length was announced, and how long it takes."""
+        """Limit the size of the received body, whatever its Content-Length, and its duration."""
         taken, more = 0, True
         end = asyncio.get_running_loop().time() + _BODY_SECONDS + self.access.limits.body / 2**20
 

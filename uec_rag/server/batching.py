@@ -1,4 +1,4 @@
-"""Batches of queries that come at the same time, encoded and searched at once."""
+"""Batching of queries that arrive at the same time, to encode and search them together."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from uec_rag.retrieval.live import LiveIndex
 from uec_rag.server.access import Limits
 from uec_rag.server.running import Metrics
 
-TOGETHER = 64  # queries at once
-BATCHES = 2  # at once: one is encoded, on all cores, while another is searched for, on one
-_WAIT = 0.002  # seconds that a query waits for others, where some came with it lately
+TOGETHER = 64  # largest number of queries in a batch
+BATCHES = 2  # in progress: one is encoded on all cores while another is searched for on one
+_WAIT = 0.002  # seconds that a query waits for others if the previous batch had several
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A question that waits, and the future of its answer."""
+    """A waiting question, and the future of its result."""
 
     text: str
     k: int
@@ -35,14 +35,14 @@ class Query:
 
     @property
     def alike(self) -> str:
-        """Equal for queries that one search can answer."""
+        """A key that is equal for queries that one search can answer."""
         return json.dumps([self.k, self.filter, self.within], sort_keys=True)
 
 
 class Batcher:
-    """Answers queries in batches, each `run` one after the other.
+    """Answers queries in batches; each task that runs `run` processes one batch at a time.
 
-    `limits`: how many queries may wait. `together`: how many are answered at once.
+    `limits`: `queue` is the number of queries that may wait. `together`: largest batch size.
     """
 
     def __init__(self, live: LiveIndex, metrics: Metrics, limits: Limits, together: int) -> None:
@@ -61,11 +61,11 @@ class Batcher:
     ) -> SearchResult:
         """Return the result of one query.
 
-        `turns`: those before it. `within`: ids or label of the chosen reading. `decides`: by the
-        gate where there is one, which counts it.
+        `turns`: the turns before the query. `within`: ids or label of the chosen reading.
+        `decides`: whether the gate, if there is one, decides on the result and counts it for drift.
 
-        Raises asyncio.QueueFull if too many are waiting; TypeError, ValueError as
-        `Retriever.search` does.
+        Raises asyncio.QueueFull if too many queries are waiting, and the errors of
+        `Retriever.search`.
         """
         answer: asyncio.Future[SearchResult] = asyncio.get_running_loop().create_future()
         query = Query(text, k, filter, turns, within, decides, answer)
@@ -73,7 +73,7 @@ class Batcher:
         return await query.answer
 
     async def run(self) -> None:
-        """Answer until cancelled."""
+        """Process batches until cancelled."""
         several = False
         while True:
             batch = [await self._waiting.get()]
@@ -83,7 +83,7 @@ class Batcher:
                 batch.append(self._waiting.get_nowait())
             several = len(batch) > 1
             for query, found in zip(batch, await self._answers(batch), strict=True):
-                if query.answer.done():  # nobody waits for it any more
+                if query.answer.done():  # its request was cancelled
                     continue
                 if isinstance(found, BaseException):
                     query.answer.set_exception(found)
@@ -91,15 +91,15 @@ class Batcher:
                     query.answer.set_result(found)
 
     async def _answers(self, batch: Sequence[Query]) -> list[SearchResult | Exception]:
-        """Search for queries, in their order; if a batch fails, for each query alone."""
+        """Return results in the order of the queries; if a batch fails, retry each query alone."""
         begun = time.perf_counter()
-        try:  # all of it: nobody would answer the queries that come after a failure here
+        try:  # around everything, since an exception here would end the task that answers queries
             for query in batch:
                 self.metrics.stages.labels("wait").observe(begun - query.came)
             self.metrics.batches.observe(len(batch))
             return [*await asyncio.to_thread(self._search, batch)]
         except Exception as error:
-            if len(batch) == 1 or isinstance(error, OSError):  # a store that is away, for all
+            if len(batch) == 1 or isinstance(error, OSError):  # an unreachable store fails for all
                 return [error for _ in batch]
         return [found for query in batch for found in await self._answers([query])]
 

@@ -1,4 +1,4 @@
-"""A conversation in requests: the turns before a question, and the reply to one back."""
+"""The conversation in a request: earlier turns, and the reading that the user chose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uec_rag.ensemble.conversation import turns_of
 
 
 class Message(BaseModel):
-    """Something that was said, as OpenAI's interface has it."""
+    """A message in the format of OpenAI's API."""
 
     model_config = ConfigDict(strict=True)
     role: Literal["user", "assistant", "system", "developer", "tool"]
@@ -39,7 +39,7 @@ Chosen = Annotated[
 
 
 class ReadingFound(BaseModel):
-    """One of the things that the question may mean."""
+    """One of the possible meanings of a question."""
 
     label: str
     ids: list[str] = Field(description="Of its passages, best first.")
@@ -47,7 +47,7 @@ class ReadingFound(BaseModel):
 
 
 def turns(history: Sequence[str | Message] | None) -> list[str]:
-    """Extract the turns that a question is searched with, as `conversation.turns_of` does."""
+    """Extract the turns that a search uses from a history; see `conversation.turns_of`."""
     said: list[Any] = [*(history or ())]
     return turns_of(
         ("user", one) if isinstance(one, str) else (one.role, one.content) for one in said

@@ -1,7 +1,7 @@
-"""The explorer: a page over one index for people, and what its script asks for.
+"""The explorer: a web page to explore one index, and the API that its script uses.
 
-The page is three files that hold nothing of the index; all else comes as JSON, and the script puts
-it into the page as text, in elements without attributes (`uec_rag.server.views`).
+The page consists of three static files that contain nothing of the index. All data comes as JSON,
+and the script inserts it as text, in elements without attributes (`uec_rag.server.views`).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from uec_rag.server.views import (
 )
 
 LARGEST_TABLE = 10 * 2**20
-"""Bytes of a table of questions; a document may have as many as on the command line."""
+"""The largest size of a table of questions, in bytes; documents may have up to `LARGEST`."""
 
 _PAGES = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
-_REMEMBERED = 200  # questions of a session
+_REMEMBERED = 200  # most recent questions of a session
 
 
 class Question(BaseModel, strict=True):
-    """A question, the turns before it, and the reading to search among, if one was chosen."""
+    """A question, the turns before it, and the chosen reading to search among, if any."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
     k: int = Field(4, ge=1, le=LARGEST_K)
@@ -66,14 +66,14 @@ class Question(BaseModel, strict=True):
 
 
 class Promise(BaseModel):
-    """The promise of a gate: a share of wrong answers, of all questions or of the answers."""
+    """The guarantee of a gate: the share of wrong answers, of all questions or of the answers."""
 
     wrong: float | None = Field(None, gt=0, lt=1)
     risk: float | None = Field(None, gt=0, lt=1)
 
 
 class Work:
-    """Long tasks, one at a time on a thread of its own, and the last result of each kind."""
+    """A runner of long tasks, one at a time in a thread, with the last result of each kind."""
 
     def __init__(self) -> None:
         self.results: dict[str, View] = {}
@@ -82,7 +82,7 @@ class Work:
         self._begun = 0.0
 
     def start(self, kind: str, function: Callable[[Progress], View]) -> View:
-        """Begin a task; 409 if another one is running."""
+        """Start a task; HTTP error 409 if another one is running."""
         with self._lock:
             if self._state["state"] == "running":
                 raise HTTPException(409, "Something else is still being done; wait for it.")
@@ -91,7 +91,7 @@ class Work:
         return self.view()
 
     def is_running(self, kind: str) -> bool:
-        """Tell if a task of a kind is running."""
+        """Return whether a task of this kind is running."""
         return (self._state["kind"], self._state["state"]) == (kind, "running")
 
     def _run(self, kind: str, function: Callable[[Progress], View]) -> None:
@@ -108,7 +108,7 @@ class Work:
         self._state = {**self._state, "what": what, "done": done, "total": total}
 
     def view(self) -> View:
-        """Describe the task in progress, how far it is, and about how many seconds are left."""
+        """Return the state of the task, its progress and an estimate of the seconds left."""
         state = self._state
         if not state.get("done"):
             return state
@@ -117,17 +117,17 @@ class Work:
 
 
 def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> Guard:
-    """Make the application, which closes the index when it ends.
+    """Make the application, which closes the index at shutdown.
 
-    `gate_file`: where a gate is saved, and read from if it is there; by default "gate.json" in the
-    index's folder.
+    `gate_file`: file that a gate is saved to, and loaded from if it exists; "gate.json" in the
+    folder of the index by default.
     """
     folder = Path(live.place.index).absolute()
     gate_path = gate_file or folder / GATE_FILE
     work, asked = Work(), deque[View](maxlen=_REMEMBERED)
     tuned: list[LabelledSearch] = []  # at most one
     staged = Path(tempfile.mkdtemp(prefix="uec-rag-"))
-    known: dict[str, tuple[tuple[int, int], View]] = {}  # of the index, which is read for it
+    known: dict[str, tuple[tuple[int, int], View]] = {}  # views of the whole index by name
     locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @asynccontextmanager
@@ -153,7 +153,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         return Gate.load(gate_path) if gate_path.exists() else opened.gate
 
     def of_index(name: str, view: Callable[[Retriever], View]) -> View:
-        """Return a view of the index as it is now, made again if it has changed."""
+        """Return a cached view of the index, recomputed if the index has changed."""
         with live.use() as opened, locks[name]:
             state = id(opened.retriever), opened.retriever.changes
             if name not in known or known[name][0] != state:
@@ -185,7 +185,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         with live.use() as opened:
             gate, before, among = gate_of(opened), turns(given.history), given.within
             view = ask_view(opened.retriever, given.question, given.k, gate, before, among)
-        if among is None:  # a reading is a part of an answer that is remembered
+        if among is None:  # choosing a reading continues a question that is already in the list
             names = ("question", "decision", "reason", "confidence", "sigma", "disagreement")
             said = [one.content for one in given.history if one.role == "user"]
             new = {"before": said, **{name: view[name] for name in names}}
@@ -280,7 +280,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
                 )
             gate.save(gate_path)
 
-        live.write(save)  # of the index as it is saved now, and nobody saves it meanwhile
+        live.write(save)  # checks the newest saved version, while no other process can save one
         return gate.threshold.metadata() | {"file": gate_path.name}
 
     @app.put("/api/files")
@@ -297,7 +297,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
                     if size > LARGEST:
                         raise HTTPException(413, _too_long(own, LARGEST))
                     await asyncio.to_thread(file.write, chunk)
-            if work.is_running("index"):  # at its end it removes the files of these names
+            if work.is_running("index"):  # which removes staged files of these names at its end
                 raise HTTPException(409, f"{own}: files are being added; send it after that.")
             part.rename(staged / own)
         finally:
@@ -341,9 +341,9 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
 
 
 def run(place: Place, access: Access, port: int, gate_file: Path | None = None) -> None:
-    """Serve the page until the process is told to end.
+    """Serve the page until the process is told to stop.
 
-    Raises what `LiveIndex` does before anything listens, and OSError where the port is taken.
+    Raises the errors of `LiveIndex`, before the port is opened, and OSError if the port is taken.
     """
     log_to_stderr()
     limits = replace(access.limits, body=LARGEST)
@@ -352,7 +352,7 @@ def run(place: Place, access: Access, port: int, gate_file: Path | None = None) 
 
 
 def _plain_name(name: str) -> str:
-    """Return a file's name without folders; 422 if there is none."""
+    """Return a file's name without folders; HTTP error 422 if it is empty or hidden."""
     own = harmless(PurePosixPath(name.replace("\\", "/")).name)
     if not own or own.startswith("."):
         raise HTTPException(422, "name: expected the name of a file that is not hidden.")
@@ -369,7 +369,7 @@ def _too_long(name: str, most: int) -> str:
 def _labelled(
     retriever: Retriever, name: str, table: bytes | bytearray
 ) -> tuple[list[str], list[set[str]]]:
-    """Read the questions of an uploaded table, with the ids of the passages that answer."""
+    """Read the questions of an uploaded table, and the ids of the passages that answer each."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         path.write_bytes(table)

@@ -1,4 +1,4 @@
-"""An index over HTTP: search, ask and, where it is allowed, write."""
+"""The HTTP API of an index: search, ask and, if permitted, write."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ from uec_rag.server.static import add_pages
 from uec_rag.stores.base import checked_text
 from uec_rag.stores.filters import check_size, parse
 
-# Of one request: hits, characters of a query and of a passage, passages to add or delete.
+# Limits of one request: hits, characters of a query and of a passage, passages to add or delete.
 LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
-_WRITERS = 8  # requests to write that may wait
-_GIVEN = "UEC_SERVE"  # variable of the environment by which worker processes are told
-_WATCH = 1.0  # seconds between two looks for a new save
+_WRITERS = 8  # write requests that may be in progress or waiting
+_GIVEN = "UEC_SERVE"  # environment variable with the arguments for worker processes
+_WATCH = 1.0  # seconds between two checks for a newly saved version
 _PAGES = {
     **{"/": "docs.html", "/docs": "docs.html"},
     **{"/docs.js": "docs.js", "/page.css": "page.css"},
@@ -70,7 +70,7 @@ _PAGES = {
 
 
 class Question(BaseModel):
-    """A question, and how to search for it."""
+    """A question and the options of its search."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -80,7 +80,7 @@ class Question(BaseModel):
     question: str = Field(
         min_length=1,
         max_length=LONGEST_QUERY,
-        validation_alias=AliasChoices("question", "query"),  # as it was called before
+        validation_alias=AliasChoices("question", "query"),  # its former name
     )
     k: int = Field(4, ge=1, le=LARGEST_K, description="How many passages.")
     filter: dict[str, Any] | None = Field(
@@ -133,7 +133,7 @@ class Answer(BaseModel):
 
 
 class NewDocument(BaseModel):
-    """A passage to add; one of the same id is replaced."""
+    """A passage to add; it replaces a passage with the same id."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     text: str = Field(min_length=1, max_length=LONGEST_PASSAGE)
@@ -149,13 +149,13 @@ class NewDocuments(BaseModel):
 
 
 class Problem(BaseModel):
-    """An error, and what to do."""
+    """A description of an error and its remedy."""
 
     detail: str
 
 
 def documents_of(result: SearchResult) -> list[Document]:
-    """Convert the hits of a result's first query."""
+    """Convert the hits of the first query of a result."""
     return [
         Document(
             id=passage.id,
@@ -176,9 +176,10 @@ def documents_of(result: SearchResult) -> list[Document]:
 def create_app(
     live: LiveIndex, access: Access, *, write: bool = False, together: int = TOGETHER
 ) -> Guard:
-    """Make the application that answers from an index, and closes it at the end.
+    """Make the application, which closes the index at shutdown.
 
-    `write`: whether there are POST and DELETE /documents. `together`: queries of a batch.
+    `write`: whether to provide POST and DELETE /documents. `together`: largest number of queries in
+    a batch.
     """
     metrics = Metrics()
     batcher = Batcher(live, metrics, access.limits, together)
@@ -187,7 +188,7 @@ def create_app(
     async def running(_: FastAPI) -> AsyncIterator[None]:
         runs = [batcher.run() for _ in range(BATCHES)]
         tasks = [asyncio.create_task(each) for each in (*runs, _watch(live))]
-        yield  # uvicorn answers what it has accepted before it goes on
+        yield  # uvicorn continues only after it has answered all accepted requests
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -197,10 +198,10 @@ def create_app(
         title="uec-rag",
         version=__version__,
         summary="Search that knows when it does not know.",
-        docs_url=None,  # that page would load scripts from elsewhere; `_PAGES` has one of ours
+        docs_url=None,  # FastAPI's page loads scripts from a CDN; `_PAGES` has our own
         redoc_url=None,
         lifespan=running,
-        generate_unique_id_function=lambda route: route.name,  # operations are `ask`, `search`
+        generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `search`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
         exception_handlers={RequestValidationError: refused, StarletteHTTPException: declined},
@@ -230,14 +231,14 @@ def create_app(
 
     @app.post("/search")
     async def search(question: Question) -> Found:
-        """Find the passages of the highest score."""
+        """Find the passages with the highest scores."""
         result = await found(question, decides=False)
         sure, held = float(result.confidence[0]), float(result.in_corpus[0])
         return Found(confidence=sure, in_corpus=held, documents=documents_of(result))
 
     @app.post("/ask")
     async def ask(question: Question) -> Answer:
-        """Find passages, and whether they answer the question."""
+        """Find passages, and decide whether they answer the question."""
         result = await found(question, decides=True)
         decision = result.decisions[0]
         with live.use() as opened:
@@ -256,19 +257,19 @@ def create_app(
 
     @app.get("/healthz")
     async def healthy() -> dict[str, str]:
-        """Report that the process answers."""
+        """Report that the process is alive."""
         return {"status": "ok"}
 
     @app.get("/readyz")
     async def ready() -> dict[str, int | str]:
-        """Report if the store answers, and if the newest save is the one that is searched."""
+        """Report whether the store answers; warn if the newest saved version cannot be opened."""
         with live.use() as opened, _explained(mine=False):
             count = await asyncio.to_thread(len, opened.retriever)
         return {"status": "ready", "passages": count, "warning": harmless(live.problem)}
 
     @app.get("/metrics")
     async def counted() -> Response:
-        """Latencies, decisions and confidence, for Prometheus."""
+        """Return metrics for Prometheus: latencies, decisions and confidence."""
         text = await asyncio.to_thread(metrics.text)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -279,7 +280,7 @@ def create_app(
 
 
 def _add_writing(app: FastAPI, live: LiveIndex) -> None:
-    """Add the paths that change the index."""
+    """Add the routes that change the index."""
     lock, waiting = asyncio.Lock(), 0
 
     async def written(change: Callable[[Retriever], dict[str, Any]]) -> dict[str, Any]:
@@ -296,7 +297,7 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
 
     @app.post("/documents", status_code=201)
     async def add(new: NewDocuments) -> dict[str, list[str]]:
-        """Add passages, replacing those of the same id; all of them or none. Returns their ids."""
+        """Add all of the passages or none, replacing those with the same ids. Returns their ids."""
         texts = [document.text for document in new.documents]
         metadatas = [document.metadata for document in new.documents]
         ids = [document.id for document in new.documents if document.id is not None]
@@ -310,7 +311,7 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
     async def delete(
         id: Annotated[list[str], Query(min_length=1, max_length=MOST_PASSAGES)],
     ) -> dict[str, int | list[str]]:
-        """Delete passages, /documents?id=ONE&id=ANOTHER. Returns how many, and unknown ids."""
+        """Delete passages, /documents?id=ONE&id=ANOTHER. Returns their number and unknown ids."""
 
         def change(index: Retriever) -> dict[str, Any]:
             there = {passage.id for passage in index.get(id)}
@@ -325,13 +326,13 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
 
 @contextmanager
 def _explained(*, mine: bool = True) -> Iterator[None]:
-    """Turn errors into answers. `mine`: whether a ValueError is about what was asked."""
+    """Convert errors to HTTP errors. `mine`: whether a ValueError was caused by the request."""
     try:
         yield
     except asyncio.QueueFull:
         again = {"Retry-After": "1"}
         raise HTTPException(429, "Too many requests wait; try again.", again) from None
-    except (OSError, TypeError, ValueError, RecursionError) as error:  # of a filter nested too deep
+    except (OSError, TypeError, ValueError, RecursionError) as error:  # too deep a filter
         if not (mine or isinstance(error, OSError | UnknownReading)):
             raise
         status, detail = explained(error)
@@ -343,19 +344,19 @@ _ARGUMENT = re.compile(rf"^({'|'.join(_FIELDS)})(?:\[(\d+)\])?(?!\w)")
 
 
 def _field(argument: re.Match[str]) -> str:
-    """Name the field of a request that an argument of `Retriever.add` comes from."""
+    """Return the field of a request that an argument of `Retriever.add` comes from."""
     return ".".join(filter(None, ["documents", argument[2], _FIELDS[argument[1]]]))
 
 
 async def _watch(live: LiveIndex) -> None:
-    """Open what others save."""
+    """Reload the index when another process has saved it."""
     while True:
         await asyncio.sleep(_WATCH)
         await asyncio.to_thread(live.refresh)
 
 
 async def declined(request: Request, error: Exception) -> Response:
-    """Say what is wrong with a request that no path takes; other errors speak for themselves."""
+    """Explain errors 404 and 405 of the router; other HTTP errors keep their detail."""
     assert isinstance(error, StarletteHTTPException)
     detail = error.detail
     if detail == "Not Found" and request.url.path == "/documents":
@@ -368,7 +369,7 @@ async def declined(request: Request, error: Exception) -> Response:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Say what is wrong with a request that is not what a path takes."""
+    """Explain why a request failed validation."""
     assert isinstance(error, RequestValidationError)
     first, kind = error.errors()[0], request.headers.get("content-type", "")
     if first["loc"] == ("body",) and "json" not in kind:
@@ -379,14 +380,15 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 def run(place: Place, access: Access, port: int, *, write: bool = False, workers: int = 1) -> None:
-    """Serve until the process is told to end; what was accepted is answered first.
+    """Serve until the process is told to stop; accepted requests are answered first.
 
-    `port`: 0 for any that is free. `workers`: processes, each with an index of its own.
+    `port`: 0 for any free port. `workers`: number of processes, each of which opens the index.
 
-    Raises what `LiveIndex` does, and OSError where the port is taken, before anything is served.
+    Raises the errors of `LiveIndex`, and OSError if the port is taken, before any request is
+    accepted.
     """
     log_to_stderr()
-    live = LiveIndex(place)  # of several processes one opens it to see that it can be
+    live = LiveIndex(place)  # with several workers, opened here only to check that it can be
     if workers == 1:
         serve(create_app(live, access, write=write), port)
         return
@@ -402,9 +404,9 @@ def run(place: Place, access: Access, port: int, *, write: bool = False, workers
 
 
 def worker() -> Guard:
-    """Make the application of one of several processes, as `run` was told to."""
+    """Make the application of a worker process, with the arguments of `run`."""
     log_to_stderr()
-    # Its own lock is a semaphore of the system's, which a process that a signal ends leaves behind.
+    # tqdm's default lock is a system semaphore, which leaks if a signal ends the process.
     tqdm.set_lock(RLock())
     given = json.loads(os.environ[_GIVEN])
     place = Place(**{**given["place"], "index": Path(given["place"]["index"])})

@@ -1,6 +1,6 @@
-"""An index for agents, by the Model Context Protocol: over stdio or streamable HTTP.
+"""The MCP server of an index, for agents: over stdio or streamable HTTP.
 
-Written for both generations of the SDK: 2, and 1, which langchain-mcp-adapters is bound to.
+Versions 1 and 2 of the SDK are supported, since langchain-mcp-adapters requires version 1.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Hit(BaseModel):
 
 
 class Outcome(BaseModel):
-    """A decision, what to do, and the passages that it is about."""
+    """A decision, an instruction for the agent, and the passages that it is about."""
 
     decision: Literal["answer", "clarify", "abstain"]
     what_to_do: str
@@ -67,7 +67,7 @@ class Outcome(BaseModel):
 
 
 class Searched(BaseModel):
-    """Passages, best first."""
+    """The passages found, best first."""
 
     passages: list[Hit]
 
@@ -85,7 +85,7 @@ K = Annotated[int, Field(ge=1, le=LARGEST_K, description="How many passages.")]
 
 
 def uri_of(id_: str) -> str:
-    """Make the address of a passage, in which nothing of its id reads as a path."""
+    """Return the URI of a passage; its id is base64-encoded, since it may contain slashes."""
     return _URI + base64.urlsafe_b64encode(id_.encode()).decode().rstrip("=")
 
 
@@ -97,7 +97,7 @@ def _id_at(place: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Cut a long text: a tool's answer is read by a model, whole."""
+    """Truncate a long text, since a model reads all of a tool's result."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... (cut)"
 
 
@@ -121,7 +121,7 @@ def _hits(result: SearchResult) -> list[Hit]:
 
 
 class _Server(_BASE):  # type: ignore[misc]
-    """The SDK's server with error messages of our own for wrong arguments."""
+    """The SDK's server, with this package's error messages for invalid arguments."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:  # noqa: ANN401
         try:
@@ -134,7 +134,7 @@ class _Server(_BASE):  # type: ignore[misc]
 
 @contextmanager
 def _explained(kind: type[Exception]) -> Iterator[None]:
-    """Turn errors into a kind that the SDK tells its client, without what is for the log alone."""
+    """Convert errors to a type that the SDK reports to clients, without details for the log."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -150,15 +150,15 @@ def create_server(
     description: str | None = None,
     **settings: Any,
 ) -> Any:  # noqa: ANN401
-    """Make the SDK's server of an index, with the tools `search` and `ask`, and its passages.
+    """Make an MCP server with the tools `search` and `ask`, and the passages as resources.
 
-    `name`, `description`: of the server, and what its documents are about; an agent chooses between
-    several servers by them. `settings`: the SDK's own.
+    `name`: name of the server. `description`: what its documents are about; with the name, it helps
+    an agent to choose between servers. `settings`: further arguments of the SDK's server class.
     """
     about = f" The documents: {description.rstrip('. ')}." if description else ""
     own = {"version": __version__} if _NEW else {}
     server = _Server(name, instructions=TOOL_DESCRIPTION + about, **own, **settings)
-    if not _NEW:  # which has no argument for it, and would tell the SDK's own
+    if not _NEW:  # version 1 has no such argument, and would report the SDK's version
         server._mcp_server.version = __version__
 
     async def found(
@@ -198,7 +198,7 @@ def create_server(
         return Searched(passages=_hits(await found(question, k, history, within, decides=False)))
 
     async def passage(place: str) -> str:
-        """The text of a passage that a search found, by its address."""
+        """Return the text of a passage that a search found, by its URI."""
         with _explained(_ERRORS.ResourceError), live.use() as opened:
             there = await asyncio.to_thread(opened.retriever.get, [_id_at(place)])
             if not there:
@@ -216,7 +216,7 @@ def create_server(
 def create_mcp_app(
     live: LiveIndex, access: Access, name: str = "uec-rag", description: str | None = None
 ) -> Guard:
-    """Make the application that answers at /mcp; nothing of one request is kept for the next."""
+    """Make the application that serves MCP at /mcp, without sessions."""
     settings: dict[str, Any] = {
         "json_response": True,
         "stateless_http": True,
@@ -229,7 +229,7 @@ def create_mcp_app(
 
 
 def run(place: Place, access: Access | None, port: int, name: str, description: str | None) -> None:
-    """Serve until the client or the process ends: over stdio, or over HTTP if `access` is given."""
+    """Serve over stdio until the client ends, or over HTTP if `access` is given."""
     log_to_stderr()
     live = LiveIndex(place)
     try:

@@ -1,6 +1,6 @@
-"""A server's process: its port, the connections that it keeps, its log and its metrics.
+"""The process of a server: its port, connections, log and metrics.
 
-Metrics hold no texts, no ids, no names of files.
+Metrics contain no texts, ids or file names.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.retrieval import Gate
 from uec_rag.server.access import Guard, Limits, harmless, log
 
-# Connections that are accepted at once, before any of them is counted: with `Limits.connections`
-# they stay below the 1,024 files that a process may usually have open.
+# Connections that may be accepted before they are counted. Together with `Limits.connections`, they
+# stay below the usual limit of 1,024 open files per process.
 _BACKLOG = 256
-# The SDK's log repeats invalid requests: questions, and whatever else is in them.
+# Log messages of the MCP SDK are replaced, since they repeat invalid requests with their questions.
 _SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
 
 
 class LogFormatter(logging.Formatter):
-    """A formatter of one `harmless` line for each record; with UEC_DEBUG=1, tracebacks too."""
+    """A formatter of records as one `harmless` line each, or with tracebacks if UEC_DEBUG=1."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
@@ -59,23 +59,23 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {name: {"level": "WARNING"} for name in ("httpx", "mcp", "uvicorn.access")},
 }
-"""For `logging.config.dictConfig`: everything goes to stderr by way of `LogFormatter`."""
+"""The argument of `logging.config.dictConfig`: log to stderr with `LogFormatter`."""
 
 
 def log_to_stderr() -> None:
-    """Log as `LOGGING` says, warnings too, except those about clients' questions."""
+    """Configure logging by `LOGGING`, also for warnings except those about clients' filters."""
     logging.config.dictConfig(LOGGING)
     logging.captureWarnings(True)
     warnings.filterwarnings("ignore", "filter: no passage has the metadata key")
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
-    """A client's connection, closed if it is idle for long or others need its place."""
+    """A client's connection, closed if it is idle for too long or there are too many."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Count a new connection; if there are too many, close the one that is idle for longest."""
+        """Register a connection; if there are too many, close the longest idle, or else itself."""
         super().connection_made(transport)
-        self._limits: Limits = self.app.access.limits  # of a `Guard`
+        self._limits: Limits = self.app.access.limits  # the app is a `Guard`
         self._idle_since = time.monotonic()
         self._wait()
         if len(self.connections) > self._limits.connections:
@@ -83,21 +83,21 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
             max(idle, key=lambda one: one.idle_for(), default=self).transport.abort()
 
     def is_idle(self) -> bool:
-        """Tell if no request is being answered: none has come, or not all of its headers."""
+        """Return whether no request is being answered; one with partial headers is not yet."""
         answered = self.cycle is None or self.cycle.response_complete
         return bool(answered) and not self.transport.is_closing()
 
     def idle_for(self) -> float:
-        """Return the seconds for which no request has come."""
+        """Return the seconds since the last response was complete, or since the start."""
         return time.monotonic() - self._idle_since
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Record that the connection is now idle."""
         self._idle_since = time.monotonic()
         super().on_response_complete()
 
     def _wait(self) -> None:
-        """Check now and then if the client still has a request to send."""
+        """Close the connection if it has been idle for too long, or schedule the next check."""
         left = self._limits.headers - self.idle_for() if self.is_idle() else self._limits.headers
         if left <= 0:
             self.transport.abort()
@@ -112,16 +112,16 @@ SETTINGS: dict[str, Any] = {
     "log_config": LOGGING,
     "access_log": False,
     "server_header": False,
-    "proxy_headers": False,  # a `Guard` is what uvicorn has as its application
+    "proxy_headers": False,  # the middleware would wrap the `Guard` that `Connection` needs
     "timeout_graceful_shutdown": 30,
 }
-"""Of uvicorn."""
+"""The settings of uvicorn."""
 
 
 def serve(app: Guard, port: int, said: str = "serving on %s") -> None:
-    """Serve one application until the process is told to end.
+    """Serve one application until the process is told to stop.
 
-    `said`: what the log says of the address. Raises OSError where the port is taken.
+    `said`: log message, with %s for the address. Raises OSError if the port is taken.
     """
     with listen(app.access.host, port) as listening:
         server = uvicorn.Server(uvicorn.Config(app, **SETTINGS))
@@ -136,7 +136,7 @@ def address_of(listening: socket.socket) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a port; OSError if it is taken or the address is not this machine's."""
+    """Open a port; OSError if it is taken or the address is not of this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
@@ -147,13 +147,14 @@ def listen(host: str, port: int) -> socket.socket:
             f"--port {port}: cannot listen on {host} ({error.strerror}); choose another port, or 0 "
             "for any that is free."
         ) from error
-    # Connections inherit it; else an answer's second packet waits for the client's delayed ACK.
+    # Accepted connections inherit this. Without it, the second packet of a response would wait for
+    # the client's delayed ACK.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
-"""Variable of the environment: a folder in which several processes count together."""
+"""The environment variable with the folder in which several processes share their metrics."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _BATCHES = (1, 2, 4, 8, 16, 32, 64)
@@ -161,7 +162,7 @@ _SHARES = tuple(tenth / 10 for tenth in range(1, 11))
 
 
 class Metrics:
-    """The counts of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self._own = CollectorRegistry()
@@ -170,7 +171,7 @@ class Metrics:
         self.batches = self._histogram("batch_queries", "Queries searched at once.", _BATCHES)
         confidence = "Confidence of /ask; its mean is the sum over the count."
         self.confidence = self._histogram("confidence", confidence, _SHARES)
-        self._calibrated: Gauge | None = None  # where there is a gate
+        self._calibrated: Gauge | None = None  # created at the first decision of a gate
         self.requests = Counter(
             "uec_rag_requests", "Requests answered.", ["path", "status"], registry=self._own
         )
@@ -185,7 +186,7 @@ class Metrics:
         return Histogram(f"uec_rag_{name}", what, labels or [], buckets=buckets, registry=own)
 
     def decided(self, decision: Decision, gate: Gate | None) -> None:
-        """Count a decision, and record the confidence that the gate's calibration expects."""
+        """Count a decision, and record its confidence and the mean at the gate's calibration."""
         self.decisions.labels(decision.action).inc()
         self.confidence.observe(decision.confidence)
         if gate is not None and gate.confidences:
@@ -204,7 +205,7 @@ class Metrics:
         self.requests.labels(path, status).inc()
 
     def text(self) -> bytes:
-        """Write all counts in Prometheus' format; those of all processes if several count."""
+        """Return the metrics in Prometheus' text format, summed over processes if several share."""
         if SHARED not in os.environ:
             return generate_latest(self._own)
         joined = CollectorRegistry()

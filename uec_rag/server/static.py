@@ -1,4 +1,4 @@
-"""Pages that load nothing from elsewhere: a server's, and the report of an evaluation."""
+"""Self-contained pages: those of the servers, and the report of an evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POLICY = (
 
 
 def add_pages(app: Starlette, pages: Mapping[str, str]) -> None:
-    """Add paths that each answer with a file of `pages/`, which may load files beside it."""
+    """Add routes that serve files of `pages/`; a page may only load resources of this server."""
 
     def page(request: Request) -> Response:
         file = _FOLDER / pages[request.scope["path"]]
@@ -45,10 +45,10 @@ def report(
     index: str,
     questions: str | None = None,
 ) -> str:
-    """Render one page of HTML with everything in it, plots too; nothing is loaded from elsewhere.
+    """Render an evaluation as one self-contained HTML page, including the plots.
 
-    `against`: of `compared`, with the "index". `index`, `questions`: names of the index and of the
-    file of questions, if they are not made up.
+    `against`: the result of `compared`, with the name of the other index as "index". `index`: name
+    of the index. `questions`: name of the file of questions; None if they were generated.
     """
     from jinja2 import Environment
 

@@ -1,8 +1,8 @@
-"""The views of an index on the explorer's page, in JSON's types.
+"""The views of an index on the explorer's page, as JSON-compatible values.
 
-A passage's text is a tree of elements, so that no markup of its own ever reaches the page: a node
-is a text, or a list of the name of an element and its nodes. The names are those of `_ELEMENTS`,
-whatever the text holds, and no element has attributes: nothing can load or run.
+The text of a passage is a tree of elements, so that no markup in it reaches the page: a node is
+either a string, or a list of an element's name and its child nodes. Whatever the text contains,
+elements have no attributes and their names are from a fixed list, so that nothing can load or run.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 """Called as `progress(stage, done, total)`."""
 
 SHOWN = 20_000
-"""Characters of a passage that the page shows."""
+"""The number of characters of a passage that the page shows."""
 
 AT_ONCE = 50
-"""Passages of a file that the page shows at a time."""
+"""The number of passages of a file that the page shows at a time."""
 
 RISKS = [percent / 100 for percent in range(1, 51)]
-"""The shares that the slider can be set to."""
+"""The shares of wrong answers that the slider offers."""
 
 _FUSED = 100  # hits of each member that are fused
 _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions whose decisions the page lists
-_MOST_PASSAGES, _MOST_SOURCES = 100_000, 500  # whose sources are counted, and that are listed
-_EXAMPLES, _ASKED_FOR = 6, 2_000  # questions to begin with, and passages that they are made from
+_MOST_PASSAGES, _MOST_SOURCES = 100_000, 500  # read to count sources, and listed
+_EXAMPLES, _ASKED_FOR = 6, 2_000  # example questions, and passages that they are made from
 _LISTED = 15
 _HOW_TO = re.compile(r"How to (?=\w)")
-# A verb before its subject: not "Where the weights come from".
+# An auxiliary verb must follow, unlike in "Where the weights come from".
 _ASKS = re.compile(
     r"(?:How|What|When|Where|Who|Why) "
     r"(?:am|are|can|could|did|do|does|has|have|is|may|must|shall|should|was|were|will|would) "
@@ -68,7 +68,7 @@ _MARKS = re.compile(r"```\w*|[`*]+|^[#>]+|\||:?-{3,}:?", re.MULTILINE)  # of Mar
 
 
 def passage_view(passage: Passage) -> View:
-    """Show a passage's source and beginning, without control characters."""
+    """Return a passage's source and beginning, without control characters."""
     known = passage.metadata
     source, title = _source(passage), _title(passage)
     text = _MARKS.sub("", _body(passage)[: 3 * _BEGINNING])
@@ -83,7 +83,7 @@ def passage_view(passage: Passage) -> View:
 
 
 def whole_view(passage: Passage, words: Collection[str] = ()) -> View:
-    """Show a whole passage: its text as a tree of elements, some words marked."""
+    """Return a whole passage, its text as a tree of elements with `words` marked."""
     text = _body(passage)
     is_markdown = _source(passage).lower().endswith((".md", ".markdown"))
     return passage_view(passage) | {
@@ -96,7 +96,7 @@ def whole_view(passage: Passage, words: Collection[str] = ()) -> View:
 
 def _source(passage: Passage) -> str:
     source = one_line(str(passage.metadata.get("source", passage.id)))
-    # Where it lies on this machine is not shown.
+    # Folders of this machine are not shown.
     return PurePath(source).name if PurePath(source).is_absolute() else source
 
 
@@ -105,12 +105,12 @@ def _title(passage: Passage) -> str:
 
 
 def _body(passage: Passage) -> str:
-    """Return the text below the heading that `passages_of` puts before it."""
+    """Return the text without the heading that `passages_of` puts before it."""
     return passage.text.removeprefix(f"{passage.metadata.get('title', '')}\n").strip()
 
 
 def number(value: float) -> float | None:
-    """Convert a number for JSON; None for infinity."""
+    """Convert a number for JSON; None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
@@ -122,9 +122,10 @@ def ask_view(
     history: Sequence[str] = (),
     within: Sequence[str] | str | None = None,
 ) -> View:
-    """Ask one question: the decision, the hits, and those of other ways to search.
+    """Ask a question; return the decision, the hits, and the hits of other search methods.
 
-    `history`: the turns before it; the other ways know nothing of them. `within`: as in `search`.
+    `history`: the turns before the question, which the other methods ignore. `within`: as in
+    `Retriever.search`; the other methods ignore it, too.
     """
     result = retriever.search([question], k, history=[history], within=within)
     if gate is not None:
@@ -170,11 +171,11 @@ def ask_view(
 
 
 def tune_view(name: str, searched: LabelledSearch) -> View:
-    """Show the risk curve, reliability, what each risk allows, and each question's decision."""
+    """Return the risk curve, reliability, thresholds by risk, and the most confident questions."""
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
     decisions = searched.result.decide(0.5, searched.k)
-    # What is asked back is not answered, whatever the threshold.
+    # A question that is asked back is not answered, whatever the threshold.
     told = np.array([decision.action != "clarify" for decision in decisions])
     coverage, risk = risk_over_coverage(sure[told], right[told])
     places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
@@ -208,11 +209,9 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
 
 
 def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress) -> View:
-    """Show the highest variances, the largest disagreements, and passages found for everything.
+    """Return the largest variances and disagreements, and passages found for many questions.
 
-    Questions of the session and such as can be made from the passages are asked.
-
-    `asked`: the session's questions.
+    `asked`: questions of the session; questions generated from the passages are asked as well.
     """
     seen = inspect(retriever, asked, listed=_LISTED, progress=progress)
 
@@ -244,9 +243,9 @@ def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress)
 
 
 def neighbours_view(retriever: Retriever, id_: str) -> View:
-    """Show the neighbours of a passage, by each encoder and by the ensemble.
+    """Return the nearest neighbours of a passage, by each encoder and by the ensemble.
 
-    Raises KeyError if it is not there.
+    Raises KeyError if the passage does not exist.
     """
     near = neighbours(retriever, id_)
     [passage] = retriever.get([id_])
@@ -260,9 +259,9 @@ def neighbours_view(retriever: Retriever, id_: str) -> View:
 
 
 def file_view(retriever: Retriever, id_: str, start: int | None) -> View:
-    """Show the passages of a passage's source, some at a time; KeyError without it.
+    """Return up to `AT_ONCE` passages from the source of a passage; KeyError if it is unknown.
 
-    `start`: the first that is shown; by default the passage is among those that are.
+    `start`: position of the first one; by default, the passage itself is among them.
     """
     passage = next(iter(retriever.get([id_])), None)
     if passage is None:
@@ -281,7 +280,7 @@ def file_view(retriever: Retriever, id_: str, start: int | None) -> View:
 
 
 def index_view(retriever: Retriever) -> View:
-    """Show the facts of an index: size, encoders, basis of confidence, files, example questions."""
+    """Return facts about an index: size, encoders, calibration, files and example questions."""
     uec, store = retriever.uec, retriever.store
     files: dict[str, View] = {}
     for passage in islice(retriever.passages(), _MOST_PASSAGES):
@@ -305,10 +304,10 @@ def index_view(retriever: Retriever) -> View:
 
 
 def _examples(passages: Sequence[Passage]) -> list[str]:
-    """List a few questions to begin with, of as many sources as can be.
+    """List a few example questions, from as many sources as possible.
 
-    Headings that ask, as questions; if they are too few, headings as they stand; without headings,
-    first sentences.
+    They are headings that ask something, as questions. If there are too few, other headings follow
+    as they are, and if these are still too few, first sentences.
     """
     made = make_questions(passages, len(passages))
     of_source: dict[str, list[str]] = {}
@@ -317,7 +316,7 @@ def _examples(passages: Sequence[Passage]) -> list[str]:
         if _title(passage).endswith(heading):
             of_source.setdefault(_source(passage), []).append(heading)
     ranked = [sorted(some, key=lambda one: not question_in(one)) for some in of_source.values()]
-    # One of each source before the seconds.
+    # The first of each source, then the second of each, and so on.
     rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
     found = rounds if len(rounds) >= _EXAMPLES else [*dict.fromkeys([*rounds, *made.questions])]
     shown = [one_line(one.replace("`", "")) for one in found]
@@ -327,7 +326,7 @@ def _examples(passages: Sequence[Passage]) -> list[str]:
 
 
 def question_in(heading: str) -> str:
-    """Make a question of a heading that asks; "" if it does not.
+    """Convert a heading that asks something to a question; "" if it does not ask.
 
     Examples
     --------
@@ -358,9 +357,9 @@ _BLANK = re.compile(r"\n\s*\n")
 
 
 def markup(text: str, words: Collection[str] = (), *, is_markdown: bool) -> list[Node]:
-    """Parse a text into nodes, some words of it marked.
+    """Parse a text into nodes, with `words` marked.
 
-    `is_markdown`: else it is plain, in paragraphs.
+    `is_markdown`: if false, the text is plain and split into paragraphs.
 
     Examples
     --------
@@ -373,13 +372,13 @@ def markup(text: str, words: Collection[str] = (), *, is_markdown: bool) -> list
 
 
 def _mended(text: str) -> str:
-    """Close the table or code in which Markdown was cut."""
+    """Restore the table header or opening fence that was cut off before this Markdown."""
     first, _, rest = text.partition("\n")
     if first.startswith("|") and not _RULE.fullmatch(rest.partition("\n")[0]):
         width = first.strip().strip("|").count("|") + 1
         return f"{'|' * (width + 1)}\n{'|---' * width}|\n{text}"
     fences = _FENCE.findall(text)
-    # One that names no language ends what began before the cut.
+    # If fences are odd, a first one without a language closes code that began before the cut.
     return f"```\n{text}" if len(fences) % 2 and not fences[0].strip() else text
 
 
@@ -391,7 +390,7 @@ def _nodes(tree: SyntaxTreeNode, words: Collection[str]) -> list[Node]:
         if child.type == "heading":
             nodes.append(["p", ["strong", *inner]])
         elif name == "thead" and all(cell == ["td"] for row in inner for cell in row[1:]):
-            continue  # of `_mended`
+            continue  # the empty header that `_mended` added
         elif name is not None:
             nodes.append(["td" if name == "th" and not inner else name, *inner])
         else:
