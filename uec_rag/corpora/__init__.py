@@ -1,4 +1,4 @@
-"""Text out of files: a folder becomes documents, documents become passages and fitting pairs."""
+"""Reading documents from files, and splitting them into passages and fitting pairs."""
 
 from uec_rag.corpora.folder import read_folder
 from uec_rag.corpora.passages import fitting_pairs, passages_of

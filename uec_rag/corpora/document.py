@@ -1,4 +1,4 @@
-"""A document in sections, as a file is read."""
+"""A document in sections, as read from a file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Section:
-    """A stretch of a document under one heading.
+    """A part of a document under one heading.
 
     Attributes
     ----------
-    heading
-        "" if there is none.
-    text
-        What follows the heading, without it.
-    page
-        Number of the page, in a document that has pages.
+    heading : str
+        The heading; "" if there is none.
+    text : str
+        The text below the heading.
+    page : int or None
+        Number of the page or slide; None if the document has no pages.
     """
 
     heading: str
@@ -30,11 +30,11 @@ class Document:
 
     Attributes
     ----------
-    source
-        Where it comes from: for a file, its path inside the folder.
-    sections
-    sha256
-        Of the file, in hex; "" if it is of none.
+    source : str
+        The origin of the text; for a file, its path relative to the folder.
+    sections : tuple of Section
+    sha256 : str
+        Hash of the file, in hexadecimal; "" if the text is not from a file.
     """
 
     source: str
@@ -43,12 +43,15 @@ class Document:
 
 
 def has_words(text: str) -> bool:
-    """Tell if there is a letter or a digit in a text."""
+    """Return whether a text contains a letter or a digit."""
     return any(character.isalnum() for character in text)
 
 
 def decoded(data: bytes) -> str:
-    """Decode as UTF-8, as UTF-16 after its byte order mark, else as Windows-1252."""
+    """Decode UTF-16 with a byte order mark, else UTF-8, or Windows-1252 if that fails.
+
+    Raises ValueError if the data contains a null byte and no UTF-16 mark.
+    """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16")
     if b"\0" in data:

@@ -1,4 +1,4 @@
-"""Reading all the readable files of a folder."""
+"""Reading of all supported files in a folder."""
 
 import hashlib
 import os
@@ -22,34 +22,35 @@ from uec_rag.corpora.readers import NEEDS, READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
 
 SECONDS = 60.0
-"""The default time limit of a file, in seconds: a PDF of a thousand pages takes less."""
+"""The default time limit for a file, in seconds; a PDF of a thousand pages takes less."""
 
 Track: TypeAlias = Callable[[Collection[str], str], Iterable[str]]
-"""Goes through sources, and shows how far it is with what it is told they are for."""
+"""A callable `track(sources, label)` that yields the sources and shows progress with a label."""
 
 CHARACTERS = 10_000_000
-"""The default limit of a file's text, in characters: some 4,000 pages, or 12,500 passages."""
+"""The default limit of a file's text, in characters: about 4,000 pages, or 12,500 passages."""
 
 LARGEST = 2**28
-"""Bytes of a file, at most."""
+"""The largest size of a file, in bytes."""
 
 _AT_ONCE = 4  # files read at a time
 _LINK = "is a link; follow_symlinks (--follow-symlinks) reads it"
-_NAMED = 3  # links that are named
+_NAMED = 3  # links that a warning names
 
 
 @dataclass(frozen=True)
 class FolderRead:
-    """The outcome of reading a folder; every file is in one of the three, by its source.
+    """The outcome of reading a folder; each file is in exactly one of the attributes.
 
     Attributes
     ----------
     documents : list of Document
-        In the order of their paths.
+        The files with text, in the order of their paths.
     empty : dict of str to str
-        Files that hold no text, and what is said of each.
+        Sources of files without text, with a description of each.
     unreadable : dict of str to str
-        Files, and folders that cannot be listed, and what is the matter with each.
+        Sources of files that cannot be read, and of folders that were not entered, with the reason
+        for each.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -58,37 +59,39 @@ class FolderRead:
 
 
 def read_folder(folder: str | Path, *, follow_symlinks: bool = False) -> list[Document]:
-    """Read every file in a folder, and in those inside it, that a reader in `READERS` takes.
+    """Read all files in a folder and its subfolders that a reader in `READERS` supports.
 
-    Files are read in other processes, whose time and memory are limited: a damaged or malicious
-    one is left out.
+    Files are read in other processes with limited time and memory, so that a damaged or malicious
+    file is merely left out.
 
     Parameters
     ----------
-    folder
-        Hidden files and folders in it (".git") are left out, and indexes that we saved there.
-    follow_symlinks
-        Also read what links in the folder lead to, inside it or not.
+    folder : str or Path
+        The folder. Hidden files and folders in it (".git") are ignored, and indexes that uec-rag
+        saved there are left out.
+    follow_symlinks : bool
+        Whether to follow links in the folder, even to targets outside it.
 
     Returns
     -------
     list of Document
-        In the order of their paths.
+        The documents, in the order of their paths.
 
     Raises
     ------
     FileNotFoundError, NotADirectoryError
         If there is no such folder.
     ValueError
-        If there is no file of these kinds in it, or none that holds text.
+        If it contains no file of a supported format, or none with text.
     ImportError
-        If the library for a kind of file that is there is missing.
+        If the library for the format of one of the files is missing.
 
     Warns
     -----
     UserWarning
-        For each file that cannot be read, takes too long, holds too much text or none, or is no
-        regular file, and for each folder that cannot be listed; the others are read.
+        For each file that cannot be read, takes too long, contains too much text or none, or is
+        not a regular file; for each folder that cannot be listed or is a saved index; and once for
+        all links that are not followed. All other files are read.
     """
     read = read_files(folder, follow_symlinks=follow_symlinks)
     if not read.documents:
@@ -113,22 +116,24 @@ def read_files(
     max_characters: int = CHARACTERS,
     only: Collection[str] | None = None,
 ) -> FolderRead:
-    """Do what `read_folder` does, and return which files hold no text or cannot be read.
+    """Read a folder as `read_folder` does, and also return the files that were left out.
 
-    No file ends it: there may be no document. Else parameters, warnings and what is raised are
-    those of `read_folder`.
+    Unlike `read_folder`, this raises no error if none of the files contains text. The other errors
+    and the warnings are the same.
 
     Parameters
     ----------
-    track
-        Goes through the files, to show progress.
-    seconds
-        What a file may take before it is left out.
-    max_characters
-        What the text of a file may have before it is left out: a workbook of a few kilobytes can
-        hold hundreds of millions.
-    only
-        Sources to read, as `file_hashes` names them; all by default.
+    folder, follow_symlinks
+        As in `read_folder`.
+    track : callable
+        Iterates over the files and shows progress.
+    seconds : float
+        Time limit for a file; one that takes longer is left out.
+    max_characters : int
+        Limit of a file's text; a file with more is left out. A workbook of a few kilobytes can
+        contain hundreds of millions of characters.
+    only : collection of str, optional
+        Sources to read, as in the keys of `file_hashes`; all by default.
     """
     root = Path(folder).expanduser()
     found = {
@@ -144,7 +149,7 @@ def read_files(
         for _ in range(count):
             free.put(stack.enter_context(ReadingProcess(seconds, max_characters)))
         pool = ThreadPoolExecutor(count)
-        # Whoever interrupts does not wait for the files that are being read.
+        # An interrupt does not wait for the files that are being read.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
 
         def outcome_of(item: tuple[str, str | None]) -> Document | str:
@@ -164,7 +169,7 @@ def read_files(
             if outcome != _LINK:
                 warnings.warn(visible(f"left out {source}, which {outcome}"), stacklevel=3)
     links = [source for source, problem in read.unreadable.items() if problem == _LINK]
-    if links:  # a folder of packages has hundreds
+    if links:  # one warning for all, since there may be hundreds
         some = ", ".join([*links[:_NAMED], *(["..."] if len(links) > _NAMED else [])])
         warnings.warn(
             visible(
@@ -184,8 +189,8 @@ def file_hashes(
     Parameters
     ----------
     folder, follow_symlinks
-        As in `read_folder`; so is what is raised.
-    track
+        As in `read_folder`, with the same errors for the folder.
+    track : callable
         As in `read_files`.
 
     Returns
@@ -193,7 +198,7 @@ def file_hashes(
     hashes : dict of str to str
         SHA-256 of each file, by its source.
     unreadable : dict of str to str
-        What is the matter with each of the others, as in `FolderRead`.
+        The reason why each of the others cannot be read, as in `FolderRead`.
     """
     root = Path(folder).expanduser()
     hashes, unreadable = {}, {}
@@ -211,7 +216,7 @@ def file_hashes(
 
 
 def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[str]:
-    """List the paths of the files in a folder that `read_folder` does not read, in order.
+    """List the paths of files in a folder whose formats `read_folder` does not support, sorted.
 
     `folder`, `follow_symlinks`: as in `read_folder`.
     """
@@ -226,7 +231,7 @@ def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[st
 def _read(
     free: SimpleQueue[ReadingProcess], root: Path, source: str, follow_symlinks: bool
 ) -> Document | str:
-    """Read a file in a process that is free, or say what is wrong with it."""
+    """Read a file in a free process; if that fails, return the reason."""
     process = free.get()
     try:
         with _open(root, source, follow_symlinks) as (file, size):
@@ -248,7 +253,11 @@ def _hash(root: Path, source: str, follow_symlinks: bool) -> str:
 
 @contextmanager
 def _open(root: Path, source: str, follow_symlinks: bool) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file, and return its size; no link in place of a folder or a file is followed."""
+    """Open a file, and yield it with its size.
+
+    Unless `follow_symlinks`, no link below the root is followed, even if one has just replaced a
+    folder or the file (for folders, only if the platform can open relative to a directory).
+    """
     with ExitStack() as stack:
         folder, name = None, str(root / source)
         if not follow_symlinks and os.open in os.supports_dir_fd:
@@ -271,7 +280,7 @@ def _check_size(size: int) -> None:
 
 
 def _why(error: Exception) -> str:
-    """Say what is wrong with a file."""
+    """Describe why a file cannot be read."""
     if isinstance(error, NotRegularError):
         return f"is {error.strerror}"
     return f"cannot be read: {(isinstance(error, OSError) and error.strerror) or error}".rstrip(".")
@@ -289,7 +298,7 @@ def _check_libraries(files: Iterable[str]) -> None:
 
 
 def check_folder(folder: Path, argument: str = "folder") -> None:
-    """Check that a folder of documents is there; FileNotFoundError, NotADirectoryError."""
+    """Raise FileNotFoundError or NotADirectoryError if the path is not an existing folder."""
     if not folder.exists():
         raise FileNotFoundError(f"{argument}: there is no folder {str(folder)!r}")
     if not folder.is_dir():
@@ -297,7 +306,7 @@ def check_folder(folder: Path, argument: str = "folder") -> None:
 
 
 def _found(root: Path, follow_symlinks: bool) -> dict[str, str | None]:
-    """List the sources to read, in the order of their paths, and what is wrong with the others."""
+    """Return all sources in the order of their paths, each with its problem or None."""
     check_folder(root)
     found = {
         entry.path: entry.problem
@@ -318,7 +327,7 @@ def _found(root: Path, follow_symlinks: bool) -> dict[str, str | None]:
 def _is_unicode(name: str) -> bool:
     try:
         name.encode()
-    except UnicodeEncodeError:  # bytes that are none stand in it as surrogates
+    except UnicodeEncodeError:  # undecodable bytes are represented by surrogates
         return False
     return True
 
@@ -328,11 +337,11 @@ class _Entry(NamedTuple):
 
     path: Path
     folder: bool
-    problem: str | None  # why it is not even to be opened
+    problem: str | None  # the reason not to open it
 
 
 def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
-    """Walk through all that is not hidden; OSError if the root itself cannot be listed."""
+    """Walk through the entries that are not hidden; OSError if the root cannot be listed."""
     seen: set[tuple[int, int]] = set()
     failed: list[OSError] = []
     for here, folders, names in os.walk(root, onerror=failed.append, followlinks=follow_symlinks):
@@ -364,8 +373,8 @@ def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
 
 
 def _is_saved(folder: Path) -> bool:
-    """Tell if a folder holds what we save, whose files are no documents."""
-    # Not by pathlib, which raises an error if the folder may not be entered.
+    """Return whether uec-rag saved the folder, whose files then are not documents."""
+    # pathlib would raise an error if the folder cannot be entered.
     return os.path.isfile(folder / MANIFEST) and os.path.isdir(folder / GENERATIONS)
 
 

@@ -1,4 +1,4 @@
-"""Documents cut into passages to search, and into pairs to fit an ensemble on."""
+"""Splitting of documents into passages to search, and into pairs to fit an ensemble on."""
 
 import random
 from collections import Counter
@@ -11,23 +11,23 @@ from uec_rag.corpora.questions import question_of, stands_in
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
-"""Characters in a passage, at most: about what small embedding models read of one text."""
+"""The default maximum length of a passage, in characters: about what small models can read."""
 
 HASH = "file_sha256"
-"""Metadata of a passage: the SHA-256 of the file that it is from, when it was read."""
+"""The metadata key of the SHA-256 of a passage's file at the time it was read."""
 
 COUNT = "file_passages"
-"""Metadata of a passage: how many passages its file has. If fewer are stored, somebody was
-stopped while they were added."""
+"""The metadata key of the number of passages of a passage's file. If fewer are stored, adding them
+was interrupted."""
 
 CUT = "file_cut"
-"""Metadata of a passage: "300/40" if its file was cut into 300 tokens at most, 40 of them shared;
-none if it was cut into `CHUNK_SIZE` characters."""
+"""The metadata key of how a passage's file was split: "300/40" for at most 300 tokens with an
+overlap of 40; absent if it was split into `CHUNK_SIZE` characters."""
 
 FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
-"""The least that a passage may hold at most; shorter ones say too little to be found."""
+"""The smallest values of a maximum length; shorter passages say too little to be found."""
 
-_SHORTEST_BODY = 150  # characters of a passage that is fitted on
+_SHORTEST_BODY = 150  # characters of a passage in a fitting pair
 
 
 class Chunks(TypedDict, total=False):
@@ -45,35 +45,35 @@ def passages_of(
     overlap: int = 0,
     length: Callable[[str], int] = len,
 ) -> list[Passage]:
-    """Cut documents into passages that never cross a heading.
+    """Split documents into passages that do not span headings.
 
-    They end with a paragraph if one fits, else with a line, else with a word.
+    A passage ends at the end of a paragraph if possible, else of a line, else of a word.
 
     Parameters
     ----------
-    documents
-        As `read_folder` returns them; no two of one source.
-    size
-        Characters in a passage at most, not counting its heading.
-    overlap
-        Characters at its end that a passage may share with the next of its section.
-    length
-        Counts something else than characters, for both: `token_counter(uec.encoders)` of
-        `uec_rag.encoders.base`, tokens.
+    documents : iterable of Document
+        Documents as returned by `read_folder`, with distinct sources.
+    size : int
+        Maximum length of a passage without its heading, in characters.
+    overlap : int
+        Maximum number of characters that consecutive passages of a section share.
+    length : callable
+        Function that measures a text, if `size` and `overlap` are not in characters. To measure
+        in tokens, use `uec_rag.encoders.base.token_counter(uec.encoders)`.
 
     Returns
     -------
     list of Passage
-        The text of each begins with its heading. The id, "source#position", stays the same when
-        the text changes, so that adding it anew replaces it. Metadata: "source", "title" (the
-        heading, else the page, else the source), "position" (0, 1, ... in the document) and, in a
-        document that has pages, "page" (or slide).
+        The text of each begins with its heading. The id is "source#position", which does not
+        depend on the text, so that adding a changed passage replaces it. The metadata are
+        "source", "title" (the heading, else the page, else the source), "position" (0, 1, ... in
+        the document) and, if the document has pages or slides, "page".
 
     Raises
     ------
     ValueError
-        If size is below 100 characters or 20 of what `length` counts, overlap not below half of
-        it, or two documents have one source.
+        If size is below 100 characters (20 in another unit), overlap is negative or more than half
+        of size, or two documents have the same source.
     ImportError
         If langchain-text-splitters is missing.
     """
@@ -93,7 +93,7 @@ def passages_of(
             passages.append(
                 Passage(
                     id=f"{document.source}#{position}",
-                    # Some readers give NUL characters, which no store keeps.
+                    # Some readers return NUL characters, which not every store can hold.
                     text=f"{section.heading}\n\n{chunk}".replace("\0", " ").strip(),
                     metadata=metadata | ({"page": section.page} if section.page else {}),
                 )
@@ -102,9 +102,9 @@ def passages_of(
 
 
 def bookkeeping(passage: Passage) -> set[str]:
-    """Select the metadata by which an index keeps track of its files, which no model needs.
+    """Return the metadata keys by which an index keeps track of its files, useless to a model.
 
-    A "position" of the user's own is none.
+    "position" is only included if `passages_of` made the passage.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def bookkeeping(passage: Passage) -> set[str]:
 
 
 def note_states(passages: Sequence[Passage], documents: Iterable[Document], cut: str = "") -> None:
-    """Note on each passage the hash of its file, how many passages the file has, and the cut."""
+    """Add `HASH`, `COUNT` and, if `cut` is not empty, `CUT` to the metadata of passages."""
     hashes = {document.source: document.sha256 for document in documents}
     counts = Counter(passage.metadata["source"] for passage in passages)
     for passage in passages:
@@ -135,29 +135,29 @@ def fitting_pairs(
     limit: int = 1000,
     seed: int = 0,
 ) -> list[tuple[str, str]]:
-    """Make (query, passage) pairs out of documents alone, to fit an ensemble on.
+    """Make (query, passage) pairs from unlabelled documents, to fit an ensemble on.
 
-    A heading of several words asks for the text under it; elsewhere a first sentence asks for
-    what follows: of the section or, if there are no headings, of each passage. (Under a heading
-    a later passage begins in the middle of a thought; pairs of these were measured to spoil the
-    fit.) A query that stands word for word in its passage is left out: finding it there would
-    teach nothing.
+    A unique heading of several words is the query for the first passage below it. If the heading is
+    unsuitable, the first sentence of that passage is the query for the rest; in sections without a
+    heading, this is done for each passage. (Later passages under a heading begin in the middle of a
+    thought; pairs made from them were measured to worsen the fit.) A query that occurs word for
+    word in its passage is not used, since the ensemble would learn nothing from it.
 
     Parameters
     ----------
-    documents
-        As `read_folder` returns them.
-    size
-        Characters in a passage at most.
-    limit
-        Pairs at most; if there are more, a sample.
-    seed
-        Of the sample.
+    documents : iterable of Document
+        Documents as returned by `read_folder`.
+    size : int
+        Maximum length of a passage, in characters.
+    limit : int
+        Maximum number of pairs; if there are more, they are sampled.
+    seed : int
+        Seed of the sample.
 
     Returns
     -------
     list of (str, str)
-        No query and no passage occurs twice.
+        Pairs in which no query and no passage occurs twice.
 
     Raises
     ------
@@ -179,12 +179,12 @@ def fitting_pairs(
     headings = Counter(section.heading for section in sections)
     passage_of: dict[str, str] = {}
     for section in sections:
-        # "Example" under every function stands for none of them.
+        # A repeated heading, such as "Example" under each function, identifies no text.
         telling = headings[section.heading] == 1
         chunks = split(section.text)
         for chunk in chunks[:1] if section.heading else chunks:
             pair = question_of([section.heading] if telling else [], chunk, _SHORTEST_BODY)
-            # In lower case it is the rest of a sentence that began on the page before.
+            # A lower-case beginning continues a sentence of the page before.
             if pair is not None and not pair[0][0].islower() and not stands_in(*pair):
                 passage_of.setdefault(*pair)
     query_of = {passage: query for query, passage in passage_of.items()}
@@ -195,7 +195,7 @@ def fitting_pairs(
 def check_chunks(
     size: int, overlap: int, fewest: int, arguments: tuple[str, str] = ("size", "overlap")
 ) -> None:
-    """Check how documents are to be cut; ValueError says which of the arguments is wrong."""
+    """Check the size and overlap of passages; raise ValueError, which names the wrong argument."""
     if size < fewest:
         raise ValueError(f"{arguments[0]}: expected at least {fewest}, got {size}")
     if not 0 <= overlap <= size // 2:

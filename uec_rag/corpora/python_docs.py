@@ -1,4 +1,4 @@
-"""A corpus that every Python has: the documentation in its own standard library."""
+"""A corpus for demonstrations: the documentation of Python's own standard library."""
 
 import importlib
 import inspect
@@ -13,12 +13,12 @@ from uec_rag.corpora import passages_of
 from uec_rag.corpora.document import Document, Section
 
 CHUNK_SIZE = 500
-"""Characters in a passage of the demo, at most."""
+"""The maximum length of a passage in the demo, in characters."""
 
 OFF_TOPIC = "What is the capital of France?"
 
-# Common first: a smaller corpus is the beginning of a larger one. All are safe to import; one that
-# a platform or a version of Python lacks is passed over.
+# The most common come first, since a smaller corpus is the beginning of a larger one. All are safe
+# to import; those that a platform or a version of Python lacks are skipped.
 _MODULES = """
     builtins textwrap subprocess bisect pathlib re json datetime collections itertools functools
     os os.path shutil glob tempfile csv string random math statistics decimal fractions heapq
@@ -43,19 +43,21 @@ _UNDERLINED = re.compile(r"^(\S.*)\n([*=\-^~\"])\2{2,}$", re.MULTILINE)
 
 
 def gather_corpus(passages: int) -> list[Document]:
-    """Collect documentation of the Python that runs: docstrings, and a quarter language reference.
+    """Collect documentation of the running Python.
+
+    A quarter is from the language reference, the rest are docstrings.
 
     Parameters
     ----------
-    passages
-        How many passages of `CHUNK_SIZE` to collect, at least 1; the corpus ends with the document
-        that reaches it, or where there is no more (some 4,000).
+    passages : int
+        Number of passages of `CHUNK_SIZE` to collect, at least 1. Documents are whole, so that
+        there may be a few more; there are about 4,000 in total.
 
     Returns
     -------
     list of Document
-        The same on every call. Sources are dotted names ("textwrap.dedent") and "topics/with" for
-        what `help("with")` prints.
+        The same documents on each call. Sources are dotted names ("textwrap.dedent"), or
+        "topics/with" for the output of `help("with")`.
 
     Raises
     ------
@@ -69,21 +71,21 @@ def gather_corpus(passages: int) -> list[Document]:
 
 
 def draw_questions(documents: Iterable[Document], *, names: int = 3, shared: int = 2) -> list[str]:
-    """Draw questions from a corpus, the same ones each time, so that no person chooses them.
+    """Draw questions about a corpus at random, the same each time, so that none is hand-picked.
 
     Parameters
     ----------
-    documents
-        As `gather_corpus` collects them.
-    names
-        How many ask for one function or method, by its whole name.
-    shared
-        How many ask for a bare name ("open"): first the names that most documents share.
+    documents : iterable of Document
+        Documents as returned by `gather_corpus`.
+    names : int
+        Number of questions about one function or method, by its full name.
+    shared : int
+        Number of questions about a bare name ("open"), those shared by most documents first.
 
     Returns
     -------
     list of str
-        At most ``names + shared + 1``; the last one is about something else.
+        At most ``names + shared + 1`` questions; the last one is about another topic.
 
     Examples
     --------
@@ -110,7 +112,7 @@ def _first(documents: Iterable[Document], passages: int) -> list[Document]:
 
 
 def _topics() -> Iterator[Document]:
-    """Yield the language reference as `help` has it, shortest topics first."""
+    """Yield the topics of `help` from the language reference, shortest first."""
     from pydoc_data.topics import topics
 
     seen = set()
@@ -126,7 +128,7 @@ def _topics() -> Iterator[Document]:
 
 
 def _docstrings() -> Iterator[Document]:
-    """Yield each docstring once, under the first public name it is met by."""
+    """Yield each docstring once, under the first public name that has it."""
     seen = set()
     for name, value in _public_objects():
         doc = getattr(value, "__doc__", None)
@@ -141,7 +143,7 @@ def _public_objects() -> Iterator[tuple[str, object]]:
     for module_name in _MODULES.split():
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # on its way out: still documented
+                warnings.simplefilter("ignore")  # deprecated modules are still documented
                 module = importlib.import_module(module_name)
         except ImportError:
             continue
@@ -153,7 +155,7 @@ def _public_objects() -> Iterator[tuple[str, object]]:
 
 def _members(module_name: str, module: ModuleType) -> Iterator[tuple[str, object]]:
     yield module_name, module
-    own = (module_name, f"_{module_name}")  # of a fast version in C
+    own = (module_name, f"_{module_name}")  # a C implementation has an underscore
     public = getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()

@@ -1,4 +1,4 @@
-"""Questions made of a corpus's own passages, if there are no labelled ones."""
+"""Questions generated from the passages of a corpus, if there are no labelled ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from uec_rag.corpora.document import has_words
 from uec_rag.stores.base import Passage
 
-# A mark that ends a sentence, before white space or (Chinese, Japanese) before anything.
+# The end of a sentence: a mark before white space or, in Chinese and Japanese, before anything.
 _END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
 
 
@@ -30,25 +30,25 @@ def split_first_sentence(text: str) -> tuple[str, str]:
     return " ".join(text[: end.end()].split()), text[end.end() :].strip()
 
 
-_SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; less asks for nothing much
+_SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; shorter ones are too vague
 _SHORTEST_ANSWER = 40
-_MOST_ANSWERS = 5  # what more passages than these share, asks for none of them
+_MOST_ANSWERS = 5  # a title or question shared by more passages is too vague
 _TITLES = ("title", "heading", "header")
-_NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # of a section, before its heading
+_NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # section number before a heading
 
 
 @dataclass(frozen=True)
 class OwnQuestions:
-    """Questions, and the passages that answer them.
+    """Generated questions, and the passages that answer them.
 
     Attributes
     ----------
     questions : list of str
-        Distinct.
+        Distinct questions.
     relevant : list of list of int
-        Places of each one's passages.
+        Positions of the passages that answer each question.
     answers : dict of int to str
-        What answers at a place: the passage's text, without the question where it was part of it.
+        By position, the passage's text without its title and without the question.
     """
 
     questions: list[str]
@@ -57,18 +57,19 @@ class OwnQuestions:
 
 
 def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
-    """Make questions of passages.
+    """Generate questions from passages.
 
-    A title in the metadata ("title", "heading" or "header") asks for what follows it in its
-    passages, without the number of its section, unless they hold it word for word; if there is
-    none, or more passages have it than a question asks for, the first sentence asks for the rest.
-    Passages that make the same question all answer it.
+    A title of several words in the metadata ("title", "heading" or "header"), without its section
+    number, is a question that the text below it answers. If there is none, the text contains it
+    word for word, or more than five passages share it, the first sentence is the question and the
+    rest of the text is the answer. If several passages lead to the same question, all of them
+    answer it.
 
     Parameters
     ----------
     passages : sequence of Passage
     most : int
-        Questions at most.
+        Maximum number of questions.
     """
     titles = Counter(title for passage in passages for title in _titles(passage))
     telling = {title for title, count in titles.items() if count <= _MOST_ANSWERS}
@@ -91,19 +92,19 @@ def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] 
         text = text.removeprefix(title).lstrip()
     own = (_NUMBER.sub("", title) for title in titles if title in telling)
     made = question_of(own, text, _SHORTEST_ANSWER)
-    # Below a heading in lower case it is the rest of a sentence of the passage before.
+    # A first sentence in lower case below a heading continues one of the passage before.
     cut = text != passage.text and made is not None and made[1] != text and made[0][0].islower()
     return None if cut else made
 
 
 def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:
-    """Make a question that a text answers, and the answer; None if the text gives none.
+    """Generate a question and its answer from a text; None if that is not possible.
 
-    The first of the titles that asks for the text, but for one that stands in it word for word,
-    which is found too easily; else its first sentence, which asks for the rest.
+    The question is the first suitable title, unless the text contains it word for word, which
+    would make it too easy. Otherwise, it is the first sentence, and the rest is the answer.
 
-    `titles`: what the text is about, as far as it stands for this text and few others. `shortest`:
-    characters of an answer at least.
+    `titles`: titles of the text that few other texts share. `shortest`: minimum number of
+    characters of an answer.
 
     Examples
     --------
@@ -128,7 +129,7 @@ def _asks_for(question: str, answer: str, shortest: int) -> bool:
 
 
 def stands_in(question: str, text: str) -> bool:
-    """Tell if a text contains a question word for word."""
+    """Return whether a text contains a question word for word."""
     return _words(question) in _words(text)
 
 

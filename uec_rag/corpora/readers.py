@@ -1,4 +1,4 @@
-"""One reader per kind of file: its content becomes sections."""
+"""Readers that convert the content of files to sections, one for each format."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _NO_PROSE = (
     *("button", "footer", "nav", "noscript", "script", "select", "style", "svg", "template"),
     *("title", "a.headerlink"),
 )
-# What holds a page's content, by the standard's landmarks and, in pages without them, as the
-# generators call it: the first of these that a page has, once.
+# Selectors of the element with a page's content: the landmarks of the standard, then names that
+# generators use. The first selector that matches exactly one element with text is used.
 _MAIN = (
     *("main", "[role=main]", "[itemprop=articleBody]", "#apicontent"),
     *("#content", "article"),
 )
-# The title and the name of an AsciiDoc page, which are before its content.
+# The title and name of an AsciiDoc page, which precede its content element.
 _HEAD = "body.manpage > #header, body.article > #header, body.book > #header"
-# What leads elsewhere, by role and as the generators call it. Names of things that are content
-# elsewhere ("sidebar") are not among them.
+# Navigation, by role and by names that generators use. Names that are also used for content, such
+# as "sidebar", are not included.
 _NAVIGATION = (
     *("[role=navigation]", "[role=search]", "[role=contentinfo]", "[role=banner]"),
     *("#toc", ".toc", "#footer", ".navheader", ".navfooter"),  # AsciiDoc, DocBook
@@ -53,10 +53,10 @@ _NAVIGATION = (
 
 
 def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list[Section]:
-    """Read the headings of a page and the texts under them, without navigation.
+    """Read the headings of a page and the texts below them, without navigation.
 
-    In a table whose first row are headers, or with `first_row_names` whatever they are, each value
-    gets its column's name.
+    In a table whose first row consists of header cells, values are prefixed with the names of their
+    columns. With `first_row_names`, the first row of each table is treated as a header.
     """
     from bs4 import BeautifulSoup
 
@@ -64,7 +64,7 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     for tag in soup.select(", ".join((*_NO_PROSE, *_NAVIGATION))):
         tag.decompose()
-    if (last := soup.select_one("a[name=index] + h2")) is not None:  # man2html's, to the end
+    if (last := soup.select_one("a[name=index] + h2")) is not None:  # by man2html
         for node in [last, *last.find_all_next(string=True)]:
             node.extract()
     for table in soup.find_all("table"):
@@ -90,11 +90,11 @@ def _main(soup: BeautifulSoup) -> Tag:
 
 
 def _walked(root: Tag) -> list[tuple[str, str]]:
-    """Collect headings and the texts under them, in a walk whose time is linear at any depth."""
+    """Collect headings and the texts below them, in linear time even if elements nest deeply."""
     from bs4.element import NavigableString, Tag
 
     sections: list[tuple[list[str], list[str]]] = [([], [])]
-    headings: list[list[str]] = []  # those that are open
+    headings: list[list[str]] = []  # headings that the walk is inside of
     preformatted = 0
     left = [(node, False) for node in reversed(root.contents)]
     while left:
@@ -113,7 +113,7 @@ def _walked(root: Tag) -> list[tuple[str, str]]:
                 if node.name in _HEADINGS:
                     headings.pop()
                 preformatted -= node.name == "pre"
-        # A comment is a NavigableString too, of a class of its own.
+        # `type`, since comments are subclasses of NavigableString.
         elif type(node) is NavigableString:
             kept = preformatted or node in ("\n", "\n\n")
             text = str(node) if kept else re.sub(r"\s+", " ", node)
@@ -130,17 +130,17 @@ def _tidy(text: str) -> str:
 
 
 def read_docx(content: bytes) -> list[Section]:
-    """Read the headings of a Word document and the texts under them."""
+    """Read the headings of a Word document and the texts below them."""
     import mammoth
 
-    # Pictures would be written out as base 64.
+    # By default, images are embedded as base64.
     ignored = mammoth.images.img_element(lambda image: {"src": ""})
     markup = mammoth.convert_to_html(io.BytesIO(content), convert_image=ignored).value
     return html_sections(markup, first_row_names=True)
 
 
 def read_pptx(content: bytes) -> list[Section]:
-    """Read a section per slide, under its title: texts, tables and the speaker's notes."""
+    """Read one section per slide, headed by its title, with texts, tables and speaker notes."""
     from pptx import Presentation
     from pptx.shapes.group import GroupShape
 
@@ -168,7 +168,7 @@ def read_pptx(content: bytes) -> list[Section]:
 
 
 def read_xlsx(content: bytes) -> list[Section]:
-    """Read a section per sheet, under its name: values, and the last results of formulas."""
+    """Read one section per sheet, headed by its name, with values and cached formula results."""
     from openpyxl import load_workbook
 
     book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
@@ -188,7 +188,7 @@ def read_xlsx(content: bytes) -> list[Section]:
 
 
 def read_csv(content: bytes) -> list[Section]:
-    """Read one section with a line per row."""
+    """Read a table as one section with one line per row."""
     text = decoded(content)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     try:
@@ -200,7 +200,7 @@ def read_csv(content: bytes) -> list[Section]:
 
 
 def read_epub(content: bytes) -> list[Section]:
-    """Read the chapters of a book in order: headings and the texts under them."""
+    """Read the chapters of a book in reading order, with their headings."""
     from bs4 import BeautifulSoup
 
     with zipfile.ZipFile(io.BytesIO(content)) as book:
@@ -222,7 +222,7 @@ def read_epub(content: bytes) -> list[Section]:
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:
-    """Write rows as lines in which each value has its column's name, from the first row."""
+    """Format rows as lines of "name: value", with the column names in the first row."""
     kept = [[" ".join(value.split()) for value in row] for row in rows]
     kept = [row for row in kept if any(row)]
     if len(kept) < 2:
@@ -245,7 +245,7 @@ def _read_text(content: bytes) -> list[Section]:
 def _read_markdown(content: bytes) -> list[Section]:
     from markdown_it import MarkdownIt
 
-    # Site generators keep a block of YAML at the top.
+    # Skip the YAML front matter of site generators.
     text = re.sub(r"\A---\n.*?\n---\n", "", _unix(decoded(content)), count=1, flags=re.DOTALL)
     lines = text.split("\n")
     tokens = MarkdownIt().parse(text)
@@ -267,7 +267,7 @@ def _read_rst(content: bytes) -> list[Section]:
     tree = publish_doctree(
         decoded(content),
         settings_overrides={
-            "file_insertion_enabled": False,  # a document must not read other files
+            "file_insertion_enabled": False,  # a document must not include other files
             "raw_enabled": False,
             "report_level": 5,
             "halt_level": 5,
@@ -288,10 +288,10 @@ def _rst_sections(node: nodes.Element) -> Iterator[Section]:
         elif isinstance(child, nodes.section):
             inner.append(child)
         elif isinstance(child, nodes.system_message):
-            # docutils does not know Sphinx's directives; it keeps their source in its message.
+            # docutils does not know Sphinx's directives, but its error message has their source.
             parts += [block.astext() for block in child.findall(nodes.literal_block)]
         elif isinstance(child, nodes.topic) and "contents" in child["classes"]:
-            continue  # the headings once more
+            continue  # a table of contents repeats the headings
         elif not isinstance(child, (nodes.Invisible, nodes.docinfo)):
             parts.append(child.astext())
     yield Section(heading, "\n\n".join(parts))
@@ -300,15 +300,15 @@ def _rst_sections(node: nodes.Element) -> Iterator[Section]:
 
 
 def _read_html(content: bytes) -> list[Section]:
-    return html_sections(content)  # the parser finds out the encoding by itself
+    return html_sections(content)  # the parser detects the encoding
 
 
 def _read_pdf(content: bytes) -> list[Section]:
-    """Read the pages, cut at the headings of the outline; a section goes on over the next pages."""
+    """Read the pages, split at headings of the outline; each page repeats the current heading."""
     from pypdfium2 import PdfDocument
 
     with PdfDocument(content) as pdf:
-        # What a hyphen divides at the end of a line is one word.
+        # Join words that are hyphenated at the end of a line.
         pages = [_unix(page.get_textpage().get_text_range()).replace("\ufffe", "") for page in pdf]
         titles = [(mark.get_title(), mark.get_dest()) for mark in pdf.get_toc()]
         headings = [(title, target.get_index()) for title, target in titles if target is not None]
@@ -338,7 +338,7 @@ READERS: dict[str, Callable[[bytes], list[Section]]] = {
     ".epub": read_epub,
     ".csv": read_csv,
 }
-"""File ending, in lower case -> reader."""
+"""The reader of each file extension, in lower case."""
 
 NEEDS = {
     ".md": ("markdown_it", "markdown-it-py"),
@@ -352,4 +352,4 @@ NEEDS = {
     ".xlsx": ("openpyxl", "openpyxl"),
     ".epub": ("bs4", "beautifulsoup4"),
 }
-"""File ending -> module that its reader imports, and the package that has it."""
+"""The module that the reader of each extension imports, and the package that provides it."""

@@ -1,4 +1,4 @@
-"""Reading of files in another process: one that hangs or crashes it costs that file only."""
+"""Reading of files in another process, so that a hang or a crash affects only one file."""
 
 import hashlib
 import json
@@ -16,9 +16,10 @@ from uec_rag.base.regular import pieces
 from uec_rag.corpora.document import Section
 from uec_rag.corpora.readers import READERS
 
-_MEMORY = 2**32  # bytes that reading one file may take
+_MEMORY = 2**32  # address space of the process, in bytes
 
-# Isolated: nothing is imported from the current folder that this process would not import.
+# The process runs in isolated mode and with the import path of this one, so that it imports nothing
+# from the current folder that this process would not.
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -28,18 +29,18 @@ serve()
 
 
 class UnreadableFileError(ValueError):
-    """A reader did not get to the end of a file; the message says why."""
+    """A file could not be read; the message gives the reason."""
 
 
 class ReadingProcess:
-    """A process that reads files; it starts with the first one and ends with the block.
+    """A process that reads files, as a context manager; it starts at the first file.
 
     Parameters
     ----------
     seconds : float
-        What a file may take before it is given up.
+        Time limit for a file.
     characters : int
-        What its text may have.
+        Maximum number of characters in the text of a file.
     """
 
     def __init__(self, seconds: float, characters: int) -> None:
@@ -58,26 +59,26 @@ class ReadingProcess:
         self._end()
 
     def read(self, ending: str, file: BinaryIO, size: int) -> tuple[list[Section], str]:
-        """Read a file by the reader for its ending.
+        """Read a file with the reader for its extension.
 
         Parameters
         ----------
         ending : str
-            One of `READERS`.
+            The extension, a key of `READERS`.
         file : binary file
         size : int
-            Bytes of it; more are not read, however it grows.
+            Number of bytes to read, even if the file grows meanwhile.
 
         Returns
         -------
         sections : list of Section
         sha256 : str
-            Of the content that they were read from.
+            Hash of the content that the sections were read from.
 
         Raises
         ------
         UnreadableFileError
-            If the file is damaged, or takes more time, memory or text than a file may.
+            If the file is damaged, or exceeds the limit of time, memory or text.
         """
         process = self._process = self._process or _start()
         late = threading.Event()
@@ -92,7 +93,7 @@ class ReadingProcess:
         try:
             asked = {"ending": ending, "size": size, "characters": self._characters}
             sha256, answer = _ask(process, asked, pieces(file, size))
-        except BaseException:  # interrupted: the answer would be taken for the next file's
+        except BaseException:  # interrupted: a late answer would be taken for the next file's
             self._end()
             raise
         finally:
@@ -117,14 +118,14 @@ class ReadingProcess:
             return None
         process.kill()
         with suppress(BrokenPipeError), process:
-            pass  # its pipes are closed, and it is waited for
+            pass  # on exit, closes the pipes and waits for the process
         return process.returncode
 
 
 def _ask(
     process: "subprocess.Popen[bytes]", asked: Mapping[str, object], content: Iterable[bytes]
 ) -> tuple[str, dict[str, Any] | None]:
-    """Send a file to the process; return its hash and the answer, None if the process died."""
+    """Send a file to the process; return its hash, and the answer or None if the process died."""
     assert process.stdin is not None
     assert process.stdout is not None
     sha256 = hashlib.sha256()
@@ -142,18 +143,18 @@ def _ask(
 
 
 def _unicode(text: str) -> str:
-    """Replace halves of surrogate pairs, as a PDF's tables may have them, by a mark."""
+    """Replace lone surrogates, which the text of a PDF may contain, by question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
 def serve() -> None:
-    """Report readiness, then answer files, each a line of JSON and its content, until the end."""
+    """Report readiness, then read files from stdin: for each, a line of JSON and its content."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)  # whatever a parser prints is no answer
+    os.dup2(2, 1)  # output that parsers print must not mix with the answers
     if sys.platform != "win32":
         import resource
 
-        with suppress(ValueError, OSError):  # not on every system
+        with suppress(ValueError, OSError):  # not every system supports it
             _, most = resource.getrlimit(resource.RLIMIT_AS)
             limit = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
             resource.setrlimit(resource.RLIMIT_AS, (limit, most))
@@ -167,7 +168,7 @@ def serve() -> None:
 def _answer(content: bytes, ending: str, size: int, characters: int) -> dict[str, object]:
     try:
         sections = READERS[ending](content)
-    except Exception as error:  # a damaged file breaks its parser in any way it likes
+    except Exception as error:  # a parser may fail with any error on a damaged file
         return {"error": str(error) or type(error).__name__}
     found = sum(len(part.heading) + len(part.text) for part in sections)
     if found > characters:
@@ -186,9 +187,9 @@ def _start() -> "subprocess.Popen[bytes]":
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # A pool of threads for every core would count as memory.
+        # The address space of a thread pool would count towards the memory limit.
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
     assert process.stdout is not None
-    process.stdout.readline()  # it is ready: what that takes is not the file's
+    process.stdout.readline()  # the start does not count as time of a file
     return process

@@ -1,7 +1,7 @@
-"""Tables that users give: JSON lines, or a table with a header, in UTF-8.
+"""Reading of tables from users: JSON lines, or CSV or TSV with a header, in UTF-8.
 
-'uec-rag fit' learns from texts and 'uec-rag gate' from ids, so their columns have other names: a
-table of one is not taken for one of the other.
+'uec-rag fit' needs texts and 'uec-rag gate' needs ids, so their columns have different names, and a
+table for one command is not mistaken for a table for the other.
 """
 
 import csv
@@ -21,10 +21,10 @@ _MEANINGS = {
 
 
 def read_pairs(path: Path, argument: str = "PAIRS") -> list[tuple[str, str] | tuple[str, str, int]]:
-    """Read fitting pairs: query, passage and, in some rows or all, label (0 or 1).
+    """Read fitting pairs: a query, a passage and, optionally in each row, a label (0 or 1).
 
-    FileNotFoundError if there is no such file. ValueError if it is of another kind, or a row is not
-    what it must be; says which.
+    Raises FileNotFoundError if the file does not exist, and ValueError if its format is not
+    supported or a row is invalid; the message names the row.
     """
     pairs: list[tuple[str, str] | tuple[str, str, int]] = []
     for where, row in _rows(path, ("query", "passage"), argument):
@@ -40,10 +40,11 @@ def read_pairs(path: Path, argument: str = "PAIRS") -> list[tuple[str, str] | tu
 
 
 def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
-    """Read questions and, if they are labelled, ids or files of the passages that answer.
+    """Read questions and, if they are labelled, ids or files of the passages that answer each.
 
-    relevant_ids: one, none if nothing answers, or in JSON a list; a question of several rows
-    has those of all. Errors as in `read_pairs`.
+    The column relevant_ids holds one id or file, nothing if no passage answers, or in JSON also a
+    list. The ids of several rows with the same question are combined. Raises the errors of
+    `read_pairs`.
     """
     asked: dict[str, set[str]] = {}
     columns = ("query", "relevant_ids") if labelled else ("query",)
@@ -60,10 +61,10 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 def ids_named(
     asked: Iterable[Collection[str]], passages: Iterable[Passage], where: str
 ) -> list[set[str]]:
-    """Find the ids of passages named by id or file; ValueError if the index has none of a name.
+    """Find the ids of passages that are named by id or file; ValueError if a name is unknown.
 
-    `asked`: names for each question, as `read_questions` reads them. `passages`: of the index.
-    `where`: the table's name.
+    `asked`: ids or files for each question, as returned by `read_questions`. `passages`: all
+    passages of the index. `where`: name of the table, for the error message.
     """
     known: dict[str, set[str]] = {}
     for passage in passages:
@@ -88,7 +89,7 @@ def _text(row: Mapping[str, object], column: str, where: str) -> str:
 def _rows(
     path: Path, columns: Sequence[str], argument: str
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield rows that have the columns, each with its file and line number."""
+    """Yield each row with its file and line number; ValueError if a column is missing."""
     kind = path.suffix.lower()
     if kind not in _FORMATS:
         raise ValueError(f"{argument}: expected a {', '.join(_FORMATS)} file, got {str(path)!r}")
@@ -136,7 +137,7 @@ def _json_row(line: str, columns: Sequence[str], where: str) -> Mapping[str, obj
 
 
 def _known_names(names: Sequence[str]) -> list[str]:
-    """Names of columns, "question" being another name of "query"."""
+    """Return the names of columns, with "question" replaced by its synonym "query"."""
     return ["query" if name == "question" and "query" not in names else name for name in names]
 
 
