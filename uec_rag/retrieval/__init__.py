@@ -1,4 +1,4 @@
-"""From a query to hits with a confidence, and the gate that decides by it."""
+"""Search with confidence, and the gate that decides whether to answer."""
 
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.preferences import Boost, Preferences

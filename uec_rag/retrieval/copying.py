@@ -1,4 +1,4 @@
-"""Copies of an index in another store, without encoding a text again: resumable and verified."""
+"""Resumable and verified copying of an index to another store, without encoding texts again."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, SharedState, Store
 from uec_rag.stores.places import filling
 
-_EARLIER = ""  # the state that a calibration of an earlier corpus is published under
+_EARLIER = ""  # published as the store's state if the calibration is of an earlier corpus
 
 
 def copy_index(
     source: Retriever, store: Store, *, advance: Callable[[int], None] | None = None
 ) -> tuple[Retriever, Transfer]:
-    """Copy an index into another store; an interrupted copy is resumed.
+    """Copy an index to another store, or resume an interrupted copy.
 
-    No model runs; words are counted anew.
+    No model is run, but words are counted again.
 
     Parameters
     ----------
+    source : Retriever
     store : Store
-        Empty, or with a part of what is copied.
+        An empty store, or one with a part of the passages.
     advance : callable, optional
         Called after each part with its number of passages.
 
     Returns
     -------
     copy : Retriever
-        With the calibration of the source, which is published in the store. If the source has
-        changed since it was calibrated, a search in the copy warns of it as well.
+        The copy, with the calibration of the source. If the store has no other passages and is
+        shared by processes, the calibration is published in it. If the source has changed since
+        its calibration, searches in the copy warn as well.
     transfer : Transfer
         The counts and the checksum.
 
     Raises
     ------
     FingerprintMismatch
-        If the store holds passages of another ensemble or fit.
+        If the store contains passages of another ensemble or fit.
     RuntimeError
-        As `uec_rag.retrieval.copying.transfer`.
+        As raised by `uec_rag.retrieval.copying.transfer`.
     """
     uec = source.uec
 
@@ -93,7 +95,7 @@ class Transfer:
     others : int
         Number of passages in the target that are not from the source.
     checksum : str
-        Of those passages, vectors and variances, in whatever order.
+        Checksum of the source's passages, vectors and variances, independent of their order.
     """
 
     passages: int
@@ -111,14 +113,14 @@ def transfer(
 ) -> Transfer:
     """Copy all passages of a store into another, a few hundred at a time.
 
-    Passages that are there already are kept, so that an interrupted transfer can be resumed. Each
-    part is read back and compared with what was to be written.
+    Passages that the target already contains are not written again, so that an interrupted transfer
+    can be resumed. Each part is read back and compared with the source.
 
     Parameters
     ----------
     source, target : Store
-        Both bound to one ensemble. Passages written to a source in memory meanwhile are not copied;
-        writing to a source in an engine meanwhile is an error.
+        Stores bound to the same ensemble. Passages that are written to a source in memory during
+        the transfer are not copied; writing to a source in an engine meanwhile is an error.
     convert : callable, optional
         Makes the Gaussians to write from passages and their Gaussians in the source.
     advance : callable, optional
@@ -127,9 +129,9 @@ def transfer(
     Raises
     ------
     RuntimeError
-        If the source has changed, or the target does not hold what was written.
+        If the source has changed, or the target does not contain what was written.
     ValueError, ConnectionError
-        As the stores do.
+        As raised by the stores.
     """
     began = source.stamp().written if isinstance(source, SharedState) else None
     source = frozen_view(source)
@@ -171,12 +173,12 @@ def transfer(
 
 
 def frozen_view(store: Store) -> Store:
-    """Return a snapshot of the store; of one in an engine, which has none, the store itself."""
+    """Return a snapshot of the store, or the store itself if it is in an engine."""
     return store if store.remote else store.snapshot()
 
 
 def checksum(store: Store) -> str:
-    """Compute the checksum of all that a store holds, as `transfer` does."""
+    """Compute the checksum of a store's content as `transfer` does."""
     total = 0
     for passages in _parts(store.passages()):
         total += sum(digests(passages, store.vectors([passage.id for passage in passages])))
@@ -184,7 +186,7 @@ def checksum(store: Store) -> str:
 
 
 def digests(passages: Sequence[Passage], gaussians: Gaussian) -> list[int]:
-    """Hash each passage with its Gaussian, without sparse blocks, to a number."""
+    """Hash each passage with its Gaussian, except for sparse blocks, to an integer."""
     shared = b"" if gaussians.profile is None else _bits(gaussians.profile)
     numbers = []
     for passage, mean, scales in zip(passages, gaussians.mean, gaussians.scales, strict=True):
@@ -197,12 +199,12 @@ def digests(passages: Sequence[Passage], gaussians: Gaussian) -> list[int]:
 
 
 def _bits(numbers: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bytes:
-    # Adding 0 makes -0 what engines may make of it.
+    # Adding 0 turns -0 into 0, as engines may do.
     return np.ascontiguousarray(numbers + np.float32(0), dtype="<f4").tobytes()
 
 
 def _held(store: Store, passages: Sequence[Passage]) -> dict[int, str]:
-    """Find which of some passages a store holds, by their digests."""
+    """Return the ids of stored passages, by their current digests in the store."""
     there = store.get([passage.id for passage in passages])
     if not there:
         return {}

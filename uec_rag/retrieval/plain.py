@@ -1,4 +1,4 @@
-"""Conversion of frameworks' own objects, such as an embedding, to an ensemble or an index."""
+"""Conversion of objects of frameworks, such as an embedding, to an ensemble or an index."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ def as_ensemble(
     argument: str,
     expected: str,
 ) -> UEC:
-    """Convert a framework's value to the ensemble that it stands for.
+    """Convert a value to an ensemble.
 
-    None stands for `UEC()`. An embedding becomes an ensemble of one member that is not fitted: a
-    plain vector search, variance 0.
+    None is converted to `UEC()`, and an embedding to an unfitted ensemble of one member, which is a
+    plain vector search with variance 0.
 
     Parameters
     ----------
+    value : UEC, wrapper, embedding or None
     wrapper : type
-        The framework's embedding around an ensemble, its `uec`.
+        The framework's embedding class that wraps an ensemble as `uec`.
     is_embedding : callable
-        Whether a value is an embedding of the framework.
+        Returns whether a value is an embedding of the framework.
     argument, expected : str
-        For the error: the argument's name, and what it may be beside a UEC.
+        For the error message: name of the argument, and what is accepted besides a UEC.
 
     Raises
     ------
     TypeError
-        If it is none of these.
+        If the value is none of these.
     """
     if value is None:
         return UEC()
@@ -49,14 +50,14 @@ def as_ensemble(
             "make an ensemble with UEC([encoder, ...])."
         )
     ensemble = UEC([value])
-    ensemble._warned = True  # that it is not fitted is no mistake
+    ensemble._warned = True  # do not warn that it is not fitted, which is intended
     return ensemble
 
 
 def as_index(value: object, store: Store | None, as_ensemble: Callable[[Any], UEC]) -> Retriever:
-    """Return an index as it is, or make one over a store with what `as_ensemble` takes.
+    """Return a Retriever unchanged, or make one from a value that `as_ensemble` converts.
 
-    Raises TypeError, ValueError as `as_ensemble`, or if there is a store beside an index.
+    Raises the errors of `as_ensemble`, and ValueError if both a Retriever and a store are given.
     """
     if not isinstance(value, Retriever):
         return Retriever(as_ensemble(value), store)

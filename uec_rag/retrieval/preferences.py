@@ -1,11 +1,11 @@
-"""Preferences beside similarity: no source that crowds out the others, popular ones first.
+"""Preferences in addition to similarity: limits per source, boosts and removal of duplicates.
 
-A boost is a log-odds term. For a passage of metadata ``m`` it states how much more often relevant
-passages look like that than passages do at large, ``log P(m | relevant) / P(m)``; then Bayes' rule
-adds it to the log-odds that the passage is relevant. Boosts are normalised so that this ratio has
-the mean 1 over the corpus, as a ratio of probabilities has: relevance stays a probability as far as
-the weights are right. The score grows by the same term in units of a similarity, divided by the
-ensemble's slope.
+A boost is a log-odds term. For a passage with metadata ``m``, it states how much more frequent such
+metadata are among relevant passages than in the corpus, ``log P(m | relevant) / P(m)``, which is
+added to the log-odds of relevance. Boosts are normalised such that the mean of this ratio over the
+corpus is 1, as is the case for a ratio of probabilities, so that relevance remains a probability if
+the weights are right. The score increases by the same term divided by the ensemble's slope, which
+converts it to the unit of similarity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Passage
 
-_MOST = 100.0  # log-odds of a boost
+_MOST = 100.0  # largest absolute log-odds of a boost
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Boost:
     Attributes
     ----------
     of : callable
-        From a passage to a number from 0 to 1.
+        Function of a passage that returns a number from 0 to 1.
     weight : float
-        Log-odds at 1 relative to 0: log 2 = 0.69 says that a passage at 1 is relevant twice as
-        often.
+        Log-odds of a passage at 1 relative to one at 0. With log 2 = 0.69, the odds that a passage
+        at 1 is relevant are doubled.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class Boost:
             )
 
     def at(self, passage: Passage) -> float:
-        """Compute a passage's log-odds before normalisation; ValueError if `of` gives no share."""
+        """Compute the log-odds before normalisation; ValueError if `of` is not in [0, 1]."""
         value = float(self.of(passage))
         if not 0 <= value <= 1:
             raise ValueError(
@@ -67,23 +67,24 @@ class Boost:
 
 @dataclass(frozen=True)
 class Preferences:
-    """Preferences beside similarity, for `Retriever.search` and the adapters' retrievers.
+    """Preferences in addition to similarity, for `Retriever.search` and the adapters' retrievers.
 
     Attributes
     ----------
     max_per_source : int or None
         Largest number of hits from one source; None for no limit.
     source_key : str
-        Metadata that names a passage's source; a passage without it is a source of its own.
+        Metadata key of a passage's source; passages without it count as separate sources.
     boosts : tuple of Boost
+        Boosts, which are added up.
     distinct : bool
-        Whether to merge hits with the same text into one, which lists the others' ids under
-        "uec_copies".
+        Whether to merge hits with the same text into one, with the ids of the others in its
+        metadata "uec_copies".
 
     Raises
     ------
     TypeError, ValueError
-        If max_per_source is not a count.
+        If max_per_source is not a positive integer or a boost is not a Boost.
     """
 
     max_per_source: int | None = None
@@ -100,15 +101,15 @@ class Preferences:
         object.__setattr__(self, "boosts", boosts)
 
     def at(self, passage: Passage) -> float:
-        """Compute the log-odds of all boosts before normalisation."""
+        """Compute a passage's log-odds by all boosts before normalisation."""
         return sum(boost.at(passage) for boost in self.boosts)
 
     def level(self, passages: Iterable[Passage]) -> float:
-        """Compute the normaliser of the log-odds: the log of their mean ratio over a corpus."""
+        """Compute the normaliser of the log-odds: the log of the mean odds ratio over a corpus."""
         values = np.array([self.at(passage) for passage in passages])
         if not len(values):
             return 0.0
-        highest = values.max()  # the odds of several boosts are beyond what a float holds
+        highest = values.max()  # avoids overflow
         return float(highest + np.log(np.exp(values - highest).mean()))
 
     def highest(self) -> float:
@@ -126,14 +127,14 @@ def preferred(
 ) -> SearchResult:
     """Find the k best hits under preferences.
 
-    More and more hits are found until none further down can belong among the k: it scores at most
-    as the last one found, with the highest boost.
+    The number of hits searched is increased until no further hit can be among the k best: its score
+    is at most that of the last one found plus the highest boost.
 
-    `search`: from a number of hits to the result of searching for as many. `slope`: logits per unit
-    of similarity, of the ensemble. `level`: as `Preferences.level` gives it.
+    `search`: function of a number of hits that searches for as many. `slope`: the ensemble's logits
+    per unit of similarity. `level`: result of `Preferences.level`.
     """
     count, highest = max(4 * k, 50), prefer.highest() - level
-    enough = max(k, JUDGED)  # confidence is of as many, whatever k
+    enough = max(k, JUDGED)  # confidence is computed from this many hits, whatever k
     while True:
         result = search(count)
         boosted = [_boosted(one, prefer, level, slope) for one in result]
@@ -171,12 +172,12 @@ def _boosted(result: Result, prefer: Preferences, level: float, slope: float) ->
 
 
 def _chosen(row: Sequence[Passage], scores: FloatArray, k: int, prefer: Preferences) -> list[int]:
-    """Return the places of the k hits of the highest score within the limits, best first."""
+    """Return the positions of the k hits with the highest scores within the limits, best first."""
     taken, chosen = Counter[object](), list[int]()
     for place in np.argsort(-scores, kind="stable").tolist():
         limits: dict[object, int] = {}
         if prefer.max_per_source is not None:
-            # Metadata may be of any kind: its representation tells two values apart.
+            # Values of metadata need not be hashable, so their representations are compared.
             source = row[place].metadata.get(prefer.source_key)
             limits["source", place if source is None else repr(source)] = prefer.max_per_source
         if prefer.distinct:
@@ -200,31 +201,32 @@ def _copies(row: Sequence[Passage]) -> list[list[str]]:
 def maximal_marginal_relevance(
     relevance: FloatArray, vectors: FloatArray, k: int, lambda_mult: float = 0.5
 ) -> list[int]:
-    """Choose k of m candidates, each time the best trade of relevance against redundancy.
+    """Choose k of m candidates greedily, trading relevance off against redundancy.
 
-    The next choice maximises ``lambda * relevance - (1 - lambda) * max cosine to those chosen``
-    (Carbonell and Goldstein, 1998); the first is the most relevant one.
+    The first choice is the most relevant candidate. Each further one maximises
+    ``lambda * relevance - (1 - lambda) * max cosine to those chosen`` (Carbonell and Goldstein,
+    1998).
 
     Parameters
     ----------
     relevance : array, shape (m,)
-        On the scale of a cosine, such as s_hat.
+        Relevance on the scale of a cosine, such as s_hat.
     vectors : array, shape (m, d)
-        Of any length; one of length 0 is like no other.
+        Vectors of any length. The cosine of a zero vector with any other counts as 0.
     k : int
-        All candidates come back, reordered, if there are fewer.
+        Number of candidates to choose; if there are fewer, all are returned.
     lambda_mult : float
-        1 looks at relevance only, 0 at diversity only.
+        Weight of relevance, from 0 (diversity only) to 1 (relevance only).
 
     Returns
     -------
     list of int
-        Places of the chosen candidates, in the order of choice.
+        Indices of the chosen candidates, in the order of choice.
 
     Raises
     ------
     TypeError, ValueError
-        If lambda_mult is no number between 0 and 1.
+        If lambda_mult is not a number from 0 to 1.
 
     Examples
     --------
@@ -251,9 +253,9 @@ def maximal_marginal_relevance(
 
 
 def term_vectors(blocks: Sequence[Terms]) -> FloatArray:
-    """Make vectors of texts that have terms only: a column per term, shape (m, terms).
+    """Make dense vectors for m texts that only have terms, with a column per term.
 
-    `blocks`: of m texts each.
+    `blocks`: blocks of terms, each with m rows.
     """
     columns = []
     for block in blocks:

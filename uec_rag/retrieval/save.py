@@ -31,9 +31,9 @@ class SavedIndex:
     Attributes
     ----------
     current : bool
-        Whether the calibration is of the corpus as it was saved.
+        Whether the calibration was learned on the corpus as saved; true if there is none.
     generation : Path
-        What was loaded: see `Saved`.
+        Absolute path of the generation that was loaded (see `Saved`).
     """
 
     uec: UEC
@@ -50,7 +50,7 @@ def save_index(
     calibration: CorpusCalibration | None,
     of: Saved,
 ) -> None:
-    """Write an index to the folder `path`; see `Retriever.save`. `of`: what is saved."""
+    """Write an index to the folder `path`; see `Retriever.save`. `of`: the object saved."""
     with writing(path, KIND, of=of) as folder:
         (folder / "store").mkdir()
         store.save(folder / "store")
@@ -61,7 +61,7 @@ def save_index(
 
 @contextmanager
 def filling_index(path: str | os.PathLike[str], uec: UEC, dtype: Dtype) -> Iterator[Index]:
-    """Write an index to the folder `path` as it comes; see `Retriever.filling`."""
+    """Write an index to the folder `path` while it is filled; see `Retriever.filling`."""
     with writing(path, KIND) as folder:
         (folder / "store").mkdir()
         with StreamedStore(folder / "store", dtype=dtype) as store:
@@ -79,7 +79,7 @@ def filling_index(path: str | os.PathLike[str], uec: UEC, dtype: Dtype) -> Itera
 def _write_rest(
     folder: Path, uec: UEC, calibration: CorpusCalibration | None, corpus: str | None
 ) -> None:
-    """Write all that is not the store's."""
+    """Write everything except the store."""
     (folder / "ensemble").mkdir()
     uec.write(folder / "ensemble")
     state: dict[str, object] = {"fingerprint": uec.fingerprint, "calibration": None}
@@ -94,14 +94,14 @@ def _prove(folder: Path, uec: UEC, store: Store) -> None:
     uec.prove(folder / "ensemble")
     with proving(KIND):
         _read_learned(folder)
-        if getattr(store, "remote", False):  # opening it again may be refused while it is open
+        if getattr(store, "remote", False):  # an open engine may refuse to be opened again
             read_json(folder / "store" / "store.json")
         else:
             saved_store(folder / "store")()
 
 
 def _read_learned(folder: Path) -> tuple[str, CorpusCalibration | None, str | None]:
-    """Read the fingerprint of the ensemble, the calibration, and the corpus that it is of."""
+    """Read the fingerprints of the ensemble and of the saved corpus, and the calibration."""
     state = read_json(folder / "index.json")
     with as_corrupted(folder / "index.json"):
         saved, corpus = state["fingerprint"], state.get("corpus")

@@ -1,4 +1,4 @@
-"""Calibration on the user's own corpus without labels, by questions made from its passages."""
+"""Calibration on the user's corpus without labels, with questions made from its passages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.memory import MemoryStore
 
-_FOLLOWED = 0.5  # the whole way cost .004 of nDCG@10 if it misled, half of it .002
+# Share of the learned change of weights that is applied. If the questions mislead, the full change
+# costs 0.004 of nDCG@10 and half of it 0.002.
+_FOLLOWED = 0.5
 _MOST_QUESTIONS = 300
 _MOST_PASSAGES = 3000
 
@@ -28,21 +30,21 @@ _MOST_PASSAGES = 3000
 def self_calibrate(
     uec: UEC, store: Store, k: int, fingerprint: str, seed: int
 ) -> CorpusCalibration:
-    """Learn coefficients from questions made of the passages; confidence stays the fit's.
+    """Learn evidence weights, and confidence if there is none, from questions made from passages.
 
-    If a first sentence asks for the rest (see `make_questions`), the rest stands in the corpus
-    in the passage's place. A fifth of the questions is asked of a corpus without their answer.
+    Passages that a question was made from are replaced in the corpus by the text that answers it
+    (see `make_questions`). A fifth of the questions is asked of a corpus without their answers.
 
     Parameters
     ----------
     uec, store
-        What is searched.
+        The ensemble, and the store to search.
     k : int
-        Hits that count.
+        Number of hits that confidence is about.
     fingerprint : str
-        Of the corpus.
+        Fingerprint of the corpus.
     seed : int
-        Of the samples.
+        Random seed of the samples.
 
     Raises
     ------
@@ -56,8 +58,9 @@ def self_calibrate(
             f"self_calibrate: made {len(made.questions)} questions from {len(store)} passages, "
             f"expected at least {FEWEST}; calibrate with labelled queries."
         )
-    # Of Python's documentation 18 of 20 natural questions were answered, and none once the level
-    # had moved to first sentences, which are harder to find the rest of (docs/measurements).
+    # The confidence of the fit is kept. On Python's documentation, 18 of 20 natural questions were
+    # answered with it, and none after confidence was learned from first sentences, for which the
+    # rest is harder to find (docs/measurements).
     known = (fitted if uec.verification is None else uec.verification.fitted).confidence_model
     calibrated = partial(
         CorpusCalibration,
@@ -67,7 +70,7 @@ def self_calibrate(
         corpus=fingerprint,
         verifier=None if uec.verification is None else uec.verification.fingerprint,
     )
-    if known is not None and fitted.evidence_weights is None:  # there is nothing to learn
+    if known is not None and fitted.evidence_weights is None:  # nothing to learn
         return calibrated(model=known, evidence_weights=None, of_fit=True)
     texts = [made.answers.get(place, passage.text) for place, passage in enumerate(sample)]
     corpus = _with_answers(uec, store, sample, made.answers, texts)
@@ -92,7 +95,7 @@ def self_calibrate(
 
 
 def _own_questions(store: Store, most: int, seed: int) -> tuple[list[Passage], OwnQuestions]:
-    """Sample passages, and make questions of them."""
+    """Sample passages, and make questions from them."""
     passages = list(store.passages())
     chosen = np.random.default_rng(seed).permutation(len(passages))[:_MOST_PASSAGES]
     sample = [passages[row] for row in chosen]
@@ -105,26 +108,27 @@ _UNANSWERED = 5  # every fifth question has no answer
 def trial(
     uec: UEC, store: Store, most: int = _MOST_QUESTIONS, seed: int = 0
 ) -> tuple[list[str], list[set[str]], MemoryStore]:
-    """Make questions of the passages, to try a search without labels.
+    """Make questions from the passages, to evaluate a search without labels.
 
     Parameters
     ----------
     uec, store
-        What is searched.
+        The ensemble, and the store to search.
     most : int
-        Questions at most.
+        Maximum number of questions.
     seed : int
-        Of the sample.
+        Random seed of the sample.
 
     Returns
     -------
     questions : list of str
-        Harder to answer than users' are: a first sentence, or a heading, asks for the rest.
+        Headings or first sentences, which are harder to answer than the questions of users.
     relevant : list of set of str
-        Ids that answer each; of every fifth question none.
+        Ids of the passages that answer each question; none for every fifth question.
     trial : MemoryStore
-        The passages, or a sample, to ask them of. If a first sentence asks for the rest, only
-        the rest is there, and what answers every fifth question is not.
+        The passages, or a sample of them, to ask the questions of. Passages that a question was
+        made from only have the text that answers it, and the answers of every fifth question are
+        left out.
 
     Raises
     ------
@@ -149,11 +153,11 @@ def trial(
 
 
 def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:
-    """Learn which encoders to trust; None to keep the ensemble's weights.
+    """Learn evidence weights; None to keep those of the ensemble.
 
-    Questions made from a passage's own words speak for words: how far these count is left as it
-    is, and only whom to trust among the others is learned. They are not those that users ask,
-    either: they are followed half the way.
+    Questions made from a passage's own words are biased towards encoders that match words. The
+    weights of these encoders are kept, and only the relative weights of the others are learned.
+    Since such questions also differ from those of users, only half of the change is applied.
     """
     wordwise = [bool(part.terms) for part in asked.queries]
     if not any(wordwise):
@@ -176,7 +180,7 @@ def _with_answers(
     answers: Mapping[int, str],
     texts: Sequence[str],
 ) -> Gaussian:
-    """Replace the sampled passages that questions are made of by the answers alone."""
+    """Return the Gaussians of sampled passages, with only the answers of generated questions."""
     corpus = store.vectors([passage.id for passage in sample])
     corpus = corpus.with_terms(uec.embed_terms(texts))
     columns = [place for place, answer in answers.items() if answer != sample[place].text]

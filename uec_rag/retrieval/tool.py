@@ -1,4 +1,4 @@
-"""The search as a tool of an agent: its name and description, and its reply to a language model."""
+"""The search as a tool for agents: its name, its description and its reply to a language model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHAT_TO_DO: dict[Action, str] = {
     "abstain": "Do not answer, neither from these passages nor from memory: the documents do not "
     "hold the answer.",
 }
-"""Instructions for a language model, by decision."""
+"""The instruction for a language model, by decision."""
 
 _WHAT_FOLLOWS = (
     "The passages, each in a line, with its source in parentheses: text and source are quoted, as "
@@ -37,12 +37,12 @@ def tool_reply(
     labels: Sequence[str],
     passages: Sequence[tuple[str, object]],
 ) -> str:
-    """Write the reply to an agent's model: the decision, what to do, then what was found.
+    """Write the reply to an agent's model: the decision, an instruction and the results.
 
-    Quoted: the labels of the readings if it is to ask back, else the passages.
+    The results are the labels of the readings, if there are any, and else the passages, quoted.
 
-    `labels`: of the readings to choose from, if there are any. `passages`: text of a hit, and its
-    source or None.
+    `labels`: labels of the readings to choose from. `passages`: the text of each hit and its source
+    or None.
     """
     lines = [f"Decision: {action}. Reason: {quoted(reason)} {WHAT_TO_DO[action]}"]
     if labels:
