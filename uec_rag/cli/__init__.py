@@ -1,4 +1,4 @@
-"""The command line: `uec-rag demo`, `index`, `ask`, `serve` and the rest."""
+"""The command line interface `uec-rag`, with its commands `demo`, `index`, `ask`, `serve`, ..."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ app = typer.Typer(
 
 
 class _Command(TyperCommand):
-    """A command that refuses blank values: an empty path would stand for the current folder."""
+    """A command that rejects blank values, since an empty path would mean the current folder."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
         given = self.make_parser(ctx).parse_args([*args])[0]
@@ -68,15 +68,15 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Prepare what every command needs; the docstring is not shown, `help` above is."""
-    # The libraries' own progress bars and advice would come between our lines.
+    """Prepare the environment of all commands; help shows the text of `app`, not this docstring."""
+    # Progress bars and advice of libraries would be mixed with the output.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 def main() -> None:
-    """Run the command line; a character that the terminal cannot show becomes a question mark."""
+    """Run the command line, with a question mark for characters that the terminal cannot show."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""`uec-rag ask`: a question to an index."""
+"""`uec-rag ask`: questions to an index."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 
-_NEW = "/new"  # what begins another subject in a conversation
+_NEW = "/new"  # starts a new conversation
 _COMMAND = re.compile(r"/\w+")
 _PLACES = ("page", "slide", "sheet")
 
@@ -58,7 +58,7 @@ LEGEND = (
 
 
 def answer_record(result: SearchResult, row: int) -> dict[str, object]:
-    """Make a JSON object of all that is known of one question's answer."""
+    """Return everything known about the answer to one question, for JSON."""
     decision = result.decisions[row]
     return {
         "question": result.queries[row],
@@ -82,16 +82,16 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
 
 
 def _findings(result: SearchResult, row: int, rank: int) -> dict[str, object]:
-    """Return a search's findings about one hit, by their plain names."""
+    """Return the figures of one hit, by their names without the prefix "uec_"."""
     known = result[row].metadata(rank, details=True)
     names = ("score", "mu", "sigma2", "within", "between", "relevance", "members", "matched_terms")
     return {name: known[f"uec_{name}"] for name in names if f"uec_{name}" in known}
 
 
 def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
-    """Print one question's answer: decision, weights, a table with the beginning of each passage.
+    """Print the answer to one question: the decision, weights and a table of passages.
 
-    The snippet is a number of characters; some 50 fill a line.
+    `snippet`: number of characters to show of each passage; about 50 fill a line.
     """
     decision = result.decisions[row]
     width = min(out.width, WIDTH)
@@ -106,7 +106,7 @@ def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
 
 
 def _weights(result: SearchResult, row: int) -> dict[str, float]:
-    """Describe the weight of each model: its share of the scores, as in `uec_coefficients`."""
+    """Return the weight of each model: its share of the scores, as in `uec_coefficients`."""
     return dict(zip(result.names, result.shares[row].tolist(), strict=True))
 
 
@@ -126,7 +126,7 @@ def _table(result: SearchResult, row: int, snippet: int) -> Table:
 
 
 def _beginning(passage: Passage, characters: int) -> Text:
-    """Show a passage's source and its beginning."""
+    """Format the source and the beginning of a passage."""
     known = passage.metadata
     source = visible(str(known.get("source", passage.id)))
     place = [visible(f"{name} {known[name]}") for name in _PLACES if name in known]
@@ -210,7 +210,7 @@ def _answer(
     history: Sequence[str],
     within: Reading | None = None,
 ) -> Decision:
-    """Search, and print what was found."""
+    """Search for a question, print the result and return the decision."""
     result = retriever.search([question], k=k, history=[history], within=within)
     if gate is not None:
         result = result.deciding(gate.decide(result))
@@ -226,9 +226,9 @@ def _converse(
     lines: Iterable[str],
     history: Sequence[str],
 ) -> None:
-    """Answer line after line as a conversation.
+    """Answer lines of input as a conversation.
 
-    `search`: of a question, the turns before it, and a reading of it that was chosen.
+    `search`: function of a question, the turns before it, and its chosen reading or None.
     """
     turns, before, asked, meant = [*history], [*history], "", list[Reading]()
     for line in lines:
@@ -243,7 +243,7 @@ def _converse(
             continue
         chosen = _chosen(line, meant)
         if chosen is None:
-            # A reply in other words says little without the question that it replies to.
+            # A reply in other words is only understood with the question that it replies to.
             turns += [ask_back(meant)] if meant else []
             asked, before = line, [*turns]
         decision = search(asked, before, chosen)
@@ -254,7 +254,7 @@ def _converse(
 
 
 def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:
-    """The one reading that a line names, by its place or label; None if it does not."""
+    """Return the single reading that a line chooses, by number or label; None if it does not."""
     try:
         named = readings_named(line, meant)
     except UnknownReading:
@@ -263,8 +263,8 @@ def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:
 
 
 def _questions() -> Iterator[str]:
-    """Read questions as they are typed."""
-    with suppress(ImportError):  # where it is there, input() has the arrow keys by it
+    """Yield lines of input until an empty one or the end."""
+    with suppress(ImportError):  # if available, it adds line editing to input()
         importlib.import_module("readline")
     with suppress(EOFError, KeyboardInterrupt):
         while question := input("? " if sys.stdin.isatty() else "").strip():

@@ -1,4 +1,4 @@
-"""Making, fitting and filling an index under progress bars, for `demo`, `fit` and `index`."""
+"""Making, fitting and filling an index with progress bars, for `demo`, `fit` and `index`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-_AT_ONCE = 64  # texts between two steps of a progress bar
-_DEPTH = 10  # hits that are looked at
-_FEWEST_HELD_OUT = 20  # questions; of fewer, chance would decide
+_AT_ONCE = 64  # passages per step of a progress bar
+_DEPTH = 10  # hits per question in a comparison of fits
+_FEWEST_HELD_OUT = 20  # questions; with fewer, the comparison would depend on chance
 
 
 def tracked(items: Collection[_Item], what: str) -> Iterator[_Item]:
-    """Go through items under a progress bar."""
+    """Iterate over items with a progress bar."""
     with progress() as bar:
         task = bar.add_task(what, total=len(items))
         for item in items:
@@ -36,9 +36,10 @@ def tracked(items: Collection[_Item], what: str) -> Iterator[_Item]:
 
 
 def build_ensemble(models: Sequence[str] | None) -> UEC:
-    """Load models, by name or folder, behind the embedding cache; without any those of `UEC()`.
+    """Make an ensemble of models, by name or folder, or else `UEC()`, with an embedding cache.
 
-    So a text is encoded once for fitting and indexing, and by an interrupted run.
+    Because of the cache, a text is encoded only once for fitting and indexing, and not again after
+    an interruption.
     """
     from uec_rag.encoders import EMBEDDED, CachedEncoder
     from uec_rag.encoders.base import WithoutVectors
@@ -56,7 +57,7 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
 
 
 def load_ensemble(path: Path) -> UEC:
-    """Load the ensemble of --uec."""
+    """Load the ensemble that --uec names; FileNotFoundError if there is none."""
     from uec_rag.ensemble.save import KIND
 
     if not (path / MANIFEST).is_file() or read_manifest(path).kind != KIND:
@@ -71,18 +72,19 @@ def load_ensemble(path: Path) -> UEC:
 
 
 def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
-    """Fit on checked pairs of (query, passage[, label])."""
+    """Fit an ensemble on validated (query, passage[, label]) pairs."""
     say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
     uec.fit(pairs, show_progress=err.is_terminal)
 
 
 def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
-    """Fit on pairs; an ensemble that comes fitted stays so unless held-out questions disagree.
+    """Fit an ensemble on pairs, but keep a shipped fit unless the new one is better.
 
-    A quarter of the questions is held out, and both fits are asked these of the pairs' passages, of
-    which every third question's are left out: it has no answer.
+    To compare them, a quarter of the questions is held out and asked over the passages of all
+    pairs. The answers of every third of these questions are left out, so that it has none.
 
-    Raises ValueError if there are too few questions to compare by.
+    Returns whether the new fit is used. Raises ValueError if there are too few questions to compare
+    two fits.
     """
     if not uec.is_fitted:
         fit_ensemble(uec, pairs)
@@ -125,10 +127,11 @@ def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
 def _figures(
     uec: UEC, corpus: Sequence[str], answers: Mapping[str, Collection[str]]
 ) -> tuple[float, float, float]:
-    """Measure an ensemble on questions that it was not fitted on; of each number more is better.
+    """Evaluate an ensemble on questions that it was not fitted on; higher figures are better.
 
-    Mean reciprocal rank of the first right passage, over the answerable questions; the negative
-    Brier score of confidence; share of the questions with a right hit that are answered.
+    Returns the mean reciprocal rank of the first correct passage over the answerable questions, the
+    negative Brier score of confidence, and the share of questions with a correct hit that are
+    answered.
     """
     import numpy as np
 
@@ -154,7 +157,7 @@ def _figures(
 
 
 def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
-    """Add passages under a progress bar."""
+    """Add passages with a progress bar."""
     say(f"Indexing {counted(len(passages), 'passage')} ...")
     with progress() as bar:
         task = bar.add_task("Encoding passages", total=len(passages))
@@ -169,7 +172,7 @@ def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
 
 
 def check_writable(folder: Path, argument: str) -> None:
-    """Refuse a folder that cannot be made, or written to, before any work is done."""
+    """Raise an error if a folder cannot be created or written to, before any work is done."""
     there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     if not there.is_dir():
         raise NotADirectoryError(f"{argument}: expected a folder, got {str(folder)!r}, a file")
@@ -178,7 +181,7 @@ def check_writable(folder: Path, argument: str) -> None:
 
 
 def check_output(path: Path, argument: str = "--out") -> None:
-    """Refuse to write over what is not a saved folder of ours, before any work is done."""
+    """Raise an error if a path would replace anything that uec-rag did not save."""
     if (
         path.exists()
         and not (path / MANIFEST).is_file()
@@ -199,7 +202,7 @@ def index_on_ray(
     gpus: float,
     json: bool,
 ) -> None:
-    """Index Parquet, JSON lines and text with a fitted ensemble, on Ray."""
+    """Index Parquet, JSON lines and text files with a fitted ensemble on Ray."""
     if uec is None:
         raise ValueError("--engine ray: expected --uec, an ensemble that 'uec-rag fit' made")
     ensemble = load_ensemble(uec)

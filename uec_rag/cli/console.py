@@ -1,4 +1,4 @@
-"""The output of the commands: results on stdout, all else on stderr, errors in one line."""
+"""The output of commands: results on stdout, everything else on stderr, errors in one line."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 _EXPECTED = (ValueError, TypeError, KeyError, ImportError, OSError)
-"""The errors that this package raises, with a message made for people; any other is a defect."""
+"""The errors that this package raises, with messages for users; any other is a defect."""
 
 
 def plain(text: str) -> str:
-    """Escape text so that neither rich nor the terminal obeys what is in it."""
+    """Escape markup and control characters, so that neither rich nor the terminal obeys them."""
     return escape(visible(text))
 
 
@@ -51,7 +51,7 @@ def say(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Print a line that the user should know of and may ignore."""
+    """Print a note, which does not require action by the user."""
     err.print(f"[yellow]note:[/] {escape(one_line(message))}", soft_wrap=True)
 
 
@@ -66,7 +66,7 @@ def print_json(value: object) -> None:
 
 
 def progress() -> Progress:
-    """Return a progress bar on stderr; none if stderr is no terminal."""
+    """Return a progress bar on stderr, disabled if stderr is not a terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -79,16 +79,16 @@ def progress() -> Progress:
 
 
 def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Make a command end with one line and exit code 2 on an error, and warn in single lines.
+    """Decorate a command to report errors in one line, with exit code 2, and warnings as notes.
 
-    With UEC_DEBUG=1 in the environment the error comes with its traceback.
+    If UEC_DEBUG=1 is in the environment, errors are raised with their traceback.
     """
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a library's warning to its programmers
+                warnings.simplefilter("ignore")  # warnings of libraries are for developers
                 warnings.filterwarnings("always", module="uec_rag")
                 warnings.filterwarnings("always", category=UECWarning)
                 warnings.showwarning = lambda message, *_, **__: note(str(message))
@@ -115,9 +115,9 @@ def _message(error: Exception) -> str:
 
 
 def _engine(address: str) -> str:
-    """Check the address of an engine, without opening it."""
+    """Check the format of an engine's address, without opening it."""
     if not is_engine(address):
-        raise typer.BadParameter(EXPECTED)  # a password may be in it
+        raise typer.BadParameter(EXPECTED)  # without the address, which may contain a password
     return address
 
 
@@ -170,7 +170,11 @@ def place_of(
     no_gate: bool,
     threshold: float | None,
 ) -> Place:
-    """Return the index to open and its gate; ValueError if several options name a gate."""
+    """Return the location of the index and its gate, after checking that they exist.
+
+    Raises ValueError if several options choose a gate, and FileNotFoundError if the index or the
+    gate does not exist.
+    """
     given = {"--gate": gate is not None, "--no-gate": no_gate, "--threshold": threshold is not None}
     if sum(given.values()) > 1:
         names = " and ".join(name for name, is_given in given.items() if is_given)
@@ -189,7 +193,7 @@ def place_of(
 
 
 def check_gate(gate: Path) -> None:
-    """Refuse a file that holds no gate, before anything is loaded."""
+    """Raise ValueError if a file does not contain a gate, before the index is loaded."""
     from uec_rag.retrieval.gate import Gate
 
     try:
@@ -202,7 +206,7 @@ def check_gate(gate: Path) -> None:
 
 
 def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
-    """Load a saved index, its passages from a place if one is given."""
+    """Load a saved index, with its passages in the engine `store` if one is given."""
     from uec_rag.retrieval import Retriever
 
     place = None if store is None else store_at(store, existing=True)
@@ -210,7 +214,7 @@ def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
 
 
 def check_index(index: Path, argument: str = "INDEX") -> None:
-    """Refuse a folder that is no index, before anything is loaded."""
+    """Raise FileNotFoundError if a folder is not an index, before anything is loaded."""
     if not (index / MANIFEST).is_file():
         raise FileNotFoundError(
             f"{argument}: there is no index in {str(index)!r}; make one: uec-rag index FOLDER "

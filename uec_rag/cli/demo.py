@@ -1,4 +1,4 @@
-"""`uec-rag demo`: six questions to the documentation that comes with Python."""
+"""`uec-rag demo`: six questions about the documentation that comes with Python."""
 
 from collections import Counter
 from typing import Annotated

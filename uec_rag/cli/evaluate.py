@@ -1,4 +1,4 @@
-"""`uec-rag evaluate`: how well an index finds, and how far its confidence is to be believed."""
+"""`uec-rag evaluate`: the quality of an index's ranking and the calibration of its confidence."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def evaluate(
 ) -> None:
     """Measure an index: ranking, confidence before and after calibration, what could be answered.
 
-    Every member alone and their reciprocal rank fusion stand beside the ensemble. --html and --json
-    also have what could be answered at which risk, and the worst questions. Nothing in the index
-    changes.
+    The ensemble is compared with each of its members and with their reciprocal rank fusion. --html
+    and --json also contain what could be answered at which risk, and the worst questions. The index
+    is not changed.
 
     Example: uec-rag evaluate idx questions.csv --html report.html
     """
@@ -98,7 +98,7 @@ def evaluate(
 
             return measured(retriever, labels, k=k, progress=show)
 
-    # Both are opened before either is measured: labels that do not fit are said at once.
+    # Both are opened before either is evaluated, so that invalid labels are reported at once.
     mine = opened(index, store)
     other = None if against is None else opened(against, None)
     found = of(*mine)

@@ -151,7 +151,7 @@ def gate(
 
 
 def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:
-    """Describe what the labels lack, and what they allow."""
+    """Explain why the labels do not suffice, and which risk they allow."""
     right = searched.right[searched.rows].sum()
     if asked.delta is None:
         option, target = "--wrong", f"At most {asked.risk:.1%} of all questions answered wrongly"

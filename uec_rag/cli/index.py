@@ -1,4 +1,4 @@
-"""`uec-rag index` and `copy`: a folder of documents made ready for questions, and moved."""
+"""`uec-rag index` and `copy`: making an index from a folder of documents, and copying it."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Store
 
 
-_NAMED = 3  # files that are named
+_NAMED = 3  # files that a message names
 
 
 def left_out(read: FolderRead) -> str:
-    """Count and name the files that hold no text, and those that cannot be read."""
+    """Describe the files without text and those that cannot be read, with numbers and names."""
     kinds = {"empty": read.empty, "unreadable": read.unreadable}
     return ", ".join(f"{len(files):,} {kind}{_some(files)}" for kind, files in kinds.items())
 
 
 def _some(files: Collection[str]) -> str:
-    """Name the first of some files, in parentheses; "" if there are none."""
+    """List the first of some files, in parentheses; "" if there are none."""
     more = ["..."] if len(files) > _NAMED else []
     return f" ({', '.join([*islice(files, _NAMED), *more])})" if files else ""
 
 
-_ATTEMPTS = 5  # of an update, where another one changes the same files
-_FEWEST_PAIRS = 100  # out of documents; a posterior fitted on fewer would be a guess
+_ATTEMPTS = 5  # of an update while other processes change the same files
+_FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
 
 
 def index(
@@ -116,12 +116,12 @@ def index(
     the text under them. The weights of an ensemble of --uec, fitted elsewhere, are adapted on such
     questions.
 
-    With --update an existing index keeps its ensemble and the passages of unchanged files; changed
-    files are read again, cut as the index was, and removed ones deleted.
+    With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
+    files are read again and split as before, and the passages of removed files are deleted.
 
-    With --engine ray FOLDER holds rows, not documents: .parquet and .jsonl with a field "text", or
-    lines of .txt. It needs --uec. Run it again after an interruption: it resumes if the passages
-    are in a PLACE.
+    With --engine ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
+    "text", or lines of .txt. This requires --uec. After an interruption, run it again; it resumes
+    if the passages are in a PLACE.
 
     Example: uec-rag index ./docs --out idx
     """
@@ -218,7 +218,7 @@ def _update(
     trust: bool,
     json: bool,
 ) -> None:
-    """Bring an index up to date with its folder."""
+    """Update an index from its folder, and print what has changed."""
     if not (to / MANIFEST).is_file():
         raise FileNotFoundError(
             f"--update: there is no index in {str(to)!r}; leave it out to make one"
@@ -248,7 +248,7 @@ def _update(
     with live.use() as opened:
         passages = len(opened.retriever)
     new = changes.new & {document.source for document in read.documents}
-    # A file that holds no text any more is counted among the empty ones.
+    # A file that no longer contains text is counted as empty instead.
     changed = changes.changed - read.unreadable.keys() - read.empty.keys()
     counts = {"new": len(new), "changed": len(changed), "removed": len(changes.removed)}
     if json:
@@ -264,7 +264,7 @@ def _update(
 
 
 def _option(cut: str) -> str:
-    """The options of the command line by which files are cut."""
+    """Return the command line options that correspond to a `CUT`."""
     size, _, overlap = cut.partition("/")
     return f"--chunk-size {size} --overlap {overlap}" if cut else "without --chunk-size"
 
@@ -272,7 +272,7 @@ def _option(cut: str) -> str:
 def _bring_up(
     live: LiveIndex, folder: Path, follow_symlinks: bool, max_characters: int
 ) -> tuple[Changes, FolderRead, EncodedFiles]:
-    """Read what has changed in a folder, and put it into an index."""
+    """Read the changed files of a folder, and replace their passages in an index."""
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
@@ -299,13 +299,12 @@ def _bring_up(
         def encoded(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        # A file that nothing can be read from now, perhaps because it is being written, keeps what
-        # is known of it.
+        # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
         gone = changes.removed | (changes.changed & read.empty.keys())
         files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)
         live.write(files.replace_in)
     with live.use() as opened:
-        if opened.retriever.store.remote and files.sources:  # its calibration is in the folder, too
+        if opened.retriever.store.remote and files.sources:  # the folder also holds its calibration
             opened.retriever.save(live.place.index)
     read.unreadable.update(unreadable)
     return changes, read, files
@@ -319,7 +318,7 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
 
 
 def _calibrate(retriever: Retriever) -> None:
-    """Learn which encoders to trust here, if the corpus gives enough questions."""
+    """Adapt the weights of the encoders, if enough questions can be made from the corpus."""
     say("Learning from questions made from the documents which encoders to trust ...")
     try:
         retriever.self_calibrate()

@@ -1,4 +1,4 @@
-"""`uec-rag fit`, `fetch` and `doctor`: the models, and what they need."""
+"""`uec-rag fit`, `fetch` and `doctor`: fitting models, fetching them and checking their needs."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +12,7 @@ from uec_rag.cli.building import build_ensemble, check_output, check_writable, f
 from uec_rag.cli.console import Json, Models, out, print_json, print_text, say
 from uec_rag.corpora.tables import read_pairs
 
-_NO_SLOPE = 0.05  # of a report, where it is shown as 0.0
+_NO_SLOPE = 0.05  # smaller slopes are shown as 0.0 in the report
 
 
 def fit(
@@ -59,7 +59,8 @@ def fetch(
 ) -> None:
     """Fetch the models of `UEC()` ahead of time.
 
-    For an image, or a machine without a network: bring FOLDER there and set UEC_MODELS=FOLDER.
+    For a container image or a machine without a network, copy FOLDER there and set
+    UEC_MODELS=FOLDER.
 
     Example: uec-rag fetch --out models
     """
@@ -86,9 +87,9 @@ def fetch(
 
 
 def doctor(json: Json = False) -> None:
-    """Check the environment: libraries, devices, and what to do where something is wrong.
+    """Check the environment: libraries, devices, and how to solve problems.
 
-    Ends with exit code 1 if there is a problem.
+    The exit code is 1 if there is a problem.
 
     Example: uec-rag doctor
     """

@@ -1,4 +1,4 @@
-"""`uec-rag serve`, `mcp` and `explore`: an index for other programs, agents and people."""
+"""`uec-rag serve`, `mcp` and `explore`: servers for programs, agents and people."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def access_of(
 
 
 def require_server(*packages: str) -> None:
-    """Check that what serves is installed; ImportError says what to install."""
+    """Raise ImportError, which says what to install, if a package of the servers is missing."""
     require("serve", "fastapi", "prometheus-client", "uvicorn", *packages)
 
 
@@ -94,9 +94,9 @@ def serve(
 ) -> None:
     """Answer questions over HTTP: /search, /ask, /healthz, /readyz, /metrics, /openapi.json.
 
-    In a browser / and /docs show these paths, to be tried.
+    In a browser, / and /docs show these paths and let you try them.
 
-    A new save of the index is taken up while it runs.
+    If a new version of the index is saved, it is used without a restart.
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
@@ -125,7 +125,7 @@ def explore(
 ) -> None:
     """Show an index on a page in the browser: ask, set the threshold, look around, add files.
 
-    Nothing leaves this machine.
+    Nothing leaves this machine, unless --host or --store names another one.
 
     Example: uec-rag explore idx
     """
@@ -163,7 +163,7 @@ def mcp(
     store: StorePlace = None,
     trust: Trust = False,
 ) -> None:
-    """Give an index to agents, by the Model Context Protocol: tools to search and to ask.
+    """Give agents tools to search and ask an index, by the Model Context Protocol.
 
     Example: uec-rag mcp idx, as the command of a client's configuration.
     """
