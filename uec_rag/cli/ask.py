@@ -163,9 +163,9 @@ def ask(
     """Answer a question from an index: the best passages, with the confidence in them.
 
     Without a question, prompts for questions until an empty line or the end of the input. On a
-    terminal that is a conversation: follow-ups are searched with the questions before them, a
-    question back is answered by the number or name of what is meant or in other words, and /new
-    begins another subject.
+    terminal, this is a conversation: follow-ups are searched with the questions before them. Reply
+    to a question back with the number or name of what you mean, or in other words. /new begins
+    another subject.
 
     Example: uec-rag ask idx "How do I reset my password?"
     """

@@ -81,7 +81,7 @@ def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
     """Fit an ensemble on pairs, but keep a shipped fit unless the new one is better.
 
     To compare them, a quarter of the questions is held out and asked over the passages of all
-    pairs. The answers of every third of these questions are left out, so that it has none.
+    pairs. The answers of every third of these questions are left out, so that they have none.
 
     Returns whether the new fit is used. Raises ValueError if there are too few questions to compare
     two fits.

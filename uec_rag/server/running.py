@@ -83,7 +83,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
             max(idle, key=lambda one: one.idle_for(), default=self).transport.abort()
 
     def is_idle(self) -> bool:
-        """Return whether no request is being answered; one with partial headers is not yet."""
+        """Return whether no request is being answered; partial headers do not count."""
         answered = self.cycle is None or self.cycle.response_complete
         return bool(answered) and not self.transport.is_closing()
 
