@@ -1,17 +1,17 @@
-"""One query, from top to bottom.
+"""The steps of a search, from encoded questions to results.
 
-Questions, and the turns before them, come encoded (`UEC.encode`). Then
+The questions and the turns before them are already encoded (`UEC.encode`).
 
-    search                   judges questions with turns alone, then all, mixed with their turns
-      find                   cuts them into blocks, and for each
-        view_of              takes the passages to compare with: columns that do not change
-        compare              computes every encoder's similarities to every column
-        Fitted.weigh         computes the coefficients: how far each encoder counts
-        fuse                 adds up the ensemble's mean similarities mu_s
-        top_k                finds the columns of the highest s_hat, and what they hold
-        rerank               has a verifier read the first texts, if there is one
-        attribute            looks up each encoder's contribution to each hit
-        confidence_features  computes the numbers that probabilities rest on
+    search                   judges questions that have turns first alone, then with their turns
+      find                   splits the questions into blocks, and for each block
+        view_of              selects the passages to compare with, as columns that do not change
+        compare              computes the similarity of every encoder to every column
+        Fitted.weigh         computes the coefficients, that is, the weight of each encoder
+        fuse                 sums them to the ensemble's mean similarities mu_s
+        top_k                finds the columns with the highest s_hat, and their passages
+        rerank               reorders the first texts by a verifier, if there is one
+        attribute            looks up the contribution of each encoder to each hit
+        confidence_features  computes the features from which probabilities are estimated
       estimates              computes P(the corpus answers), P(these hits do), P(underspecified)
       with_alone             combines the estimates for a question alone and with its turns
       make_result            answers, asks back or abstains: one `Result` for each question
@@ -52,37 +52,37 @@ from uec_rag.stores.base import Passage, RemoteStore, Store, Top, View, copied
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
-_MOST_LOOKED_AT = 1024  # hits in which different texts are looked for
+_MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
-_NEEDS_NO_TURNS = 0.8  # confidence in the hits of a question alone above which it stands alone
+_NEEDS_NO_TURNS = 0.8  # confidence above which a question is searched without its turns
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
-_EQUAL = np.float32(1e-5)  # similarities that rounding alone may have parted
+_EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
-# has all names in the question (`benchmarks/quality/decisions.py` judges it).
+# has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
 _FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(1.0)
-_NAMING = 20  # words; a longer question names more than a passage that answers it need have
+_NAMING = 20  # words; a passage need not contain all names of a longer question to answer it
 
 
 @dataclass(frozen=True)
 class Method:
-    """The method of a search: an ensemble, and what was learned on the corpus.
+    """The method of a search: an ensemble and what was learned from the corpus.
 
     Attributes
     ----------
     fitted : Fitted
     weights : EvidenceWeights or None
-        From evidence of the corpus to coefficients; None: the ensemble's rule.
+        The model from evidence of the corpus to coefficients; if None, the ensemble's rule is used.
     model : ConfidenceModel
     verification : Verification or None
-        The reader of the first hits.
+        The verifier of the first hits.
     unread_model : ConfidenceModel or None
-        The model if the verifier failed, and may.
+        The confidence model to use if the verifier fails and failures are tolerated.
     basis, unread_basis : str
-        Fingerprint of all that confidence depends on; and of that if the verifier failed.
+        Fingerprint of everything that confidence depends on, with the verifier and if it failed.
     unanswerable : float or None
-        Share of the questions that the corpus does not answer, if it is known.
+        Share of the questions that the corpus does not answer, if known.
     check_familiar : bool
-        Whether to look for questions unlike those of the fit: not after `calibrate`.
+        Whether to detect questions unlike those of the fit; False after `calibrate`.
     """
 
     fitted: Fitted
@@ -109,15 +109,16 @@ def search(
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
-    A question with turns is searched alone first; a confident answer is kept. Otherwise it is
-    searched mixed with its turns, too, and both estimates of `in_corpus` are mixed, so that turns
-    on another subject neither lower it much nor raise it.
+    A question with turns is first searched alone, and a confident answer is kept. Otherwise, it is
+    also searched together with its turns, and the two estimates of `in_corpus` are averaged, so
+    that turns on another subject change the estimate little.
 
     Parameters
     ----------
     asked : sequence of n Turn
     parts : sequence of K Gaussian
-        Each encoder's Gaussians of `uec_rag.ensemble.conversation.texts_of` these.
+        Each encoder's Gaussians of the texts that `uec_rag.ensemble.conversation.texts_of` returns
+        for `asked`.
     """
     size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
     with span("search", queries=len(asked), k=k, passages=size) as note:
@@ -129,7 +130,7 @@ def search(
                 result = make_result(judged, k, size)
                 if result.decision.action == "answer":
                     results[row] = result
-        if method.verification is not None:  # it has not read what they find alone
+        if method.verification is not None:  # the searches above did not use it
             for row, judged in judge_alone(method, store, asked, parts, [*results], k):
                 results[row] = make_result(judged, k, size)
         others = [row for row in range(len(asked)) if row not in results]
@@ -152,7 +153,7 @@ def judge_alone(
     rows: Sequence[int],
     k: int,
 ) -> Iterator[tuple[int, Judged]]:
-    """Judge some of the questions, without the turns before them."""
+    """Judge the questions in `rows` without the turns before them."""
     if rows:
         questions = [Turn(asked[row].question) for row in rows]
         own = [part[[*rows]] for part in parts]
@@ -167,13 +168,13 @@ def judge_in_context(
     rows: Sequence[int],
     k: int,
 ) -> Iterator[tuple[int, Judged]]:
-    """Judge some of the questions, mixed with the turns before them."""
+    """Judge the questions in `rows` together with the turns before them."""
     turns, lengths = [asked[row] for row in rows], None
     if rows and any(turn.has_context for turn in asked):
         parts = [in_context(turns, part[part_rows(asked, rows)]) for part in parts]
-        # The mean of several vectors is shorter than they are, and all that it finds less similar.
+        # The mean of several unit vectors is shorter than 1, which lowers all its similarities.
         lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
-        lengths[lengths == 0] = 1  # words, and encoders that failed
+        lengths[lengths == 0] = 1  # lexical encoders, and encoders that failed
         lengths[[not turn.has_context for turn in turns]] = 1
     yield from zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
 
@@ -185,7 +186,7 @@ class Findings:
     Attributes
     ----------
     method : Method
-        Without the verifier if that failed on the hits.
+        Has no verifier if the verifier failed on the hits.
     view : View
     asked : sequence of n Turn
     coefficients : array, shape (n, K)
@@ -193,7 +194,7 @@ class Findings:
     hits : Hits
     attribution : Attribution
     unfamiliar : list of n str
-        The difference of each question from those of the fit; "" if none.
+        How each question differs from those of the fit; "" if it does not.
     features : Features or None
         None if nothing was found.
     """
@@ -212,7 +213,7 @@ class Findings:
     def nothing(
         cls, method: Method, view: View, asked: Sequence[Turn], coefficients: FloatArray
     ) -> Self:
-        """Make the findings of a search among no passages."""
+        """Return the findings of a search without any passages."""
         count = len(asked)
         none = np.zeros((count, 0), dtype=np.float32)
         return cls(
@@ -236,13 +237,13 @@ def find(
     k: int,
     lengths: FloatArray | None = None,
 ) -> Iterator[Findings]:
-    """Find the hits of questions, and the features of them; `calibrate` learns from the same.
+    """Find the hits of questions and their features, from which `calibrate` learns, too.
 
-    As many questions at a time as memory takes; in a store elsewhere one, as each has candidates of
-    its own.
+    A block has as many questions as fit in memory. In a remote store, it has one, since the
+    candidates differ between questions.
 
-    `lengths`, array, shape (n, K): of the means in `parts`, 1 by default; the features are as of
-    means of length 1, which confidence has learned from.
+    `lengths`: lengths of the means in `parts`, shape (n, K), 1 by default. Features are computed as
+    if all means had length 1, as those that the confidence model was fitted on.
     """
     step = 1
     if not store.remote:
@@ -261,7 +262,7 @@ def find_block(
     k: int,
     lengths: FloatArray | None,
 ) -> Findings:
-    """Do what `find` does for questions that are compared with one view."""
+    """Compute the findings for one block of questions, which are compared with the same view."""
     fitted = method.fitted
     view = view_of(store, fitted, asked, parts, k)
     if not len(view):
@@ -287,7 +288,7 @@ def find_block(
 def view_of(
     store: Store, fitted: Fitted, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
 ) -> View:
-    """Return all of a store in memory, or the candidates of one question from a store elsewhere."""
+    """Return a whole local store, or the candidates of one question from a remote one."""
     if not store.remote:
         return cast(View, store)
     [turn] = asked
@@ -302,10 +303,10 @@ class Similarities:
     Attributes
     ----------
     members : list of K arrays, shape (n, C)
-        Each encoder's: cosines, BM25 from 0 to 1. In the shared space, which does not keep them,
-        there are none.
+        Similarities of each encoder: cosines, or BM25 scores from 0 to 1. Empty in the shared
+        space, which does not keep the encoders apart.
     best : array, shape (n, K)
-        The highest of each.
+        Highest similarity of each encoder. In the shared space, the shape is (n, 0).
     """
 
     members: list[FloatArray]
@@ -316,7 +317,7 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
     """Compare each encoder's Gaussians of the questions with its own block of the passages."""
     if fitted.space == "shared":
         return Similarities([], np.zeros((len(parts[0]), 0), dtype=np.float32))
-    # Scaled so that products with the stored blocks are each encoder's cosines.
+    # With this scale, products with the stored blocks are the cosines of each encoder.
     blocks: list[FloatArray | Terms] = []
     for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
         blocks.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
@@ -344,13 +345,13 @@ class Hits:
     columns, scores, mu, sigma2 : array
     passages : list of lists of Passage
     text_number : int array
-        Different texts are numbered from 0, best first; copies have one number.
+        Number of each hit's text, from 0, best first; copies of a text share its number.
     verifier_score : array
-        The verifier's own score, NaN if it has not read the hit.
+        Score by the verifier; NaN if it has not read the hit.
     verifier_gain : array
-        The similarity that the verifier has added.
+        Similarity added by the verifier.
     verifier_floor : array, shape (n,)
-        Logits that every passage gains by the verifier: those of the worst that it has read.
+        Logit that the verifier adds to every passage: that of the worst text it has read.
     verified : bool
         False if the verifier failed.
     """
@@ -368,7 +369,7 @@ class Hits:
 
     @classmethod
     def of(cls, top: Top, passages: list[list[Passage]]) -> Self:
-        """Make hits that no verifier has read."""
+        """Create hits that no verifier has read."""
         unread, none = np.full_like(top.mu, np.nan), np.zeros_like(top.mu)
         return cls(*top, passages, number_texts(passages), unread, none, none.sum(axis=1))
 
@@ -381,13 +382,13 @@ class Hits:
         return again
 
     def distinct(self, most: int) -> NDArray[np.intp]:
-        """Return the places of the first different texts, shape (n, most); -1 behind the last."""
+        """Return the positions of the first different texts, shape (n, most), padded with -1."""
         again = self.repeats
         places = np.argsort(again, axis=1, kind="stable")[:, :most]
         return np.where(np.take_along_axis(again, places, axis=1), -1, places)
 
     def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
-        """Tell which different texts have a wanted id, or a copy that has one, shape (n, m)."""
+        """Return which different texts have a wanted id or a copy with one, shape (n, m)."""
         of_text = np.zeros(self.text_number.shape, dtype=bool)
         for row, (passages, ids) in enumerate(zip(self.passages, wanted, strict=True)):
             right = [passage.id in ids for passage in passages]
@@ -398,7 +399,10 @@ class Hits:
 def top_k(
     fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, k: int, different: int
 ) -> Hits:
-    """Find the best k columns, and as many more as it takes to see so many different texts."""
+    """Find the best k columns, or more until they hold `different` different texts.
+
+    The search for different texts ends at `_MOST_LOOKED_AT` columns.
+    """
     count = min(len(view), max(k, different))
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
@@ -419,13 +423,13 @@ def number_texts(passages: Sequence[Sequence[Passage]]) -> NDArray[np.intp]:
 
 
 def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hits: Hits) -> Hits:
-    """Have a verifier read the first different texts, and order these by its scores.
+    """Reorder the first different texts by the scores of a verifier.
 
-    A score holds for every hit of its text. A hit that was read keeps at least the lowest score
-    that any of them had, so none falls below the unread hits.
+    A score applies to all hits with the same text. The score of a hit that was read is at least the
+    lowest score that any of them had before, so that it stays above the unread hits.
     """
     places = hits.distinct(verification.fitted.k)
-    places = places[:, (places >= 0).all(axis=0)]  # as many for each question
+    places = places[:, (places >= 0).all(axis=0)]  # the same number for each question
     texts = [
         [row[place].text for place in chosen]
         for row, chosen in zip(hits.passages, places.tolist(), strict=True)
@@ -463,10 +467,11 @@ class Attribution:
     similarities : array, shape (n, K, m)
         Each encoder's similarity to a hit; no encoders in the shared space.
     words : list of n lists of dict of str to float, or None
-        Words of the question that a hit holds, and the similarity that each adds, the most first;
-        of the first k hits, or the first `NEAREST`.
+        Words of the question that a hit contains, with the similarity that each adds, largest
+        first, for the first k hits, or the first `NEAREST` if k is smaller; None if no member is
+        lexical.
     idf : list of n dict of str to float
-        Inverse document frequency of the words of each question; none without a member of words.
+        Inverse document frequency of the words of each question; empty if no member is lexical.
     """
 
     similarities: FloatArray
@@ -477,7 +482,7 @@ class Attribution:
 def attribute(
     view: View, parts: Sequence[Gaussian], similarities: Similarities, hits: Hits, k: int
 ) -> Attribution:
-    """Look up each encoder's similarity to the hits, and the words that count in the first."""
+    """Look up each encoder's similarity to the hits, and the matching words of the first hits."""
     columns, members = hits.columns, similarities.members
     to_hits = np.empty((len(columns), len(members), columns.shape[1]), dtype=np.float32)
     for member, to_all in enumerate(members):
@@ -493,7 +498,7 @@ def attribute(
         for block, (added, rarities) in zip(terms, contributions, strict=True):
             if block.labels is None:
                 continue
-            # The words of the question by the places of their terms, without parts of words.
+            # The words of the question by position of their terms, without parts of words.
             labels, keys = block.labels[row], block.keys[block.starts[row] : block.starts[row + 1]]
             names = {place: labels[key] for place, key in enumerate(keys.tolist()) if key in labels}
             for term, word in names.items():
@@ -513,7 +518,7 @@ def at_unit_length(
     coefficients: FloatArray,
     lengths: FloatArray,
 ) -> tuple[Hits, Attribution]:
-    """Return hits and attribution as if the questions' means were of length 1."""
+    """Return hits and attribution as if the means of the questions had length 1."""
     if not attribution.similarities.size:
         return hits, attribution
     whole = attribution.similarities / lengths[:, :, None]
@@ -525,12 +530,15 @@ def at_unit_length(
 def unfamiliar_questions(
     method: Method, asked: Sequence[Turn], hits: Hits
 ) -> tuple[list[str], NDArray[np.bool_]]:
-    """Compare questions with the fit's: how each differs, "" if not, and if by its script."""
+    """Return how each question differs from those of the fit, and whether its script is unknown.
+
+    The difference is "" if there is none.
+    """
     reasons, foreign = [""] * len(asked), np.zeros(len(asked), dtype=bool)
     profile = method.fitted.training_profile if method.check_familiar else None
     if profile is not None:
         for row, (turn, passages) in enumerate(zip(asked, hits.passages, strict=True)):
-            # Of one hit, so that it does not rest on k.
+            # One hit only, so that the result does not depend on k.
             first = passages[0].text if passages else ""
             reasons[row], foreign[row] = profile.unfamiliar(turn.question, first)
     return reasons, foreign
@@ -546,9 +554,9 @@ def confidence_features(
     attribution: Attribution,
     foreign: NDArray[np.bool_],
 ) -> Features:
-    """Compute the features of n questions' first different texts.
+    """Compute the features of the first different texts of n questions.
 
-    `foreign`: which questions are in a script that no encoder knows.
+    `foreign`: whether each question is in a script that no encoder knows.
     """
     slope, offset = logit_line(method, store, parts, coefficients)
     offset = offset + hits.verifier_floor
@@ -559,7 +567,7 @@ def confidence_features(
     members = logits[:, :1]
     if not method.model.standardised and attribution.similarities.size:
         members = member_evidence(method.fitted, parts, attribution, hits, foreign)
-    # Words are not misled by a script.
+    # Lexical encoders, which have no vectors, are not misled by an unknown script.
     vectors = np.array([part.mean.shape[1] > 0 for part in parts])
     return features(
         logits,
@@ -574,9 +582,10 @@ def confidence_features(
 def logit_line(
     method: Method, store: Store, parts: Sequence[Gaussian], coefficients: FloatArray
 ) -> tuple[np.float32, FloatArray]:
-    """Return slope and offset (n,) of the logits ``slope * mu_s + offset`` of similarities.
+    """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset``.
 
-    The fitted ones, or similarities standardised over unrelated passages.
+    They are the fitted ones or, if the model is `standardised`, those that standardise similarities
+    by their mean and deviation over unrelated passages.
     """
     if not method.model.standardised:
         return method.fitted.logit_line(coefficients)
@@ -585,18 +594,18 @@ def logit_line(
     return np.float32(1 / deviation), offset
 
 
-_UNRELATED = 64  # passages that are compared with one another
+_UNRELATED = 64  # passages to compare with each other
 _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
 def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
-    """Estimate mean and deviation of the similarity of a corpus's passages to one another.
+    """Estimate the mean and standard deviation of the similarity between passages of a corpus.
 
-    To encoders that were never fitted, texts with nothing but a corpus in common are as similar: a
-    passage that answers stands out from it. A few pairs of a usual encoder count as seen before;
-    words are taken to have nothing in common.
+    For an encoder that was not fitted, they describe the similarity of unrelated texts, above which
+    that of an answering passage stands out. A typical encoder serves as a prior worth a few pairs.
+    To a lexical encoder, unrelated texts are assumed to have a similarity of 0.
 
-    `words`: share of the encoders that look at words.
+    `words`: share of the encoders that are lexical.
     """
     cosine = cosines_of_pairs(store.sample(_UNRELATED).mean[: 2 * _UNRELATED])
     count = len(cosine) + _USUAL_PAIRS
@@ -607,17 +616,17 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
 
 
 def lacks_names(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> NDArray[np.bool_]:
-    """Tell of which questions none of the first texts has all names, shape (n,).
+    """Return for which questions none of the first texts has all names, shape (n,).
 
-    Names, numbers, identifiers and quotations, as `named_words` finds them. False if a question is
-    long, not in English or has none, and without a member of words.
+    Names are also numbers, identifiers and quotations, as found by `named_words`. The value is
+    False if a question is long, is not in English or has no names, and if no member is lexical.
     """
     lacks = np.zeros(len(asked), dtype=bool)
     if attribution.words is None:
         return lacks
     for row, places in enumerate(hits.distinct(JUDGED).tolist()):
         question = asked[row].question
-        # In German every noun has a capital.
+        # Only in English: all German nouns are capitalised.
         naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
         said = named_words(question) if naming else frozenset()
         names = {word for word in attribution.idf[row] if word.casefold() in said}
@@ -635,11 +644,11 @@ def member_evidence(
     hits: Hits,
     foreign: NDArray[np.bool_],
 ) -> FloatArray:
-    """Compute each encoder's logit of the first hit, shape (n, K), as evidence of an answer.
+    """Compute the logit of each encoder for the first hit, shape (n, K), as evidence of an answer.
 
-    What orders passages may rest on stems and on parts of words; whether there is an answer at all
-    rests on whole words, see `whole_share`. Encoders find whatever is in a script that they do not
-    know similar: of a question in such a script words alone are evidence.
+    Passages may be ranked by stems and parts of words, but only whole words are evidence that there
+    is an answer at all, see `whole_share`. To an encoder, all texts in a script that it does not
+    know are similar, so only lexical evidence counts for a question in such a script.
     """
     similarities, words = attribution.similarities[:, :, 0].copy(), attribution.words
     by_words = np.array([bool(part.terms) for part in parts])
@@ -661,13 +670,13 @@ class Estimate:
     Attributes
     ----------
     probabilities : Probabilities or None
-        Of relevance, confidence and `in_corpus`; None if nothing was found.
+        Probabilities of relevance, confidence and `in_corpus`; None if nothing was found.
     underspecified : float
-        P(it does not say which of its readings it means).
+        P(the question does not say which of its readings is meant).
     competing : Candidates or None
-        The texts among which its readings are found; None if there are none.
+        The texts in which the readings are found; None if there are none.
     subject : int array
-        Of each of these.
+        Subject of each of these texts.
     """
 
     probabilities: Probabilities | None = None
@@ -683,7 +692,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """One of the questions of some findings, and the estimates for it."""
+    """One question of `Findings`, with its estimates."""
 
     found: Findings
     row: int
@@ -691,16 +700,16 @@ class Judged:
 
 
 def judge(findings: Iterable[Findings]) -> Iterator[Judged]:
-    """Estimate the probabilities of each question, and how underspecified it is."""
+    """Yield the estimates for each question."""
     for found in findings:
         for row, estimate in enumerate(estimates(found)):
             yield Judged(found, row, estimate)
 
 
 def estimates(found: Findings) -> list[Estimate]:
-    """Estimate relevance, confidence and `in_corpus`, and how underspecified each question is.
+    """Estimate relevance, confidence, `in_corpus` and P(underspecified) for each question.
 
-    It is not underspecified without a member of words, and if nothing was found.
+    P(underspecified) is 0 if nothing was found or if no member is lexical.
     """
     if found.features is None:
         return [Estimate() for _ in found.asked]
@@ -709,8 +718,8 @@ def estimates(found: Findings) -> list[Estimate]:
     each = [Estimate(probabilities.of(row)) for row in range(len(found.asked))]
     if found.attribution.words is None:
         return each
-    # At the scale that confidence has: the raw similarities of an ensemble that was not fitted
-    # would be nearly alike.
+    # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
+    # would be nearly equal.
     shares, words = found.features.relevance[..., 1], found.attribution.words
     for row, places in enumerate(found.hits.distinct(NEAREST)):
         near = places[(places >= 0) & (places < len(words[row]))]
@@ -731,9 +740,9 @@ def candidates(
     logits: FloatArray,
     words: Sequence[dict[str, float]],
 ) -> Candidates:
-    """Return what a question's readings are found by.
+    """Return the texts in which the readings of a question are found.
 
-    `near`: places of its nearest different texts. `logits`, `words`: of these.
+    `near`: positions of its nearest different texts. `logits`, `words`: logit and words of each.
     """
     passages = [found.hits.passages[row][place] for place in near]
     titles = [readings.subject_of(passage.metadata) for passage in passages]
@@ -753,12 +762,13 @@ def candidates(
 def with_alone(in_turn: Estimate, alone: Estimate, share: float) -> Estimate:
     """Combine the estimates for a question with its turns and alone.
 
-    It is as underspecified as alone, less if it is surely answered. `share`: of the turns.
+    P(underspecified) is that of the question alone, reduced if the confidence with the turns
+    exceeds one half, but at least that with the turns. `share`: weight of the turns.
     """
     if in_turn.probabilities is None or alone.probabilities is None:
         return in_turn
     mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - share)
-    # Up to even odds of an answer the turns do not show what is meant.
+    # Up to a confidence of one half, the turns do not show what is meant.
     unresolved = alone.underspecified * min(1, 2 * (1 - in_turn.confidence))
     if unresolved <= in_turn.underspecified:
         return replace(in_turn, probabilities=mixed)
@@ -768,7 +778,7 @@ def with_alone(in_turn: Estimate, alone: Estimate, share: float) -> Estimate:
 def make_result(judged: Judged, k: int, size: int) -> Result:
     """Decide on a question, and assemble its result.
 
-    `size`: how many passages were searched.
+    `size`: number of passages that were searched.
     """
     found, row, estimate = judged.found, judged.row, judged.estimate
     method, hits, one = found.method, found.hits, slice(judged.row, judged.row + 1)
@@ -812,15 +822,15 @@ def make_result(judged: Judged, k: int, size: int) -> Result:
 
 
 def at_hits(of_texts: FloatArray, text_number: NDArray[np.intp], mu: FloatArray) -> FloatArray:
-    """Spread numbers of different texts over one question's hits, shape (m,).
+    """Assign a value per different text to each of one question's hits, shape (m,).
 
-    Copies of a text have its number, and equally similar texts that of the first of them: which
-    comes first is chance. `text_number`: see `Hits`.
+    Copies of a text get the same value. Equally similar texts get that of the first of them, since
+    their order is arbitrary. `text_number`: see `Hits`.
     """
     found = of_texts[text_number]
     first = np.arange(len(found))
     close = np.abs(np.diff(mu)) <= _EQUAL
-    # Not of the one before alone: of many hits each may be close to the next.
+    # Compare with the first of a group, not with the previous hit: small differences add up.
     for place in np.flatnonzero(close).tolist():
         if abs(mu[place + 1] - mu[first[place]]) <= _EQUAL:
             first[place + 1] = first[place]
@@ -829,7 +839,7 @@ def at_hits(of_texts: FloatArray, text_number: NDArray[np.intp], mu: FloatArray)
 
 
 def _members(found: Findings, row: int, kept: slice) -> Members:
-    """Gather the members' contributions to one question's hits, the verifier's among them."""
+    """Collect the contributions of the members and the verifier to one question's hits."""
     method, hits, words = found.method, found.hits, found.attribution.words
     names, similarities = method.fitted.names, found.attribution.similarities[row, :, kept]
     counted = (found.coefficients[row] * method.fitted.weights)[:, None] * similarities
@@ -843,7 +853,7 @@ def _members(found: Findings, row: int, kept: slice) -> Members:
     if method.verification is not None:
         score = hits.verifier_score[row]
         read = ~np.isnan(score)
-        # Texts that occur twice were read once; equal scores share a rank, as encoders' do.
+        # A text that occurs twice was read once; equal scores share a rank, as for encoders.
         scores = np.sort(-score[read & ~hits.repeats[row]])
         rank = np.searchsorted(scores, -score[kept]) + 1
         names = (*names, method.verification.fitted.name)

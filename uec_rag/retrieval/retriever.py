@@ -60,14 +60,14 @@ from uec_rag.stores.memory import MemoryStore
 from uec_rag.stores.memory.vectors import Dtype
 
 _ROUNDS, _PRIOR_QUESTIONS = 200, 20  # of the estimate in `adapt`
-_LEFT_OUT = -80.0  # log of a factor that is as good as 0, and that a softmax takes
+_LEFT_OUT = -80.0  # log of a factor that is effectively 0, finite for the softmax
 _APPROXIMATE = (
     "Hits are the best of the candidates that the store finds: it is searched approximately."
 )
 
 
 class Options(TypedDict, total=False):
-    """The options of a search beside its queries and k; see `Retriever.search`."""
+    """The options of a search besides its queries and k; see `Retriever.search`."""
 
     filter: Filter | None
     prefer: Preferences | None
@@ -78,7 +78,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Request:
-    """A checked search.
+    """The checked arguments of a search.
 
     Attributes
     ----------
@@ -89,9 +89,9 @@ class Request:
     k, filter, prefer, unanswerable
         As in `Retriever.search`.
     reading : mapping or None
-        The filter of the chosen passages, those among them that `filter` selects.
+        A filter for the passages of the chosen reading that `filter` selects, too.
     label : str or None
-        The label of the chosen reading, if it was chosen by that.
+        The label of the chosen reading, if it was chosen by its label.
     """
 
     queries: list[str]
@@ -115,7 +115,7 @@ class Retriever(Index):
         Where the Gaussians are stored; in memory by default.
     unanswerable : float, optional
         Expected share of questions that the corpus does not answer, in [0, 1), if known; `adapt`
-        estimates it. By default the share that confidence was fitted with.
+        estimates it. By default, the share that confidence was fitted with.
 
     Examples
     --------
@@ -161,31 +161,30 @@ class Retriever(Index):
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
     ) -> SearchResult:
-        """Find the k passages of the highest s_hat for each query.
+        """Find the k passages with the highest s_hat for each query.
 
         Parameters
         ----------
         queries : sequence of str
         k : int
-            Number of hits; all matches if there are fewer.
+            Number of hits; all matches are returned if there are fewer.
         filter : mapping or callable, optional
-            Metadata values that must be equal, or operators (`uec_rag.stores.filters` says which),
-            or a predicate on a `Passage`. A key that no passage has raises a warning, once.
+            Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
+            predicate on a `Passage`. A key that no passage has raises a warning, once.
         prefer : Preferences, optional
-            Preferences beside similarity: a limit per source, boosts, distinct texts.
+            Preferences besides similarity: a limit per source, boosts, distinct texts.
         unanswerable : float, optional
-            Share of the questions that the corpus does not answer, in [0, 1): the odds of
-            `in_corpus` shift with it, and confidence as much. By default the retriever's own
-            `unanswerable`.
+            Share of the questions that the corpus does not answer, in [0, 1). It shifts the odds of
+            `in_corpus`, and confidence accordingly. By default, the retriever's `unanswerable`.
         history : sequence of n sequences of str, optional
-            In a conversation the turns before each query, oldest first: the user's, and the
-            questions that the user was asked back. The latest 1,500 bytes count.
-            If the last turn asked back and the query is one of its labels, that reading is
-            searched, as with `within=label`.
+            The turns before each query in a conversation, oldest first: those of the user and the
+            questions that the user was asked back. Only the last 1,500 bytes are used. If the last
+            turn asked back and the query is one of its labels, that reading is searched, as with
+            `within=label`.
         within : Reading, mapping, sequence of str or str, optional
-            The reading that the user chose when asked back (of `Decision.readings`), or its ids:
-            its passages alone are searched, those among them that the filter selects. Or its label:
-            the readings are then found again, by a search more.
+            The reading that the user chose when asked back (from `Decision.readings`), or its ids:
+            only its passages that the filter selects are searched. Or the label of the reading, in
+            which case one more search finds the readings again.
 
         Returns
         -------
@@ -194,8 +193,8 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If a query is empty or not a string, k < 1, `filter`, `prefer`, `history` or `within` is
-            not one, or no reading has the label (`UnknownReading`).
+            If a query is empty or not a string, if k < 1, if `filter`, `prefer`, `history` or
+            `within` is not valid, or if no reading has the label (`UnknownReading`).
         """
         request = self._prepare(
             queries,
@@ -217,12 +216,12 @@ class Retriever(Index):
         return await asyncio.to_thread(self._search, request, parts)
 
     def corrected(self, queries: Sequence[str]) -> list[str]:
-        """Replace misspelt words of questions, as `search` does.
+        """Correct misspelt words of questions, as `search` does.
 
-        A word that no passage has, and that a model has to split, is replaced by the one that most
-        passages have among those one letter away that the model need not split. In a store in
-        memory, with words and a model with a tokenizer as members; elsewhere, and in questions that
-        are not in English, nothing is.
+        A word that no passage contains and that a model's tokenizer splits is replaced by the word
+        one letter away that is not split and that most passages contain. This needs a store in
+        memory, and a lexical encoder and a model with a tokenizer as members. Otherwise, or if a
+        question is not in English, nothing is replaced.
 
         Parameters
         ----------
@@ -255,9 +254,9 @@ class Retriever(Index):
         ----------
         queries : sequence of str
         parts : sequence of Gaussian
-            Each encoder's own Gaussians of the queries, as `UEC.encode` returns them; with
-            `history`, of the texts of `uec_rag.ensemble.conversation.texts_of`: the queries, then
-            the turns of each.
+            Each encoder's Gaussians of the queries, as `UEC.encode` returns them; with `history`,
+            of the texts of `uec_rag.ensemble.conversation.texts_of`: the queries, then the turns of
+            each.
         """
         return self._search(self._prepare(queries, k, correct=False, **options), parts)
 
@@ -267,7 +266,7 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If it is not a filter, or the store cannot run it.
+            If it is not a valid filter, or the store does not support it.
         """
         if filter is None:
             return
@@ -287,7 +286,7 @@ class Retriever(Index):
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
     ) -> Request:
-        """Check what `search` is given, correct the questions, and pair them with their turns."""
+        """Check the arguments of `search`, correct the questions and pair them with their turns."""
         k = check_k(k)
         label = within if isinstance(within, str) else None
         reading = None
@@ -309,13 +308,13 @@ class Retriever(Index):
         return Request([*queries], corrected, turns, k, filter, prefer, share, reading, label)
 
     def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
-        """Restrict a filter to the passages that were chosen."""
+        """Combine a filter with that for the chosen passages."""
         if filter is None:
             return chosen
         return {"$and": [chosen, {"$where": filter} if callable(filter) else filter]}
 
     def _search(self, request: Request, parts: Sequence[Gaussian]) -> SearchResult:
-        """Search for questions whose Gaussians, and those of their turns, are given."""
+        """Search for questions, given the Gaussians of them and their turns."""
         turns = request.turns
         if any(turn.replies for turn in turns):
             found = [
@@ -330,7 +329,7 @@ class Retriever(Index):
         return SearchResult(results)
 
     def _search_chosen(self, row: int, parts: Sequence[Gaussian], request: Request) -> Result:
-        """Search for one of the questions among the readings that were chosen, if any were."""
+        """Search for one of the questions, among the chosen readings if there are any."""
         turn, among, named = request.turns[row], request, list[Reading]()
         try:
             for reply in turn.replies:
@@ -344,12 +343,12 @@ class Retriever(Index):
         except UnknownReading:
             if request.label is not None:
                 raise
-            # The index has changed since it asked, or has its passages elsewhere.
+            # The index has changed since it asked back, or its store is remote.
             among, named = request, []
             turn = replace(turn, question=f"{turn.question}\n{request.corrected[row]}")
             parts = self.uec.encode(texts_of([turn]), "query")
         [found] = self._search_turns([turn], parts, among)
-        # To ask back about several that were chosen would be to ask the same again.
+        # If several readings were chosen, asking back would repeat the same question.
         return found.settled if len(named) > 1 else found
 
     def _search_turns(
@@ -366,11 +365,11 @@ class Retriever(Index):
         found = search(method, store, turns, parts, request.k)
         if not chosen:
             return found
-        # A reading is a part of the corpus that a gate was made with, not another one.
+        # A reading is part of the corpus that a gate was made for, not another corpus.
         return SearchResult([replace(one, decision=replace(one.decision, size=0)) for one in found])
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
-        """Return the method of a search: the ensemble, and what was learned on this corpus."""
+        """Return the method of a search: the ensemble and what was learned from this corpus."""
         labelled = self.calibration is not None and self.calibration.source == "labels"
         model, weights = self.confidence_model, self.evidence_weights
         verification = self.uec.verification
@@ -378,7 +377,7 @@ class Retriever(Index):
         reader = None if verification is None else verification.fingerprint
         basis = unread_basis = basis_of(model, weights, share, filter, reader)
         unread = model
-        if verification is not None:  # which may fail: then the model learned without it is used
+        if verification is not None:  # if it fails, the model learned without it is used
             unread = self.uec.fitted.confidence_model or model
             unread_basis = basis_of(unread, weights, share, filter, None)
         return Method(
@@ -402,7 +401,7 @@ class Retriever(Index):
     ) -> SearchResult:
         view, level = self.snapshot(), 0.0
         if prefer.boosts:
-            # Others may write to the store, too.
+            # Other processes may write to the store, too.
             state = prefer, self._changes, written(view.store), len(view.store)
             known, level = self._boost_normaliser[0]
             if known != state:
@@ -417,24 +416,24 @@ class Retriever(Index):
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
     ) -> SearchResult:
-        """Find the k passages of the highest s_hat for one query given as a vector.
+        """Find the k passages with the highest s_hat for a query given as a vector.
 
-        The variance of the query is unknown and taken as 0, so sigma_s^2 is that of the passages
-        alone. Confidence needs the text: relevance is the similarity itself, and the decision says
-        that nothing is known.
+        The variance of the query is unknown and assumed to be 0, so sigma_s^2 is due to the
+        passages alone. Confidence cannot be estimated without the text: relevance is the
+        similarity, and the reason of the decision says so.
 
         Parameters
         ----------
         embedding : sequence of float, length d
-            The mean that `UEC.embed` gives for the query. If all means have length 1, with one
-            encoder or in the shared space, it may be of any length but zero.
+            The mean that `UEC.embed` returns for the query. With one encoder, or in the shared
+            space, all means have length 1, and a vector of any other length but 0 is normalised.
         k : int
         filter : Filter, optional
 
         Raises
         ------
         TypeError, ValueError
-            If the vector is of another dimension, zero, or not finite, or k < 1.
+            If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
         k = check_k(k)
         mean = as_matrix([embedding], "embedding")
@@ -462,14 +461,14 @@ class Retriever(Index):
         lambda_mult: float = 0.5,
         **options: Unpack[Options],
     ) -> SearchResult:
-        """Find k passages for each query that are relevant and unlike one another.
+        """Find k passages for each query that are relevant and diverse.
 
         Parameters
         ----------
         queries : sequence of str
         k : int
         fetch_k : int
-            Number of candidates, those of the highest s_hat; at least k.
+            Number of candidates, those with the highest s_hat; k if that is larger.
         lambda_mult : float
             From 1, relevance only, to 0, diversity only.
         **options
@@ -493,12 +492,13 @@ class Retriever(Index):
         return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
 
     def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
-        """Choose k of each query's hits by maximal marginal relevance.
+        """Choose k of the hits of each query by maximal marginal relevance.
 
         Parameters
         ----------
         result : SearchResult
-            From this index, or from a snapshot of it if others may delete meanwhile.
+            The result of a search in this index, or in a snapshot on which this method is called if
+            passages may be deleted in the meantime.
         k : int
         lambda_mult : float
             As in `search_diverse`.
@@ -508,16 +508,16 @@ class Retriever(Index):
         for one in result:
             ids, scores = one.ids, one.scores
             vectors = self.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
-            if ids and not self.uec.dimension:  # words alone
+            if ids and not self.uec.dimension:  # lexical encoders only
                 texts = [passage.text for passage in self.get(ids)]
                 vectors = term_vectors(self.uec.embed_terms(texts))
-            enough = max(k, JUDGED)  # confidence is of as many, whatever k
+            enough = max(k, JUDGED)  # confidence is in the first JUDGED hits, whatever k is
             places = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
             chosen.append(one.taking(places).first(k))
         return SearchResult(chosen)
 
     def snapshot(self) -> Self:
-        """Return a read-only view of the index as it is now, whatever others add or delete."""
+        """Return a read-only view of the current index, unaffected by later changes."""
         store = self.store.snapshot()
         self._notice_changes(store)
         view = copy(self)
@@ -525,17 +525,17 @@ class Retriever(Index):
         return view
 
     def counting(self, coefficients: Mapping[str, float]) -> Self:
-        """Return a read-only view of the index as it is now, with fixed coefficients.
+        """Return a read-only view of the current index, with fixed coefficients.
 
         Parameters
         ----------
         coefficients : mapping of encoder name to float
-            At least 0, one for each encoder; 0 leaves one out.
+            A nonnegative coefficient for each encoder; 0 leaves the encoder out.
         """
         return self._with_rule(make_rule(coefficients, self.uec.names, temperature=None))
 
     def _with_rule(self, rule: CoefficientRule) -> Self:
-        """Return a snapshot with another rule of coefficients, instead of what was learned."""
+        """Return a snapshot with another rule of coefficients than the learned one."""
         view = self.snapshot()
         view.uec = copy(self.uec)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
@@ -544,18 +544,19 @@ class Retriever(Index):
         return view
 
     def weighting(self, weights: Mapping[str, float]) -> Self:
-        """Return a read-only view of the index as it is now, with reweighted encoders.
+        """Return a read-only view of the current index, with reweighted encoders.
 
         Parameters
         ----------
         weights : mapping of encoder name to float
-            Factor of an encoder's coefficient in every query, before normalisation; 0 leaves the
-            encoder out, an encoder not named has factor 1.
+            Factor of an encoder's coefficient in every query, before normalisation. It is 1 if the
+            encoder is not named; 0 leaves the encoder out.
 
         Raises
         ------
         TypeError, ValueError
-            If a name is no encoder's, or the numbers are negative, too large or all 0.
+            If a name is not that of an encoder, the numbers are negative, too large or all 0, or
+            the ensemble's rule of coefficients does not allow factors.
         """
         names, own = list(self.uec.names), self.uec.fitted.rule
         if not isinstance(weights, Mapping):
@@ -596,13 +597,13 @@ class Retriever(Index):
         Parameters
         ----------
         queries : sequence of str
-            As users ask them, ideally a few hundred, including some that the corpus does not
+            Typical queries of users, ideally a few hundred, including some that the corpus does not
             answer.
         relevant_ids : sequence of collection of str
             Ids of the passages that answer each query; empty if none does.
         unanswerable : float
-            Share of your users' queries that the corpus does not answer. Used if all labelled
-            queries have an answer: unanswerable ones are then made by hiding answers.
+            Share of the users' queries that the corpus does not answer. It is used if all labelled
+            queries have an answer; unanswerable ones are then made by hiding answers.
         k : int
             A query counts as answered if one of its first k hits is relevant.
 
@@ -614,8 +615,8 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If there is not one collection of ids per query, an id is not in the index, no query
-            has any, or there are too few queries.
+            If there is not one collection of ids per query, if an id is not in the index, if no
+            query has any ids, or if there are too few queries.
         """
         k = check_k(k)
         check_unanswerable(unanswerable)
@@ -641,15 +642,15 @@ class Retriever(Index):
         """Learn the weights of the encoders from the corpus alone.
 
         Questions are made from the passages: a title as the query for its passage, or a first
-        sentence for the rest. They are not what users ask, so relevance and confidence do not
-        change; with labels, or questions of a language model's, use `calibrate`.
+        sentence as the query for the rest. Users ask other questions, so relevance and confidence
+        do not change. With labels, or with questions by a language model, use `calibrate`.
 
         Parameters
         ----------
         k : int
             As in `calibrate`.
         seed : int
-            Seed of the samples.
+            Seed of the random samples.
 
         Returns
         -------
@@ -659,7 +660,7 @@ class Retriever(Index):
         Raises
         ------
         ValueError
-            If the ensemble is not fitted, or the passages give too few questions.
+            If the ensemble is not fitted, or the passages yield too few questions.
         """
         k = check_k(k)
         if not self.uec.is_fitted:
@@ -675,25 +676,30 @@ class Retriever(Index):
         return self
 
     def adapt(self, queries: Sequence[str], k: int = 10) -> Self:
-        """Estimate the share of questions that the corpus does not answer, from a log of them.
+        """Estimate the share of questions that the corpus does not answer, from a query log.
 
-        Needs no labels: expectation maximisation over `in_corpus` and the share (Saerens et al.,
-        2002), with the fitted share as a prior worth twenty questions. It only ever lowers that
-        share: a log cannot distinguish unanswerable questions from a corpus in which all
-        similarities are low. If many questions have no answer, pass `unanswerable=`, or
-        `calibrate`.
+        No labels are needed. The method is expectation maximisation over `in_corpus` and the share
+        (Saerens et al., 2002), with the fitted share as a prior worth twenty questions. The result
+        is never above the fitted share, since a log cannot distinguish unanswerable questions from
+        a corpus in which all similarities are low. If many questions have no answer, pass
+        `unanswerable=`, or call `calibrate`.
 
         Parameters
         ----------
         queries : sequence of str
-            As users ask them, a hundred or more.
+            Typical queries of users, a hundred or more.
         k : int
-            Hits per query to use.
+            Number of hits per query to use.
 
         Returns
         -------
         self
             With `unanswerable` set.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `search`, and if there are no queries.
         """
         learned = self.confidence_model.unanswerable
         in_corpus = self.search(queries, k, unanswerable=learned).in_corpus
@@ -708,13 +714,13 @@ class Retriever(Index):
 
     @property
     def evidence_weights(self) -> EvidenceWeights | None:
-        """The model from evidence to coefficients: `self_calibrate`'s, else the ensemble's."""
+        """The model from evidence to coefficients: that of the calibration, or the ensemble's."""
         learned = None if self.calibration is None else self.calibration.evidence_weights
         return learned or self.uec.fitted.evidence_weights
 
     @property
     def confidence_model(self) -> ConfidenceModel:
-        """The model from logits to probabilities: `calibrate`'s, the ensemble's or the default."""
+        """The model from logits to probabilities: the calibrated, the fitted or the default one."""
         learned = None if self.calibration is None else self.calibration.model
         return learned or self.uec.confidence_model or shipped_model("unfitted")
 
@@ -725,17 +731,17 @@ class Retriever(Index):
         *,
         verified: bool = True,
     ) -> str:
-        """Hash all that confidence depends on in a search, except the passages.
+        """Hash everything that confidence depends on in a search, except the passages.
 
-        All callables count as the same filter; `verified` is False if the verifier failed.
+        All callables of a type are the same filter. `verified` is False if the verifier failed.
         """
         method = self.method(filter, unanswerable)
         return method.basis if verified else method.unread_basis
 
     def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
-        """Use a calibration; `current` says whether the corpus is still the calibrated one.
+        """Use a calibration; `current` is whether the corpus is still the calibrated one.
 
-        A calibration made with another verifier than the current one is not used, with a warning.
+        A calibration made with a verifier other than the current one is ignored with a warning.
         """
         verification = self.uec.verification
         reader = None if verification is None else verification.fingerprint
@@ -761,9 +767,9 @@ class Retriever(Index):
             self._changes_at_calibration = -1
 
     def _notice_changes(self, store: Store) -> None:
-        """Use what others have calibrated, and warn once if the index has changed since.
+        """Use a calibration by another process, and warn once if the index has changed since.
 
-        A snapshot does neither: the index did when it was taken.
+        A snapshot does neither, since the index did both when the snapshot was taken.
         """
         if self._is_snapshot:
             return
@@ -777,7 +783,7 @@ class Retriever(Index):
 
     @property
     def report(self) -> str:
-        """The description of what relevance and confidence rest on, and whether hits are exact."""
+        """The description of how relevance and confidence were learned, and of limitations."""
         fit = self.uec.report
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
@@ -807,12 +813,12 @@ class Retriever(Index):
         Raises
         ------
         FileExistsError
-            If `path` is anything but a saved index.
+            If `path` exists and is not a saved index.
         BlockingIOError
             If another process is saving there.
         SavedMeanwhile
-            If it was loaded from there, or saved there, and somebody else has saved there since. It
-            is a BlockingIOError, too.
+            If this index was loaded from or saved to `path`, and another process has saved there
+            since. It is also a BlockingIOError.
         OSError
             If the disk is full.
         """
@@ -826,11 +832,12 @@ class Retriever(Index):
         *,
         dtype: Dtype = "float32",
     ) -> AbstractContextManager[Index]:
-        """Write a saved index of more passages than fit in memory.
+        """Write a saved index of more passages than fit in memory, as a context manager.
 
-        Passages added in the block are written to the folder's files at once; only ids and postings
-        of words stay in memory. When the block ends, the index is complete as if `save` had written
-        it; if the block fails, `path` is unchanged. The block only adds and replaces nothing.
+        Passages added in the block are written to the folder's files immediately; only ids and
+        postings of words stay in memory. At the end of the block, the index is complete, as if
+        written by `save`. If the block fails, `path` is unchanged. Passages can only be added in
+        the block, not replaced.
 
         Parameters
         ----------
@@ -838,7 +845,7 @@ class Retriever(Index):
             Where to save; an index there is replaced.
         uec : UEC
         dtype
-            As in `MemoryStore`. With "int8" a search reads a quarter of the bytes, and the float32
+            As in `MemoryStore`. With "int8", a search reads a quarter of the bytes, and the float32
             means stay on disk.
 
         Raises
@@ -846,7 +853,7 @@ class Retriever(Index):
         FileExistsError, BlockingIOError
             As in `save`.
         ValueError
-            As in `add`, and if an id was added before or the ensemble was fitted in between.
+            As in `add`, and if an id was added before, or if the ensemble was fitted meanwhile.
 
         Examples
         --------
@@ -882,15 +889,15 @@ class Retriever(Index):
         ----------
         path : path
         uec : UEC, optional
-            The ensemble it was made with; by default the one saved inside is loaded.
+            The ensemble that the index was made with; by default, the saved one is loaded.
         encoders : mapping, optional
             As in `UEC.load`, for encoders that cannot be loaded by name.
         device : str, optional
             As in `UEC.load`.
         store : Store, optional
-            The store of an index over an engine: none is opened because a folder names it.
+            The store of an index in an engine, which is never opened from the saved folder alone.
         trust : bool
-            Whether to trust the folder: models that it names are fetched, as in `UEC.load`.
+            Whether to trust the folder and download the models that it names, as in `UEC.load`.
         verify : bool
             As in `UEC.load`.
 
@@ -899,12 +906,12 @@ class Retriever(Index):
         FileNotFoundError
             If there is no saved index.
         IndexCorrupted
-            If it is damaged: see `uec_rag.IndexCorrupted`.
+            If the saved index is damaged.
         FingerprintMismatch
-            If `uec`, or one of its encoders, is not what the index was made with.
+            If `uec` or one of its encoders is not the one that the index was made with.
         ValueError
-            If an encoder or the store must be given, a model may not be fetched without `trust`,
-            or torch cannot use the device.
+            If an encoder or the store must be passed, if a model needs to be downloaded without
+            `trust`, or if torch cannot use the device.
         """
         saved = load_index(
             path,
@@ -916,14 +923,14 @@ class Retriever(Index):
             verify=verify,
         )
         retriever = cls(saved.uec, saved.store)
-        if retriever._published is None:  # else others have learned since it was saved
+        if retriever._published is None:  # otherwise, the published calibration is more recent
             retriever.set_calibration(saved.calibration, current=saved.current)
         retriever.saved_as = (saved.generation,)
         return retriever
 
 
 def check_history(history: object) -> Sequence[Sequence[str]]:
-    """Check the turns before each question; TypeError if they are no lists of strings."""
+    """Check the turns before each question; TypeError if they are not lists of strings."""
     expected = "expected a list of the turns before each question, oldest first, each a string"
     if isinstance(history, str) or not isinstance(history, Sequence):
         raise TypeError(f"history: {expected}, got {type(history).__name__}.")
@@ -959,18 +966,18 @@ def basis_of(
     Parameters
     ----------
     model, weights
-        In use.
+        The models in use.
     unanswerable : float or None
-        Share of the questions that the corpus does not answer, if it is known.
+        Share of the questions that the corpus does not answer, if known.
     filter : mapping or callable, optional
-        The order of its keys does not matter, nor which callable it is.
+        The order of its keys is ignored, and of a callable, everything but its type.
     verifier : str or None
         Fingerprint of the verifier of the first hits, if there is one.
 
     Raises
     ------
     ValueError
-        If the filter holds itself, or is nested that deep.
+        If the filter contains itself, or is nested too deeply.
     """
     try:
         filtered = _as_text(filter)
@@ -987,7 +994,7 @@ def basis_of(
 
 
 def _as_text(filter: object) -> str:
-    """Write a filter, or a part of one, as the same text in every process."""
+    """Convert a filter, or a part of one, to a text that is the same in every process."""
     if isinstance(filter, Mapping):
         parts = (f"{key!r}: {_as_text(filter[key])}" for key in sorted(filter, key=repr))
         return "{" + ", ".join(parts) + "}"
