@@ -1,4 +1,4 @@
-"""The results of a search: one for each question, and all of them together."""
+"""The results of a search: one for each question, and a collection of them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Members:
     Attributes
     ----------
     names : tuple of K str
-        The encoders', and at last a verifier's if there is one.
+        Names of the encoders, followed by that of the verifier if there is one.
     similarities : array, shape (K, k)
-        Each one's own: a cosine, BM25 from 0 to 1, or a verifier's score, NaN if it has not read
-        the hit.
+        Similarity by each member: a cosine, a BM25 score from 0 to 1, or the score of a verifier,
+        NaN if it has not read the hit.
     ranks : int array, shape (K, k)
-        Place among all passages by that similarity, or among those that a verifier has read, from
-        1; 0 if it is not known.
+        Rank by that similarity among all passages, or among those that the verifier has read, from
+        1; 0 if not known.
     counted : array, shape (K, k)
-        ``pi_k w_k s_k``: the summands of mu_s.
+        ``pi_k w_k s_k``, the summands of mu_s.
     words : list of k dict of str to float, or None
-        Words of the question that a hit holds, and the similarity that each adds, the most first;
-        None without an encoder that looks for words.
+        Words of the question that a hit contains, with the similarity that each adds, largest
+        first; None if no encoder is lexical.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Members:
         )
 
     def metadata(self, rank: int) -> dict[str, Any]:
-        """Return the keys written on a hit, in plain Python types."""
+        """Return the metadata to add to a hit, in plain Python types."""
         positive = np.maximum(self.counted[:, rank], 0)
         shares = positive / max(float(positive.sum()), 1e-30)
         found: dict[str, Any] = {
@@ -89,37 +89,37 @@ class Result:
     query : str
     passages : list of Passage
     scores : array, shape (k,)
-        s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 6).
+        s_hat, the uncertainty-aware score by which the hits are ordered (paper eq. 6).
     mu : array, shape (k,)
         Mean of the similarity.
     within, between : array, shape (k,)
-        The two parts of its variance `sigma2`: that of the members' posteriors (paper eq. 5), which
-        is the part that lowers the score, and the members' disagreement (`Fitted.disagreement`).
+        The two parts of its variance `sigma2`: the part due to the members' posteriors (paper
+        eq. 5), which lowers the score, and the members' disagreement (`Fitted.disagreement`).
     relevance : array, shape (k,)
         P(this hit is relevant).
     coefficients : array, shape (K,)
-        pi_k, each encoder's coefficient in the question.
+        pi_k, the coefficient of each encoder for the question.
     shares : array, shape (K,)
-        Share of each encoder in the scores: ``pi_k w_k`` over their sum.
+        Share of each encoder in the scores: ``pi_k w_k``, divided by their sum.
     by_cutoff : array, shape (m,)
-        P(one of the first 1, 2, ... m hits answers the question), of as many hits as were judged.
+        P(one of the first 1, 2, ... m hits answers the question), for all hits that were judged.
     decision : Decision
-        At a threshold of one half; `decide` applies another. It holds the confidence, P(one of the
-        first `uec_rag.confidence.model.JUDGED` hits answers the question), and `in_corpus`, P(any
-        passage of the corpus does).
+        The decision at a threshold of one half; `decide` applies another threshold. It has the
+        confidence, P(one of the first `uec_rag.confidence.model.JUDGED` hits answers the question),
+        and `in_corpus`, P(any passage of the corpus does).
     exact : bool
-        True if no other passage can score higher.
+        True if no other passage can have a higher score.
     names : tuple of K str
-        The encoders' names, for `coefficients` and `shares`.
+        Names of the encoders, for `coefficients` and `shares`.
     judged : bool
-        Whether the question's text was known: without it there is no relevance or confidence, nor
-        in `metadata`.
+        Whether the text of the question was known. Otherwise relevance and confidence cannot be
+        estimated, and `metadata` omits them.
     members : Members or None
-        Contribution of each encoder, and of the verifier, to the hits; None if not known.
+        Contributions of the encoders and the verifier to the hits; None if not known.
     verified : bool
         False if the verifier failed under `on_error="drop"`.
     copies : list of list of str, or None
-        Ids of other passages with each hit's text, if duplicates are merged.
+        Ids of other passages with the same text as each hit, if duplicates are merged.
     """
 
     query: str
@@ -149,7 +149,7 @@ class Result:
         names: tuple[str, ...],
         basis: str = "",
     ) -> Self:
-        """Make the result of a question for which there is no passage."""
+        """Create the result of a question without any hits."""
         none = np.zeros(0, dtype=np.float32)
         decision = Decision("abstain", NOTHING_FOUND, basis=basis, in_corpus=0.0)
         numbers = (none, none, none, none, none, coefficients, shares, none)
@@ -159,9 +159,9 @@ class Result:
     def of_vector(
         cls, found: Found, coefficients: FloatArray, shares: FloatArray, names: tuple[str, ...]
     ) -> Self:
-        """Make the result of a query vector: nothing is judged, relevance is the similarity.
+        """Create the result of a query vector, with the similarity as relevance.
 
-        `found`: of one query.
+        `found`: hits of one query.
         """
         mu = found.mu[0]
         relevance = np.clip(mu, 0, 1)
@@ -191,16 +191,16 @@ class Result:
 
     @property
     def sigma2(self) -> FloatArray:
-        """The variance of the similarity, shape (k,): `within` and `between` together."""
+        """The variance of the similarity, shape (k,), the sum of `within` and `between`."""
         total: FloatArray = self.within + self.between
         return total
 
     def taking(self, places: Sequence[int]) -> Result:
-        """Return the result with some of the hits, in the order given.
+        """Return the result with the hits at the given positions, in the given order.
 
-        The confidence by cutoff is that of equally many best hits, at most the sum of the
-        relevance of those taken, and at least the highest: choosing does not raise it. The decision
-        is on the first `JUDGED` of them: take as many, and then the `first` k.
+        The confidence by cutoff is that of the same number of best hits, but at most the sum and at
+        least the maximum of the relevance of the chosen hits. The decision is on the first `JUDGED`
+        of them, so choose at least that many before taking the `first` k.
         """
         taken = self._at(places)
         if not taken.passages or not self.judged:
@@ -215,7 +215,7 @@ class Result:
         return replace(taken, decision=replace(known, confidence=confidence)).deciding(0.5)
 
     def first(self, k: int) -> Result:
-        """Return the result with the first k hits: confidence and decision stay."""
+        """Return the result with the first k hits and unchanged confidence and decision."""
         return self if k >= len(self.passages) else self._at(range(k))
 
     def _at(self, places: Sequence[int]) -> Result:
@@ -233,7 +233,7 @@ class Result:
         )
 
     def asked_as(self, query: str) -> Result:
-        """Return the result under the question as asked, before its spelling was corrected."""
+        """Return the result with the original question, before its spelling was corrected."""
         if query == self.query:
             return self
         note = f"it was read as {visible(self.query)!r}"
@@ -241,26 +241,26 @@ class Result:
 
     @property
     def settled(self) -> Result:
-        """The result of a question that is not asked back about."""
+        """The result with the decision to answer or abstain, without asking back."""
         clear = replace(self.decision, underspecified=0.0, readings=())
         return replace(self, decision=clear).deciding(self.decision.threshold)
 
     def deciding(self, threshold: float) -> Result:
-        """Return the result with the decision at a threshold."""
+        """Return the result with the decision at another threshold."""
         return replace(self, decision=self.decide(threshold))
 
     def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> Decision:
-        """Decide at another threshold of confidence; nothing is recomputed.
+        """Decide at another threshold of confidence, without searching again.
 
-        `k`: on the confidence in the first k hits, instead of `JUDGED`. `ask`: P(underspecified)
-        from which on to ask back.
+        `k`: number of hits to base the confidence on, `JUDGED` by default. `ask`: lowest
+        P(underspecified) at which to ask back.
         """
         check_threshold(threshold)
         sure = self.confidence_at(k)
         return decide_again(replace(self.decision, confidence=sure), threshold, ask)
 
     def confidence_at(self, k: int | None = None) -> float:
-        """Return P(one of the first k hits answers the question), by default of `JUDGED`."""
+        """Return P(one of the first k hits answers the question); k is `JUDGED` by default."""
         if k is None:
             return self.decision.confidence
         check_k(k)
@@ -269,16 +269,17 @@ class Result:
         return float(self.by_cutoff[min(k, len(self.by_cutoff)) - 1])
 
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
-        """Return the metadata that every adapter adds to a hit: numbers and texts, for any store.
+        """Return the metadata that every adapter adds to a hit, in plain Python types.
 
         Parameters
         ----------
         rank : int
-            Which of the hits, from 0.
+            Position of the hit, from 0.
         details : bool
             Whether to add details of the score and the decision: `uec_mu`, `uec_within`,
             `uec_between`, `uec_members`, `uec_matched_terms`, `uec_coefficients`,
-            `uec_readings`, `uec_basis`, and `uec_unfamiliar` if the question is.
+            `uec_readings`, `uec_basis`, and `uec_unfamiliar` if the question is unlike those of the
+            fit.
         """
         within, between = float(self.within[rank]), float(self.between[rank])
         found: dict[str, Any] = {
@@ -317,7 +318,7 @@ class Result:
         }
 
     def traced(self) -> dict[str, Value]:
-        """Return the attributes of a trace, see `uec_rag.base.spans.retrieval`."""
+        """Return the attributes of a trace; see `uec_rag.base.spans.retrieval`."""
         hits = [
             (passage.id, passage.text, float(self.scores[rank]), passage.metadata, found)
             for rank, passage in enumerate(self.passages)
@@ -330,9 +331,8 @@ class Result:
 class SearchResult:
     """The results of n questions.
 
-    Iterating gives each question's `Result`; the properties are those of all of them: lists, or
-    arrays with a row for each question. If one has fewer hits than another, the rest of its row is
-    NaN.
+    Iteration yields the `Result` of each question. The properties are lists, or arrays with a row
+    for each question; a row with fewer hits than the longest is padded with NaN.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ class SearchResult:
 
     @property
     def scores(self) -> FloatArray:
-        """s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 6), (n, k)."""
+        """s_hat, the uncertainty-aware score that orders the hits (paper eq. 6), (n, k)."""
         return _stacked([one.scores for one in self.results])
 
     @property
@@ -377,17 +377,17 @@ class SearchResult:
 
     @property
     def within(self) -> FloatArray:
-        """The variance of the similarity by the members' posteriors (paper eq. 5), shape (n, k)."""
+        """The part of the variance due to the members' posteriors (paper eq. 5), shape (n, k)."""
         return _stacked([one.within for one in self.results])
 
     @property
     def between(self) -> FloatArray:
-        """The variance of the similarity by the members' disagreement, shape (n, k)."""
+        """The part of the variance due to the members' disagreement, shape (n, k)."""
         return _stacked([one.between for one in self.results])
 
     @property
     def sigma2(self) -> FloatArray:
-        """The variance of the similarity, shape (n, k): `within` and `between` together."""
+        """The variance of the similarity, shape (n, k), the sum of `within` and `between`."""
         return _stacked([one.sigma2 for one in self.results])
 
     @property
@@ -402,7 +402,7 @@ class SearchResult:
 
     @property
     def coefficients(self) -> FloatArray:
-        """pi_k, each encoder's coefficient in the question, shape (n, K)."""
+        """pi_k, the coefficient of each encoder for the question, shape (n, K)."""
         return _stacked([one.coefficients for one in self.results])
 
     @property
@@ -422,17 +422,17 @@ class SearchResult:
 
     @property
     def decisions(self) -> list[Decision]:
-        """The decisions at a threshold of one half, or a gate's; `decide` applies another one."""
+        """The decisions at a threshold of one half, or those of a gate; see `decide`."""
         return [one.decision for one in self.results]
 
     @property
     def unfamiliar(self) -> list[str]:
-        """The difference of each question from those confidence was fitted on; "" if none."""
+        """How each question differs from those confidence was fitted on; "" if it does not."""
         return [one.decision.unfamiliar for one in self.results]
 
     @property
     def exact(self) -> bool:
-        """True if no other passage can score higher, for any question."""
+        """True if, for every question, no other passage can have a higher score."""
         return all(one.exact for one in self.results)
 
     @property
@@ -442,14 +442,14 @@ class SearchResult:
 
     @property
     def names(self) -> list[str]:
-        """The encoders' names, for `coefficients` and `shares`."""
+        """The names of the encoders, for `coefficients` and `shares`."""
         return [*self.results[0].names] if self.results else []
 
     @property
     def basis(self) -> str:
         """The fingerprint of everything that confidence depends on; see `Gate`.
 
-        If the verifier failed on some of the questions, that of these.
+        If the verifier failed on some questions, it is the fingerprint of those.
         """
         known = [one for one in self.results if not one.verified] or self.results
         return known[0].decision.basis if known else ""
@@ -460,15 +460,12 @@ class SearchResult:
         return max((one.decision.size for one in self.results), default=0)
 
     def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> list[Decision]:
-        """Decide at another threshold of confidence; nothing is recomputed.
-
-        `k`, `ask`: as in `Result.decide`.
-        """
+        """Decide at another threshold of confidence; see `Result.decide`."""
         check_threshold(threshold)
         return [one.decide(threshold, k, ask) for one in self.results]
 
     def asked_as(self, queries: Sequence[str]) -> SearchResult:
-        """Return the results under the questions as they were asked: see `Result.asked_as`."""
+        """Return the results with the original questions; see `Result.asked_as`."""
         return SearchResult([one.asked_as(query) for one, query in zip(self, queries, strict=True)])
 
     def deciding(self, decisions: Sequence[Decision]) -> SearchResult:
@@ -481,9 +478,10 @@ class SearchResult:
         return SearchResult([one.first(k) for one in self.results])
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a row for each hit: query, rank, id, text, its own metadata, and `metadata`.
+        """Return a table with a row for each hit: query, rank, id, text and metadata.
 
-        Raises ImportError if pandas is not installed.
+        The metadata are those of the passage and those of `Result.metadata`. ImportError if pandas
+        is not installed.
         """
         import pandas
 
@@ -495,7 +493,7 @@ class SearchResult:
         return pandas.DataFrame(rows)
 
     def _repr_html_(self) -> str:
-        """Render decisions and hits for notebooks: scores as bars, texts escaped and cut."""
+        """Render decisions and hits for notebooks, with scores as bars and shortened texts."""
         parts = []
         for one in self.results[:_SHOWN]:
             decision, lines = one.decision, []
@@ -515,7 +513,7 @@ class SearchResult:
 
 
 def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
-    """Stack arrays of n questions as rows of one; shorter ones are filled up with NaN."""
+    """Stack arrays of n questions as rows, padded with NaN."""
     width = max(map(len, rows), default=0)
     out = np.full((len(rows), width), np.nan, dtype=np.float32)
     for place, row in zip(out, rows, strict=True):
@@ -523,7 +521,7 @@ def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
     return out
 
 
-_SHOWN, _CUT = 20, 300  # questions, and characters of a text, in a notebook
+_SHOWN, _CUT = 20, 300  # questions and characters of a text to show in a notebook
 
 
 def _html(text: str) -> str:
@@ -535,7 +533,7 @@ def _known(value: np.float32) -> float | None:
 
 
 def check_threshold(threshold: float) -> None:
-    """Raise unless a threshold of confidence is a number, as infinity is."""
+    """Check that a threshold of confidence is a number, which may be infinite."""
     if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.number):
         raise TypeError(f"threshold: expected a number, got {threshold!r:.60}.")
     if np.isnan(threshold):
@@ -543,26 +541,26 @@ def check_threshold(threshold: float) -> None:
 
 
 KEY = "uec_"
-"""The prefix of the keys that are written into a hit's metadata; passages may not use it."""
+"""The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
 
 
 def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata without the keys that only a search writes."""
+    """Return metadata without the keys that a search adds."""
     return {key: value for key, value in metadata.items() if not key.startswith(KEY)}
 
 
 def without_findings(passage: Passage) -> Passage:
-    """Return a passage with its `own_metadata` alone, as it is stored and found."""
+    """Return a passage without the metadata that a search adds."""
     own = own_metadata(passage.metadata)
     return passage if len(own) == len(passage.metadata) else replace(passage, metadata=own)
 
 
 class FoundMetadata(dict[str, Any]):
-    """The metadata of a hit: a dict that compares equal whatever a search wrote into it.
+    """The metadata of a hit, a dict whose comparison with others ignores what a search added.
 
-    LangChain tells documents apart by all of their metadata, and its `MultiQueryRetriever` keeps of
-    equal ones the first. A document that two queries find has other `uec_` values from each, and
-    is still one document.
+    LangChain compares documents by all of their metadata, and its `MultiQueryRetriever` keeps the
+    first of equal ones. A document found by two queries has different `uec_` values in each, but is
+    the same document.
 
     Examples
     --------
@@ -573,8 +571,7 @@ class FoundMetadata(dict[str, Any]):
     """
 
     decision: Decision | None = None
-    """On the query that found it, with what has no key of its own; forgotten if a hit is
-    written down."""
+    """The whole decision on the query, including what the keys omit; lost on serialisation."""
 
     @classmethod
     def of(
@@ -583,7 +580,7 @@ class FoundMetadata(dict[str, Any]):
         found: Mapping[str, Any],
         decision: Decision | None = None,
     ) -> Self:
-        """Join a passage's stored metadata and those of a hit."""
+        """Join the stored metadata of a passage with those that a search adds."""
         joined = cls(own_metadata(metadata) | dict(found))
         joined.decision = decision
         return joined
@@ -600,11 +597,11 @@ class FoundMetadata(dict[str, Any]):
 
 
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
-    """Read the decision that `Result.metadata` wrote on hits; None if it is on none.
+    """Read the decision of the highest confidence from the metadata of hits; None if there is none.
 
-    If hits come from several queries, the one of the highest confidence counts. What stands in
-    the metadata of other retrievers' documents counts only if no document is known to be a hit
-    of ours (on the way through a file or another process that is forgotten).
+    Hits of several queries may have several decisions. Metadata other than `FoundMetadata` may be
+    from other retrievers; they are only read if there are no `FoundMetadata`, which lose their type
+    in a file or on the way to another process.
     """
     given = list(metadatas)
     ours = [metadata for metadata in given if isinstance(metadata, FoundMetadata)]
