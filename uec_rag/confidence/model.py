@@ -1,9 +1,9 @@
-"""Probabilities that a hit is relevant, that the corpus holds an answer, and that the hits do.
+"""Probabilities that a hit is relevant, that the corpus has an answer, and that the hits have one.
 
-All of it is logistic in a few features of a question's best hits. Only for an ensemble that was not
-fitted other passages are looked at, a sample over which similarities are standardised. So the
-numbers of a fitted one are the same from every store (but for the rounding of dtype "int8"), and
-none depends on how many hits a user asks for.
+They are logistic functions of a few features of the best hits of a question. Other passages are
+used only for an ensemble that was not fitted, to standardise similarities over a sample. The
+probabilities of a fitted ensemble are therefore the same in every store (except for the rounding of
+dtype "int8"), and none depends on the number of hits that a user requests.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from uec_rag.base.gaussian import FloatArray, probit
 from uec_rag.base.records import Outdated, Record
 
 NEAREST = 30
-"""The number of best passages, of different texts, that shares are taken among."""
+"""The number of best passages with different texts over which the softmax is computed."""
 
 VERSION = 2
-"""Of the features: a model that was learned on others is not used."""
+"""The version of the features; a model learned on another version is not used."""
 
 _LEAST_SHARE = 1e-4
-_SOFTER = np.arange(1, 4)[:, None, None]  # factors on the temperature
+_SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The features of n questions and their k hits; of a hit that is not there, those of the last.
+    """The features of n questions and their k hits, padded with those of the last hit.
 
     Attributes
     ----------
     in_corpus : array, shape (n, 3)
-        Whether the corpus has an answer: the log of the first hit's share of the softmax at three
-        times the temperature; the highest and the mean of the members' logits of the first hit,
-        over the temperature.
+        Evidence that the corpus has an answer: the log of the first hit's share of the softmax at
+        three times the temperature, and the maximum and the mean of the members' logits of the
+        first hit, divided by the temperature.
     found : array, shape (n, k, 2)
-        Whether an answer is among the first 1, 2, ... k hits: the log odds of their share of the
-        softmax at twice the temperature, and the log of their number.
+        Evidence that an answer is among the first 1, 2, ... k hits: the log odds of their share of
+        the softmax at twice the temperature, and the log of their number.
     relevance : array, shape (n, k, 2)
-        Whether a hit is relevant: its probit logit, and the log of its share of the softmax.
+        Evidence that a hit is relevant: its probit logit, and the log of its share of the softmax.
     missing_name_penalty : array, shape (n,)
-        Subtracted from the log odds that the corpus has an answer, before any calibration.
+        Penalty to subtract from the log odds of an answer in the corpus, before calibration.
     foreign_script_penalty : array, shape (n,)
-        Subtracted from these log odds, whatever was calibrated.
+        Penalty to subtract from these log odds after calibration.
     """
 
     in_corpus: FloatArray
@@ -65,7 +65,7 @@ class Features:
         return shares
 
     def first(self, k: int) -> Features:
-        """Return the features of the first k hits; shares stay those among the `NEAREST`."""
+        """Return the features of the first k hits, with unchanged shares of the softmax."""
         return replace(self, found=self.found[:, :k], relevance=self.relevance[:, :k])
 
 
@@ -77,24 +77,24 @@ def features(
     missing_name_penalty: FloatArray | None = None,
     foreign_script_penalty: FloatArray | None = None,
 ) -> Features:
-    """Compute the features of hits from their own logits alone.
+    """Compute the features of hits from their logits.
 
     Parameters
     ----------
     logits : array, shape (n, k)
-        The ensemble's logit of each hit, best first, of different texts; -inf after the last
-        passage of a corpus that has fewer. k is at least 1. Shares are among the first `NEAREST`:
-        with fewer columns of a larger corpus they are other numbers.
+        The ensemble's logits of hits with different texts, best first, padded with -inf if a corpus
+        has fewer than k >= 1. The softmax is over the first `NEAREST`, so pass at least as many
+        unless the corpus has fewer.
     variance : array, shape (n, k)
-        Of these logits.
+        Variances of these logits.
     members : array, shape (n, K)
-        Each member's own logit of the first hit, ``a_k s_k + b_k``, as evidence of an answer: what
-        words say counts as far as they are whole. The ensemble's if it was not fitted: its members
-        have no logits.
+        Logit of the first hit by each member, ``a_k s_k + b_k``, as evidence of an answer; for a
+        lexical member, parts of words do not count. The ensemble's logit, shape (n, 1), if it was
+        not fitted, since its members have none.
     temperature : float
-        T of the softmax over ``logits / T``; above 0.
+        T > 0 of the softmax over ``logits / T``.
     missing_name_penalty, foreign_script_penalty : array, shape (n,), optional
-        See `Features`; none by default.
+        See `Features`; 0 by default.
 
     Examples
     --------
@@ -127,14 +127,17 @@ _RANGE = 6.0
 
 @dataclass(frozen=True)
 class Calibrator(Record):
-    """Logistic regression on a few features, and a line on top of it for a user's own corpus.
+    """A logistic regression on a few features, followed by a Platt scaling to a user's corpus.
 
     Attributes
     ----------
-    weights, location, spread : tuple of F floats
-        Of the features, standardised; weights are at least 0: every feature is evidence *for*.
+    weights : tuple of F floats
+        Weights of the standardised features, at least 0: each feature is evidence *for* the event.
+    location, spread : tuple of F floats
+        Mean and standard deviation by which each feature is standardised.
+    bias : float
     slope, offset : float
-        Of ``sigmoid(slope * score + offset)``; 1 and 0 before `recalibrated`.
+        Parameters of ``sigmoid(slope * score + offset)``; 1 and 0 before `recalibrated`.
     """
 
     weights: tuple[float, ...]
@@ -151,7 +154,7 @@ class Calibrator(Record):
             raise ValueError(f"spread: expected numbers > 0, got {self.spread}.")
 
     def logits(self, features: FloatArray, penalty: FloatArray | float = 0) -> FloatArray:
-        """Compute log odds, shape (...), of features (..., F); a penalty (...) lowers them."""
+        """Compute log odds, shape (...), from features (..., F), lowered by a penalty (...)."""
         location = np.asarray(self.location, np.float32)
         spread = np.asarray(self.spread, np.float32)
         standard = np.clip((features - location) / spread, -_RANGE, _RANGE)
@@ -160,11 +163,11 @@ class Calibrator(Record):
         return logits + np.float32(self.offset)
 
     def predict(self, features: FloatArray, penalty: FloatArray | float = 0) -> FloatArray:
-        """Compute probabilities, shape (...); parameters as of `logits`."""
+        """Compute probabilities, shape (...); see `logits` for the parameters."""
         return sigmoid(self.logits(features, penalty))
 
     def on_line(self, slope: float, offset: float) -> Self:
-        """Return the same with log odds of ``slope * logits + offset``."""
+        """Return a calibrator with log odds ``slope * logits + offset``."""
         return replace(self, slope=slope * self.slope, offset=slope * self.offset + offset)
 
     def recalibrated(
@@ -174,19 +177,19 @@ class Calibrator(Record):
         weights: ArrayLike | None = None,
         penalty: FloatArray | float = 0,
     ) -> Self:
-        """Return the same order with probabilities that fit the labels (Platt scaling).
+        """Fit the probabilities to labels without changing their order (Platt scaling).
 
-        A prior keeps slope and offset near what they are where labels are few, also where all
-        labels are alike.
+        A prior keeps slope and offset near their current values if there are few labels, even if
+        all labels are equal.
 
         Parameters
         ----------
         features : array, shape (..., F)
         labels : array_like of bool, shape (...)
         weights : array_like, shape (...), optional
-            How much each example counts; 1 by default.
+            Weight of each example; 1 by default.
         penalty : array, shape (...), or float
-            As of `logits`.
+            As in `logits`.
         """
         slope, offset = _line(self.logits(features, penalty)[..., None], labels, weights)
         return self.on_line(float(slope[0]), offset)
@@ -198,25 +201,25 @@ def fit_calibrator(
     penalty: float = 0.001,
     weights: ArrayLike | None = None,
 ) -> Calibrator:
-    """Learn a `Calibrator`.
+    """Fit a `Calibrator`.
 
-    scikit-learn's logistic regression cannot keep weights above 0, which is what keeps a
-    probability from falling as the evidence grows.
+    The weights are constrained to be nonnegative, so that more evidence never lowers a probability.
+    scikit-learn's logistic regression has no such constraint.
 
     Parameters
     ----------
     features : array, shape (..., F)
     labels : array_like of bool, shape (...)
-        Both kinds must be there.
+        Labels, some of them True and some False.
     penalty : float
-        Ridge on the weights of the standardised features, per example.
+        Ridge penalty on the weights of the standardised features, per example.
     weights : array_like, shape (...), optional
-        How much each example counts; 1 by default.
+        Weight of each example; 1 by default.
 
     Raises
     ------
     ValueError
-        If all labels are alike.
+        If all labels are equal, or there are none.
     """
     flat = features.reshape(-1, features.shape[-1]).astype(np.float64)
     right = _labels(labels)
@@ -237,7 +240,7 @@ def fit_calibrator(
 
 def sigmoid(logits: FloatArray) -> FloatArray:
     """Compute ``1 / (1 + exp(-logits))`` without overflow."""
-    # Not scipy's: its import alone is a tenth of the time that a new process takes to answer.
+    # Importing scipy's would be a tenth of the time that a new process takes to answer.
     small = np.exp(-np.abs(logits))
     probability: FloatArray = np.where(logits >= 0, np.ones_like(small), small) / (1 + small)
     return probability
@@ -253,9 +256,9 @@ def _labels(labels: ArrayLike) -> NDArray[np.bool_]:
 def _line(
     scores: FloatArray, labels: ArrayLike, weights: ArrayLike | None
 ) -> tuple[NDArray[np.float64], float]:
-    """Fit an offset and weights: of log odds, kept near 1; of others beside them, kept near 0.
+    """Fit weights and an offset, with priors of 1 for log odds and of 0 for all others.
 
-    `scores`: array, shape (..., F), log odds first.
+    `scores`: array, shape (..., F), with log odds in the first column.
     """
     right, flat = _labels(labels), scores.reshape(-1, scores.shape[-1]).astype(np.float64)
     counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
@@ -271,7 +274,7 @@ def _logistic(
     strength: float,
     offset_strength: float,
 ) -> tuple[NDArray[np.float64], float]:
-    """Fit a logistic regression with weights of at least 0 and a ridge towards `start`."""
+    """Fit a logistic regression with nonnegative weights and a ridge penalty towards `start`."""
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -292,10 +295,10 @@ def _logistic(
 
 
 CUTOFFS = (1, 4, 10)
-"""Numbers of hits that being found is learned for; others lie between or go on from there."""
+"""The numbers of hits for which `found` is learned; others are inter- or extrapolated."""
 
 JUDGED = 4
-"""Hits that a decision is about, however many are handed on."""
+"""The number of first hits on which a decision is based, however many are returned."""
 
 _SHARE_RANGE = (1e-3, 1 - 1e-3)
 _SMALLEST = np.float32(1e-7)
@@ -310,11 +313,11 @@ class Probabilities:
     in_corpus : array, shape (n,)
         P(the corpus answers the question).
     by_cutoff : array, shape (n, k)
-        P(one of the first 1, 2, ... k texts answers it): `in_corpus`, times that it is found if it
-        is there. Rises with every text.
+        P(one of the first 1, 2, ... k texts answers it), the product of `in_corpus` and P(an answer
+        in the corpus is among these texts). Does not decrease along a row.
     relevance : array, shape (n, k)
-        P(this text is relevant): never more than that of the text before it, of the first one
-        `by_cutoff`, and of the first 1, 2, ... k texts together at least that.
+        P(this text is relevant). Does not increase along a row; starts with the first value of
+        `by_cutoff`, and its cumulative sum is at least `by_cutoff`.
     """
 
     in_corpus: FloatArray
@@ -332,14 +335,16 @@ class Probabilities:
         return Probabilities(self.in_corpus[one], self.by_cutoff[one], self.relevance[one])
 
     def mixed(self, in_corpus: FloatArray, share: float) -> Probabilities:
-        """Mix the log odds of `in_corpus` with those of another search; the others change with it.
+        """Average the log odds of `in_corpus` with those of another search.
+
+        The other probabilities are scaled by the same factor as `in_corpus`.
 
         Parameters
         ----------
         in_corpus : array, shape (n,)
-            Of the other search.
+            P(the corpus answers the question) by the other search.
         share : float
-            How much that counts, from 0 to 1.
+            Weight of the other search, from 0 to 1.
         """
         own = log_odds(self.in_corpus)
         held = sigmoid(own + share * (log_odds(in_corpus) - own)).astype(np.float32)
@@ -353,17 +358,18 @@ class Probabilities:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """The features of n questions, and which of their first k texts are relevant.
+    """The features and labels of n questions and their first k texts.
 
     Attributes
     ----------
     features : Features
-        Of k texts.
+        Features of k texts.
     relevant : array of bool, shape (n, k)
+        Whether each text is relevant; a repeated one counts once.
     answerable : array of bool, shape (n,)
-        Whether the corpus answers the question, found or not.
+        Whether the corpus answers the question, even if the answer was not found.
     weight : array, shape (n,)
-        How much each question counts.
+        Weight of each question.
     """
 
     features: Features
@@ -373,10 +379,7 @@ class Examples:
 
     @classmethod
     def joined(cls, parts: Sequence[Examples]) -> Examples:
-        """Join examples of several corpora; if a corpus has fewer texts, its last one is repeated.
-
-        A repeated text is not relevant once more, and its features are those of all the texts.
-        """
+        """Concatenate examples of several corpora; if one has fewer texts, repeat its last one."""
         most = max(part.relevant.shape[1] for part in parts)
 
         def padded(values: NDArray[Any]) -> NDArray[Any]:
@@ -404,19 +407,19 @@ class Examples:
 
     @property
     def counts(self) -> list[int]:
-        """The numbers of hits at which being found is learned."""
+        """The numbers of hits for which `found` is learned."""
         last = self.features.found.shape[1]
         return sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
 
     def hits(self, first: int) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """Return features, labels and weights of hits from a place on, if the corpus answers."""
+        """Return features, labels and weights of the hits of answerable questions from `first`."""
         there = self.answerable
         relevant = self.relevant[there, first:]
         weight = np.broadcast_to(self.weight[there, None], relevant.shape)
         return self.features.relevance[there, first:], relevant, weight
 
     def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """Return features, labels and weights of being found at `counts`, (n, c, F) and (n, c)."""
+        """Return features (n, c, F), labels and weights (n, c) of `found` at the c `counts`."""
         at = self.counts
         columns = [cutoff - 1 for cutoff in at]
         right = np.logical_or.accumulate(self.relevant, axis=1)[:, columns]
@@ -428,31 +431,30 @@ class Examples:
 class ConfidenceModel(Record):
     """The model of relevance and confidence, from the fused logits.
 
-    Everything follows from H = P(the corpus answers) and, where it does, F(k) = P(an answer is
-    among the first k hits) and rho(i) = P(hit i is relevant). Confidence is C(k) = H F(k). What a
-    hit adds to it is the least that its relevance can be; the first one's is C(1), and no hit is
-    more relevant than the one before. So ``max r <= C(k) <= min(H, sum r)`` over the first k, with
-    r(i) the relevance, whatever was learned, and however H is moved.
+    The model consists of H = P(the corpus answers) and, given that it does, F(k) = P(an answer is
+    among the first k hits) and rho(i) = P(hit i is relevant). The confidence is C(k) = H F(k). The
+    relevance r(i) of a hit is at least what the hit adds to C and at most the relevance of the hit
+    before; r(1) is C(1). Hence ``max r <= C(k) <= min(H, sum r)`` over the first k hits, whatever
+    was learned, and for any change of H.
 
     Attributes
     ----------
     temperature : float
         T of the softmax over the best hits.
     relevance : Calibrator
-        Of a hit, where the corpus has an answer.
+        Model of rho, the relevance of a hit if the corpus has an answer.
     in_corpus : Calibrator
-        Of the corpus having an answer.
+        Model of H.
     found : Calibrator
-        Of an answer that the corpus has being among the first hits. Its weights are at least 0:
-        more hits, more confidence.
+        Model of F. Its weights are nonnegative, so that confidence grows with the number of hits.
     unanswerable : float
         Share of questions without an answer that `in_corpus` was learned with.
     standardised : bool
-        Whether logits are an unfitted ensemble's similarities, standardised over unrelated
-        passages of the corpus, instead of a fitted one's.
+        Whether logits are the similarities of an unfitted ensemble, standardised over unrelated
+        passages of the corpus, instead of the logits of a fitted ensemble.
     per_count : float
-        What the log of the number of hits adds to the log odds of `found`, at least 0: labels of a
-        corpus tell, beside its line.
+        Nonnegative coefficient of the log of the number of hits in the log odds of `found`, fitted
+        to the labels of a corpus together with the Platt scaling.
     """
 
     temperature: float
@@ -472,7 +474,7 @@ class ConfidenceModel(Record):
             raise ValueError(f"per_count: expected a number >= 0, got {self.per_count}.")
 
     def metadata(self) -> dict[str, object]:
-        """Return the state in JSON's types, for saving, with the version of the features."""
+        """Return the state as a JSON object, with the version of the features."""
         return {"features": VERSION, **super().metadata()}
 
     @classmethod
@@ -493,10 +495,10 @@ class ConfidenceModel(Record):
         Parameters
         ----------
         features : Features
-            At this model's temperature.
+            Features at the temperature of this model.
         unanswerable : float, optional
-            Share of the questions asked that the corpus does not answer, if it is known; the odds
-            of `in_corpus` shift by as much as it differs from what was learned with.
+            Share of the questions that the corpus does not answer, if known. The odds of
+            `in_corpus` are shifted from the share that the model was learned with.
         """
         held = self.in_corpus.predict(features.in_corpus, features.missing_name_penalty)
         if unanswerable is not None:
@@ -505,7 +507,7 @@ class ConfidenceModel(Record):
             held = sigmoid(log_odds(held) - features.foreign_script_penalty)
         counts = np.arange(1, features.found.shape[1] + 1)
         among = self.found_among(features.found, counts).astype(np.float64)
-        # No hit adds more than the one before, or it would be more relevant than the first.
+        # No hit may add more than the one before, or it would be more relevant than the first.
         added = np.minimum.accumulate(np.diff(among, axis=1, prepend=0), axis=1)
         added = np.maximum(added, 0)
         alone = np.maximum(self.relevance.predict(features.relevance), added)
@@ -516,15 +518,15 @@ class ConfidenceModel(Record):
         return Probabilities(held.astype(single), by_cutoff.astype(single), each.astype(single))
 
     def found_among(self, features: FloatArray, counts: ArrayLike) -> FloatArray:
-        """Compute P(an answer that the corpus has is among the first hits), shape (n, c).
+        """Compute P(an answer in the corpus is among the first hits), shape (n, c).
 
-        `features`: array, shape (n, c, F), of c numbers of hits, `counts`.
+        `features`: array, shape (n, c, F), for c numbers of hits, `counts`.
         """
         logs: FloatArray = np.log(np.asarray(counts, dtype=np.float32))
         return sigmoid(self.found.logits(features) + np.float32(self.per_count) * logs)
 
     def moved(self, examples: Examples) -> Self:
-        """Return this model with its probabilities moved to examples, one line for each."""
+        """Return this model with each of its calibrators Platt-scaled to examples."""
         features, right, weight = examples.cutoffs()
         there = examples.answerable
         return replace(
@@ -541,7 +543,7 @@ class ConfidenceModel(Record):
         )
 
     def recalibrated(self, examples: Examples) -> Self:
-        """Return this model fitted to a user's own corpus.
+        """Return this model recalibrated on the examples of a user's corpus.
 
         Raises
         ------
@@ -558,7 +560,7 @@ class ConfidenceModel(Record):
         odds = self.found.logits(features) + np.float32(self.per_count) * log
         scores = np.stack([odds, np.broadcast_to(log, odds.shape)], axis=-1)
         (slope, per_count), offset = _line(scores[there], right[there], weight[there])
-        relevance = self.relevance  # of the first hit that is confidence in it alone
+        relevance = self.relevance  # the first hit has no part in it: its relevance is C(1)
         if examples.relevant.shape[1] > 1:
             relevance = relevance.recalibrated(*examples.hits(first=1))
         return replace(
@@ -576,7 +578,7 @@ class ConfidenceModel(Record):
         )
 
     def surprise(self, examples: Examples) -> float:
-        """Compute the mean NLL, in nats, of whether the corpus answers, and whether the hits do."""
+        """Compute the mean NLL of `in_corpus` plus that of `found`, in nats."""
         features, right, weight = examples.cutoffs()
         there = examples.answerable
         seen = examples.features
@@ -587,9 +589,10 @@ class ConfidenceModel(Record):
         )
 
     def relearned(self, examples: Examples) -> Self:
-        """Return a model learned from examples alone, at this one's temperature.
+        """Return a model learned from examples alone, at the temperature of this one.
 
-        What all examples have alike, as where every answer is found, is only moved.
+        If all labels of a calibrator are equal, as when every answer is found, the existing one is
+        recalibrated instead.
         """
         features, right, weight = examples.cutoffs()
         there = examples.answerable
@@ -618,17 +621,17 @@ def _nll(probability: FloatArray, truth: NDArray[np.bool_]) -> FloatArray:
 
 
 def log_odds(probability: FloatArray) -> FloatArray:
-    """Compute ``log(p / (1 - p))``, finite also for 0 and 1."""
+    """Compute ``log(p / (1 - p))``, clipped to be finite for 0 and 1."""
     inside = np.clip(probability, _SMALLEST, 1 - _SMALLEST)
     odds: FloatArray = np.log(inside) - np.log1p(-inside)
     return odds
 
 
 def shift_prior(probability: FloatArray, learned: float, told: float) -> FloatArray:
-    """Shift probabilities of an answer to another share of questions without one.
+    """Adapt probabilities of an answer to another share of questions without one.
 
-    `probability`: learned where the share `learned` has no answer. `learned`, `told`: shares in [0,
-    1), clipped to [0.001, 0.999].
+    `learned`, `told`: the share that `probability` was learned with and the new one, both clipped
+    to [0.001, 0.999].
 
     Examples
     --------
@@ -646,15 +649,15 @@ def shipped_model(kind: Literal["fitted", "words", "unfitted"]) -> ConfidenceMod
     """Return the model that comes with the package.
 
     It was learned by `benchmarks/quality/shipped_confidence.py` on public collections of several
-    domains: questions asked of the whole corpus and of small ones cut out of it, of corpora
-    without their answers, and of other collections.
+    domains: from questions to whole corpora, to small parts of them, to corpora without the
+    answers, and to other collections.
 
     Parameters
     ----------
     kind : {"fitted", "words", "unfitted"}
-        From a fitted ensemble's logits, to be used with its own temperature, of encoders with
-        vectors alone or with words among them; or from an unfitted one's standardised
-        similarities.
+        The model for the logits of a fitted ensemble of dense encoders ("fitted") or one with a
+        lexical member ("words"), to be used at the ensemble's own temperature; or the model for the
+        standardised similarities of an unfitted ensemble ("unfitted").
     """
     text = files("uec_rag.confidence").joinpath("shipped.json").read_text(encoding="utf-8")
     return ConfidenceModel.restore(json.loads(text)[kind])
