@@ -365,7 +365,6 @@ class Examples:
     features : Features
         Features of k texts.
     relevant : array of bool, shape (n, k)
-        Whether each text is relevant; a repeated one counts once.
     answerable : array of bool, shape (n,)
         Whether the corpus answers the question, even if the answer was not found.
     weight : array, shape (n,)

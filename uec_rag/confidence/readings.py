@@ -1,9 +1,9 @@
 """The readings of a question, and P(it does not say which of them is meant).
 
-A reading is what some of the hits are about. A question is underspecified if the corpus answers
-several readings of it differently and it does not say which; several passages on one subject are
-one reading. Definite descriptions and pronouns without a referent ("the loan", "it") are evidence,
-in English.
+A reading is a subject of some of the hits; several passages on one subject are one reading. A
+question is underspecified if the corpus has different answers to several of its readings, and the
+question does not say which of them is meant. In English, definite descriptions and pronouns without
+a referent ("the loan", "it") are evidence of that.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, lacks_referent
 
 ASK = 0.68
-"""P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
+"""The lowest P(underspecified) at which to ask back; 2 % of ordinary questions are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header", "source")
-"""Metadata that says what a passage is about; the first that a passage has counts."""
+"""Metadata keys for the subject of a passage; the first one that a passage has is used."""
 
 FEATURES = ("rivals", "brief", "common", "others", "referent", "namesakes")
-"""Names of the `features`, each evidence for an underspecified question."""
+"""The names of the `features`, each of which is evidence for an underspecified question."""
 
-_ALIKE = 0.93  # cosine of two passages without a subject in their metadata that have the same one
-_HEAD = 10  # words at the beginning of a passage that say what it is about, beside its subject
-_LACK = 4.0  # how fast a reading ceases to be a rival, per word that it lacks and no passage has
-_FULL = 0.3  # in_corpus from which on readings are plausible
+_ALIKE = 0.93  # cosine from which two passages without a subject in their metadata share one
+_HEAD = 10  # number of first words of a passage that describe its subject, besides its title
+_LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen word's idf
+_FULL = 0.3  # in_corpus from which readings are fully plausible
 MOST_READINGS, LONGEST_LABEL = 5, 60
-_ENOUGH = 0.98  # of the posterior, that the readings hold together
-_LABEL_FROM = 60  # words of a passage among which its label is looked for
+_ENOUGH = 0.98  # share of the posterior for the readings to cover
+_LABEL_FROM = 60  # number of first words of a passage to search for a label
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
-_ASCII_WORD = re.compile(r"\w+", re.ASCII)  # the same in ASCII, at a third of the time
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)  # equal to WORD for ASCII texts, in a third of the time
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One of the things that a question may mean.
+    """One of the possible meanings of a question.
 
     Attributes
     ----------
     label : str
-        What tells it from the others: its title or heading, or a few words.
+        A title, a heading or a few words that distinguish it from the other readings.
     ids : tuple of str
-        Its passages, best first.
+        Ids of its passages, best first.
     probability : float
-        Its share of the posterior over the hits.
+        Share of the posterior over the hits.
     """
 
     label: str
@@ -67,32 +67,32 @@ class Reading:
 
     @property
     def filter(self) -> dict[str, Any]:
-        """The filter of a search that goes on among this reading's passages."""
+        """The filter that restricts a search to the passages of this reading."""
         return {"$id": [*self.ids]}
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The first m hits of one question, best first, with all that readings are found by.
+    """The first m hits of one question, best first, from which its readings are found.
 
     Attributes
     ----------
     ids, texts : sequence of m str
     titles : sequence of m str
-        The subject that each one's metadata names (`subject_of`); "" if none.
+        Subject in the metadata of each hit (`subject_of`); "" if none.
     sources : sequence of m str
-        "" if that is not known.
+        Source of each hit; "" if not known.
     logits : array, shape (m,)
-        Of the posterior over the hits, up to a constant: log shares of the softmax.
+        Logits of the posterior over the hits, up to a constant.
     words : sequence of m collections of str
-        Words of the question that each hit holds, named as in `idf`.
+        Words of the question that each hit contains, spelled as in `idf`.
     idf : mapping of str to float
-        Of every word of the question, also those that no passage has:
-        ``log(1 + (N - n + 1/2) / (n + 1/2))``.
+        Inverse document frequency of every word of the question, including those that no passage
+        has: ``log(1 + (N - n + 1/2) / (n + 1/2))``.
     size : int
         N, the number of passages that were searched.
     vectors : array, shape (m, d), optional
-        Stored vectors, to tell subjects apart if metadata does not; of any length.
+        Stored vectors, to distinguish subjects without metadata; they need not be normalised.
     """
 
     ids: Sequence[str]
@@ -109,8 +109,8 @@ class Candidates:
 def subjects(candidates: Candidates) -> NDArray[np.intp]:
     """Number the subjects of hits from 0 in the order of their first hits, shape (m,).
 
-    Hits of one title or heading in one source share a subject, or of one source; of those without
-    any, hits as similar to each other as passages of one text.
+    Hits with the same title and source share a subject. So do hits without a title if they are as
+    similar to each other as passages of one text.
     """
     alike: list[list[bool]] = []
     if candidates.vectors is not None:
@@ -122,7 +122,7 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     leaders: list[int] = []
     found = []
     for row, title in enumerate(candidates.titles):
-        # "Description" of two files is of two subjects.
+        # "Description" in two files names two subjects.
         key: object = (title, candidates.sources[row])
         if not title:
             leader = next((one for one in leaders if alike and alike[row][one]), row)
@@ -134,7 +134,7 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
 
 
 def subject_of(metadata: Mapping[str, Any]) -> str:
-    """Return the subject that a passage's metadata names; "" if none."""
+    """Return the subject of a passage by its metadata; "" if there is none."""
     for key in SUBJECT_KEYS:
         if metadata.get(key):
             return str(metadata[key]).strip()
@@ -142,35 +142,37 @@ def subject_of(metadata: Mapping[str, Any]) -> str:
 
 
 def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -> FloatArray:
-    """Compute the evidence of whether a question says which reading it means, shape (6,).
+    """Compute the evidence that a question does not say which reading is meant, shape (6,).
 
     rivals
-        ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over the subjects r but the best hit's, with l_r the
-        idf of the question's words that the best subject's hits have and r's have not, and h_r that
-        of those in titles and first words: how many subjects have all that the question says. 0 if
-        it says one title of several words in full, word by word.
+        How many subjects match everything in the question:
+        ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over all subjects r except that of the best hit. l_r
+        is the idf of the question's words that occur in the hits of the best subject, but not in
+        those of r; h_r is the same for titles and first words. 0 if the question contains exactly
+        one title of several words in full, as a phrase.
     brief
-        Minus the log of the number of the question's words: how little it says.
+        How little the question says: minus the log of the number of its words.
     common
-        Minus the highest idf of a word that some hit has: how little its most specific word tells.
+        How unspecific its words are: minus the highest idf of a word that occurs in any hit.
     others
-        Log odds that the posterior over the hits gives to subjects other than the best hit's.
+        Log odds, by the posterior over the hits, of subjects other than that of the best hit.
     referent
-        1 if `lacks_referent`, else 0: evidence in English alone.
+        1 if `lacks_referent`, else 0; evidence in English only.
     namesakes
-        The share of the question's squared idf that is in the titles of the best subject that has
-        any and in another one's as well, less what the best has and that one lacks, in titles and
-        in texts; of the subject that has the most, at least 0: how far what it says is a name that
-        several bear. 0 if it says one title in full, which is meant.
+        How far the question is a name that several subjects share. For the best subject with a
+        title and another one, it is the sum of squared idf of the question's words in the titles of
+        both, minus that of the words that the other lacks in its titles and in its texts, divided
+        by the sum over all words; the maximum over other subjects, at least 0. 0 if the question
+        contains exactly one title in full.
 
-    Any idf is in units of that of a word that no passage has, so that a corpus's size cancels.
+    All idf are divided by that of a word that no passage has, so that the corpus size cancels.
 
-    `subject`: as `subjects` gives it.
+    `subject`: the result of `subjects`.
     """
     unknown = float(np.log1p(2 * candidates.size + 1))
     idf = np.array([*candidates.idf.values()], np.float64) / unknown
     words = [*candidates.idf]
-    called: dict[str, set[str]] = {}  # words by their forms in a title, and in scripts of no spaces
+    called: dict[str, set[str]] = {}  # words by their forms in a title
     inside: dict[str, str] = {}
     for word in words:
         low = word.casefold()
@@ -188,7 +190,7 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
         in_heads |= titled | _named(head, called, inside) & held
         in_titles |= titled
     has = [[[word in some for word in words] for some in of_one] for of_one in said]
-    # Which words the hits of each subject have; and which of the first's each of them lacks.
+    # The words in the hits of each subject, and the words of the first subject that each lacks.
     table = np.array(has, dtype=bool).swapaxes(0, 1)
     in_text, _, in_title = table
     lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
@@ -202,7 +204,7 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     meant = _title_said(question, {*zip(subject.tolist(), candidates.titles, strict=True)})
     if meant:
         namesakes = 0.0
-    # A title of one word, or words of one apart from each other, may also be said by chance.
+    # A title of one word, or scattered words of a title, may also occur by chance.
     if len(meant) > 1 and _holds_phrase(_split(question.casefold()), meant):
         rivals = 0.0
     best = float(np.clip(_mass(candidates.logits, subject)[0], 1e-4, 1 - 1e-4))
@@ -232,10 +234,10 @@ def _named(text: str, called: Mapping[str, Set[str]], inside: Mapping[str, str])
 
 
 def _title_said(question: str, titled: Collection[tuple[int, str]]) -> list[str]:
-    """Find the one title, of subjects and their titles, whose words a question has, all of them.
+    """Return the words of the only title that occurs in a question in full, in any order.
 
-    Its words in order; none if there is no such title, or several. A title counts as part of
-    another one that is said in full and has more words.
+    Empty if there is no such title, or several. A title is ignored if its words are a proper subset
+    of those of another such title.
     """
     said = {*_split(question.casefold())}
     words = [_split(title.casefold()) for _, title in titled]
@@ -254,14 +256,14 @@ def _split(text: str) -> list[str]:
 
 
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Sum the posterior over the hits of each subject."""
+    """Compute the posterior of each subject, summed over its hits."""
     weights = np.exp(np.asarray(logits, np.float64) - np.max(logits))
     return np.bincount(subject, weights / weights.sum()).astype(np.float64)
 
 
 @cache
 def shipped_underspecified() -> Calibrator:
-    """P(underspecified | the corpus answers), as learned by `benchmarks/quality/decisions.py`."""
+    """Return the model of P(underspecified), learned by `benchmarks/quality/decisions.py`."""
     saved = files("uec_rag.confidence").joinpath("readings.json").read_text(encoding="utf-8")
     return Calibrator.restore(json.loads(saved)["underspecified"])
 
@@ -269,11 +271,11 @@ def shipped_underspecified() -> Calibrator:
 def underspecified(
     found: FloatArray, in_corpus: FloatArray, model: Calibrator | None = None
 ) -> FloatArray:
-    """P(the corpus answers several readings and the question does not say which), shape (n,).
+    """Estimate P(the corpus answers several readings, the question does not say which), shape (n,).
 
-    A question says too little, or what it says is a name that several subjects bear: either is
-    enough. Times how plausible it is that any reading is answered: to ask back about readings of
-    which none is answered helps with nothing.
+    A question may say too little, or only a name that several subjects share: these two are
+    combined by a noisy-or. The result is reduced if `in_corpus` is low, since asking back is
+    useless if no reading has an answer.
 
     Parameters
     ----------
@@ -282,7 +284,8 @@ def underspecified(
     in_corpus : array, shape (n,)
         P(the corpus answers the question).
     model : Calibrator, optional
-        Of all features but the last, which is a probability as it is; the shipped one by default.
+        Model of all features except the last, which is used as a probability; the shipped one by
+        default.
     """
     known = np.asarray(found, np.float32)
     said = 1 - (model or shipped_underspecified()).predict(known[:, :-1])
@@ -291,9 +294,10 @@ def underspecified(
 
 
 def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]:
-    """Find the readings that a question may have, the likeliest first, up to five.
+    """Find the readings of a question, most likely first.
 
-    As many as hold all but a fiftieth of the posterior. `subject`: as `subjects` gives it.
+    There are as many as cover 98 % of the posterior, from two (if there are two subjects) to five.
+    `subject`: the result of `subjects`.
     """
     mass = _mass(candidates.logits, subject)
     order = np.argsort(-mass, kind="stable")
@@ -312,7 +316,7 @@ def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]
 
 
 def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[int, str]:
-    """Label each of some groups of hits by what tells it from the others."""
+    """Find a label for each group of hits that distinguishes it from the others."""
     titles = {number: candidates.titles[some[0]] for number, some in rows.items()}
     bearing = Counter(titles.values())
     headings = {number: _SECTION_NUMBER.sub("", title) for number, title in titles.items()}
@@ -320,7 +324,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     labels = {}
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
-        # In capitals it is a section of a manual page, as each has.
+        # A title in capitals is a section that every manual page has.
         if title and (bearing[title] > 1 or (title.isupper() and candidates.sources[some[0]])):
             title = f"{candidates.sources[some[0]]}: {title}"
         elif not title:
@@ -333,7 +337,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
 
 
 def _first_phrase(text: str, common: Set[str]) -> str:
-    """Return the first words of a text, one after the other, that are not common; "" if all are."""
+    """Return the first run of words of a text that are not in `common`; "" if there is none."""
     phrase: list[regex.Match[str]] = []
     for word in islice(WORD.finditer(text), _LABEL_FROM):
         tells = len(word[0]) > 1 and word[0].casefold() not in common

@@ -1,4 +1,4 @@
-"""Questions back ("Do you mean A or B?"), and the replies to them, in English and Chinese."""
+"""Clarifying questions ("Do you mean A or B?"), and replies to them in English and Chinese."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import regex
 
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 
-_LONGEST_REPLY = MOST_READINGS * (LONGEST_LABEL + 10)  # that names every label, politely
+_LONGEST_REPLY = MOST_READINGS * (LONGEST_LABEL + 10)  # room for every label and polite words
 _WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
 _COUNTED = (
     ("1", "a", "one", "first", "1st", "former", "一"),
@@ -33,23 +33,24 @@ _EVERY = (
 )
 _NO = rf"(?P<no>(?:neither|none){_OF_THEM}|no|something else|(?:以上)?都不(?:是|要)|没有)"
 _AND = r"(?:,? (?:and|or) |, ?| ?& ?| ?[、和与與] ?)"
-# Atomic: where a label is a place, too, a long list would be tried in each way.
+# Atomic groups avoid exponential backtracking in a long list if a label is also an ordinal.
 _NAMED = rf"(?>(?:the )??[\"'`]?(?:(?P<label>\L<labels>)|{_PLACE})[\"'`]?{_ONE})"
 _REPLY = rf"{_BEFORE}(?:{_NAMED}(?>{_AND}{_NAMED})*|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
 
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
-"""A chosen reading: as a search gave it, as a mapping with its "ids" (JSON), its ids or label."""
+"""A chosen reading: the object itself, a mapping with its "ids" (from JSON), its ids, or its label.
+"""
 
 
 def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
-    """The passages of a chosen reading that is not named by its label.
+    """Return the ids of the passages of a chosen reading that is not given by its label.
 
     Raises
     ------
     TypeError, ValueError
-        If it is none of `Within`, or has no passage.
+        If `within` has another type, or no ids.
     """
     ids: object = within
     if isinstance(within, Reading):
@@ -70,18 +71,18 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
 
 
 class UnknownReading(ValueError):
-    """A reading was chosen that the question does not have, or that cannot be searched alone."""
+    """The error for a chosen label that is not that of a reading of the question."""
 
 
 def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
-    """The readings that a reply names: by labels, by places, or all or none of them.
+    """Find the readings that a reply chooses: by label or ordinal, or all or none of them.
 
-    Whatever the case of its letters; none if it says "neither".
+    Upper and lower case are the same. The list is empty for a reply such as "neither".
 
     Raises
     ------
     UnknownReading
-        If it says anything else.
+        If the reply is anything else.
 
     Examples
     --------
@@ -107,15 +108,15 @@ def _plain(label: str) -> str:
 
 
 def _places_named(reply: str, labels: Sequence[str], count: int) -> list[int] | None:
-    """The places of the labels that a reply names; None if it says anything else.
+    """Return the positions of the labels that a reply names; None if the reply is anything else.
 
-    `count`: how many labels there are to count places by.
+    `count`: number of labels that ordinals refer to.
     """
     said, plain = _plain(reply), [*map(_plain, labels)]
 
     def place_of(label: str) -> int:
         alike = [place for place, one in enumerate(plain) if one == label]
-        # "inspect.Signature" and "inspect.signature" are two.
+        # "inspect.Signature" and "inspect.signature" are different labels.
         return next((place for place in alike if labels[place] in reply), alike[0])
 
     if said in plain:
@@ -149,10 +150,11 @@ def ask_back(found: Sequence[Reading]) -> str:
 
 
 def names_reading(asked: str, reply: str) -> bool | None:
-    """Tell if a reply to a question of `ask_back` says which readings are meant, and nothing else.
+    """Return whether a reply to a question of `ask_back` says only which readings are meant.
 
-    `readings_named` knows which. False if it has one label among other words; None if it has none
-    or several, or what was asked is no such question.
+    False if the reply contains one label among other words. None if it contains no label or
+    several among other words, or if `asked` is not such a question. `readings_named` finds the
+    readings.
 
     Examples
     --------
@@ -167,7 +169,7 @@ def names_reading(asked: str, reply: str) -> bool | None:
     if len(named) > _LONGEST_REPLY or len(parts) > 8 * MOST_READINGS:  # not made by `ask_back`
         return None
     labels = [*map(_plain, parts[::2])]
-    # A label may itself have a comma or an "or".
+    # A label may itself contain a comma or an "or".
     ends = range(1, len(parts) + 1, 2)
     runs = ["".join(parts[start:stop]) for stop in ends for start in range(0, stop, 2)]
     if _places_named(reply, runs, len(labels)) is not None:
@@ -183,19 +185,15 @@ def names_reading(asked: str, reply: str) -> bool | None:
 
 
 def asks_back(text: str) -> bool:
-    """Tell if a text is a question of `ask_back`, or begins with one."""
+    """Return whether a text is a question of `ask_back`, or begins with one."""
     return text.lstrip().startswith((_WHICH, _WHAT))
 
 
 def asked_back(answer: str) -> str | None:
-    """Find what an answer asks back, as one that `asks_back`; None if it answers, or offers more.
+    """Return the clarifying question in an answer, in a form that `asks_back` recognises.
 
-    Answers of others ask if they are one question: so does a language model that asks for what is
-    missing.
-
-    Parameters
-    ----------
-    answer : str
+    The answer of a language model asks back if it is a single question, unless that only offers
+    further help. None if the answer does not ask back.
 
     Examples
     --------

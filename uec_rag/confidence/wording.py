@@ -1,4 +1,4 @@
-"""What the wording of a question shows: names, references back, and that it is a question."""
+"""Analysis of the wording of a question: names, anaphoric references, and whether it is one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEFORE_THAT = _words("of for in on to with is was does did do about from at by"
 _BEFORE_ONE = _words("a the that this which new other another")
 _COMPLEMENTS = _words("of that which who whose whom where between")
 _TIMES = _words("year years day days century time morning week month")
-# What follows "the" in a description that needs no referent: the first, the difference, the sun.
+# Words that follow "the" in a description without need of a referent: the first, the sun.
 _UNIQUE = _words(
     """first second third fourth last next previous present past future only same most least best
     worst main other following latest difference differences number amount name term word meaning
@@ -37,7 +37,7 @@ _DUMMY_IT = regex.compile(
     r"|illegal|means?|rains?|snows?|matters?)\b",
     regex.IGNORECASE,
 )
-# A digit, an underscore, an inner capital or dot, a call, a quotation mark, an option.
+# A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
 _CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
@@ -47,12 +47,12 @@ _OPENINGS = _words(
     """how what when where who which why whose can could do does did is are was were will would
     should tell show explain give list describe find compare"""
 )
-# Demonstratives, and not "so" or "then", that are written alike.
+# Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
 
 
 def is_question(text: str) -> bool:
-    """Tell if a text has a question mark, or begins as English questions and requests do.
+    """Return whether a text has a question mark or begins like an English question or request.
 
     Examples
     --------
@@ -64,14 +64,10 @@ def is_question(text: str) -> bool:
 
 
 def lacks_referent(question: str) -> bool:
-    """Tell if an English question refers to something that it does not name.
+    """Return whether an English question refers to something that it does not name.
 
     It does if it has a pronoun, a demonstrative or a definite description without a complement, and
-    no name, number, identifier or quotation. In other languages almost always False.
-
-    Parameters
-    ----------
-    question : str
+    no name, number, identifier or quotation. In other languages, the result is almost always False.
 
     Examples
     --------
@@ -84,7 +80,7 @@ def lacks_referent(question: str) -> bool:
 
 
 def _names_something(question: str) -> bool:
-    """Tell if there is a name, a number, an identifier or a quotation."""
+    """Return whether a question has a name, a number, an identifier or a quotation."""
     words = question.split()
     if any(map(_MARKED.search, words)):
         return True
@@ -94,7 +90,7 @@ def _names_something(question: str) -> bool:
         for w, previous in zip(inner, words, strict=False)
         if w[:1].isalpha() and w.split("'")[0] != "I" and not _ends_sentence(previous)
     ]
-    # In a title in capitals they tell nothing.
+    # In a capitalised title, capitals do not mark names.
     return any(capitals) and not (len(capitals) > 1 and all(capitals))
 
 
@@ -103,13 +99,9 @@ def _ends_sentence(word: str) -> bool:
 
 
 def named_words(question: str) -> frozenset[str]:
-    """Find the words of an English question that are of names, numbers, identifiers or quotations.
+    """Find the words of names, numbers, identifiers and quotations in an English question.
 
-    Casefolded, without what any question may have; none of a title in capitals.
-
-    Parameters
-    ----------
-    question : str
+    The words are casefolded, and function words are left out. A capitalised title has none.
 
     Examples
     --------
@@ -123,7 +115,7 @@ def named_words(question: str) -> frozenset[str]:
         inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
         telling = [w for w in inner if w[:1].isalpha() and w.casefold() not in FUNCTION_WORDS]
         if telling and all(map(_CAPITAL.match, telling)):
-            return frozenset()  # a title in capitals
+            return frozenset()  # a capitalised title
     named: set[str] = set()
     quoted = False
     for place, word in enumerate(words):
@@ -138,13 +130,9 @@ def named_words(question: str) -> frozenset[str]:
 
 
 def refers_back(question: str) -> bool:
-    """Tell if a question has a pronoun or a demonstrative whose referent it does not name.
+    """Return whether a question has a pronoun or a demonstrative without its referent.
 
-    In English and Chinese; in other languages False.
-
-    Parameters
-    ----------
-    question : str
+    Only English and Chinese are supported; in other languages, the result is almost always False.
 
     Examples
     --------
@@ -171,7 +159,7 @@ def _lowered(question: str) -> list[str]:
 
 
 def _is_pronoun(words: Sequence[str], place: int) -> bool:
-    """Tell if a word is a pronoun or a demonstrative of something that is not named before it."""
+    """Return whether a word is a pronoun or a demonstrative whose referent is not named before."""
     word = words[place]
     previous = words[place - 1] if place else ""
     following = words[place + 1] if place + 1 < len(words) else ""
@@ -180,7 +168,7 @@ def _is_pronoun(words: Sequence[str], place: int) -> bool:
     if word in _PRONOUNS:
         if _DUMMY_IT.match(f"{word} {following}"):
             return False
-        # Two words of content before it may well be what it refers to.
+        # Two content words before a pronoun are likely to contain its referent.
         before = [w for w in words[:place] if w not in FUNCTION_WORDS and w.isalpha()]
         return len(before) < 2
     if word in _DEMONSTRATIVES:
@@ -189,7 +177,7 @@ def _is_pronoun(words: Sequence[str], place: int) -> bool:
 
 
 def _is_description(words: Sequence[str], place: int) -> bool:
-    """Tell if "the" begins a definite description without a complement: "the loan"."""
+    """Return whether a word begins a definite description without a complement, as "the loan"."""
     following = words[place + 1] if place + 1 < len(words) else ""
     if words[place] != "the" or following in _UNIQUE or following.endswith("est"):
         return False
