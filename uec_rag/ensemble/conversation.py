@@ -22,8 +22,8 @@ from uec_rag.confidence.wording import is_question, refers_back
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
-# The weight of all turns before a question together; and if the question refers to something in
-# them ("How long does it take?"). Not learned, see docs/measurements/conversation.md.
+# Total weight of the turns before a question, and the same if the question refers to them ("How
+# long does it take?"). They were not learned; see docs/measurements/conversation.md.
 _SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
@@ -38,8 +38,8 @@ class Turn:
     history : sequence of str
         The turns before the question, oldest first.
     replies : tuple of str
-        The replies that choose among the readings of the question, one for each time that the
-        user was asked back: a label, a place or whatever else `readings_named` knows.
+        The replies that choose among the readings of the question, one for each time that the user
+        was asked back: a label, an ordinal or another form that `readings_named` recognises.
     """
 
     question: str
@@ -50,8 +50,8 @@ class Turn:
     def context_turns(self) -> list[str]:
         """The turns that the question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
-        A turn that does not fit is left out with all before it. Blank turns and questions back are
-        left out.
+        A turn that does not fit is left out together with all earlier ones. Blank turns and
+        clarifying questions are left out, too.
         """
         kept: list[str] = []
         room = _ROOM
@@ -67,7 +67,7 @@ class Turn:
 
     @property
     def context(self) -> str:
-        r"""The question behind the turns that it is searched with, one on each line.
+        r"""The turns that the question is searched with, followed by the question, one per line.
 
         Examples
         --------
@@ -83,19 +83,19 @@ class Turn:
 
     @property
     def history_share(self) -> float:
-        """The weight of the turns before the question together, from 0 to 1."""
+        """The total weight of the turns before the question, from 0 to 1."""
         if not self.has_context:
             return 0
         return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
 
     @classmethod
     def of(cls, said: str, turns: Sequence[str] = (), within: Within | None = None) -> Turn:
-        """Make a turn of what the user said, which may be a reply to a question back.
+        """Create a turn from what the user said, which may be the reply to a clarifying question.
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
-        question that was asked back about. A reply that has a label among other words, or is no
-        question itself, is searched together with that question. If `within`, the chosen reading,
-        is given, nothing is taken for a reply.
+        question asked before. A reply that has one label among other words, or that is not a
+        question, is searched together with that question. If `within`, the chosen reading, is
+        given, `said` is never a reply.
 
         Examples
         --------
@@ -116,7 +116,7 @@ class Turn:
 
 
 def texts_of(asked: Sequence[Turn]) -> list[str]:
-    """List the texts to encode for a search: the questions, and behind them the turns of each."""
+    """List the texts to encode for a search: all questions, then the turns of each."""
     turns = (turn for one in asked for turn in one.context_turns)
     return [*(one.question for one in asked), *turns]
 
@@ -128,7 +128,7 @@ def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:
 
 
 def _ends_of_turns(asked: Sequence[Turn]) -> list[int]:
-    """Find where the turns of each of n questions begin and end in `texts_of`: n + 1 places."""
+    """Compute the n + 1 boundaries of the turns of n questions in `texts_of`."""
     return [*accumulate((len(one.context_turns) for one in asked), initial=len(asked))]
 
 
@@ -143,11 +143,11 @@ def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q,
 
 
 def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
-    """List the turns of a conversation that matter to the next question, oldest first.
+    """List the turns of a conversation that are relevant to the next question, oldest first.
 
-    These are the user's, and the answers that asked back, ours ("Do you mean A or B?") and others
-    ("Which year?"), since the reply says little without them. Other answers, system prompts and
-    results of tools are left out.
+    These are the user's turns and the answers that ask back, of this package ("Do you mean A or
+    B?") or of a language model ("Which year?"), without which a reply says little. Other answers,
+    system prompts and results of tools are left out.
 
     Parameters
     ----------
@@ -168,23 +168,24 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
-    """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
+    """Combine each of n questions with the turns before it, for one encoder, by convolution.
 
-    ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
-    ``c_j = s / m`` of each turn and ``1 - s`` of the question, s its `Turn.history_share`; and of
-    words the bag in which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a
-    bag's weights, so that a long turn does not drown a short question.
+    The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns
+    before it, with ``c_j = s / m`` for each turn and ``1 - s`` for the question, where s is its
+    `Turn.history_share`. In the bag of words, the weight of a term is
+    ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the sum of the weights of a bag, so that a long
+    turn does not outweigh a short question.
 
     Parameters
     ----------
     asked : sequence of n >= 1 Turn
     said : Gaussian
-        An encoder's of `texts_of` these.
+        An encoder's Gaussians of the texts that `texts_of` returns for `asked`.
 
     Raises
     ------
     ValueError
-        If there are not as many texts.
+        If `said` has another number of texts.
     """
     ends = _ends_of_turns(asked)
     if len(said) != ends[-1]:
@@ -204,10 +205,10 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
 
 
 def _mix_bags(terms: Terms, shares: FloatArray) -> Terms:
-    """One bag of words of those with a share, of which the first is the question's."""
+    """Combine the bags of words with a nonzero share, the first of which is the question's."""
     some = np.flatnonzero(shares)
     bags = terms[some]
-    # A question without a word weighs as much as what was said before it.
+    # A question without words is given the size of the largest turn.
     size = bags.lengths[0] or bags.lengths.max()
     factor = len(some) * shares[some] * size / np.maximum(bags.lengths, np.float32(1e-9))
     return bags.weighted(np.repeat(factor, np.diff(bags.starts))).averaged

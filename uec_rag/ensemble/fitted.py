@@ -1,4 +1,4 @@
-"""The options and results of a fit, and all that is computed from them without encoders."""
+"""The options and results of a fit, and the computations that need no encoders."""
 
 from __future__ import annotations
 
@@ -35,17 +35,19 @@ from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
 
-_ENOUGH = 300  # pairs; with fewer a prior decides much of what a fit finds
-_IGNORED = 0.02  # a member's mean share, below which it counts for nothing
-_CONSTANT = 0.01  # standard deviation of the shares, below which queries do not matter
-# Variance of a member's own error, at which two standard deviations hold the similarity of a hit's
-# kind for 95 % of the hits of three ensembles; see `benchmarks/quality/variance.py`.
+_ENOUGH = 300  # pairs; with fewer, a prior dominates the fit
+_IGNORED = 0.02  # mean share below which a member has no effect
+_CONSTANT = 0.01  # standard deviation of the shares below which they do not depend on the query
+# Variance of the error of a single member, chosen such that for 95 % of the hits of three ensembles
+# the similarity is within two standard deviations; see `benchmarks/quality/variance.py`.
 OWN_ERROR = 0.0065
 
 
 @dataclass(frozen=True)
 class FitOptions(Record):
-    """The embedding space and how encoders are fitted; only the paper needs other values.
+    """The embedding space and how encoders are fitted.
+
+    The defaults suit all uses except the reproduction of the paper.
 
     Attributes
     ----------
@@ -53,29 +55,28 @@ class FitOptions(Record):
         "direct" stacks the encoders' embeddings, whose dimensions may differ; "shared" averages
         them as the paper does.
     structure : {"kron", "diag"}
-        Of the Laplace posterior over each last layer.
+        Structure of the Laplace posterior over each last layer.
     temperature : float, optional
-        T of "trace" (paper eq. 4), in the unit of raw traces, 1.5 by default; of
+        T of "trace" (paper eq. 4), in units of raw traces, 1.5 by default; or of
         "standardised_trace", in standard deviations over the fit's held-out queries, 1 by default.
     likelihood : {"pairs", "in_batch"}
-        What the posterior is fitted on: labelled pairs, or the softmax over a batch's passages.
+        Likelihood of the posterior: of labelled pairs, or a softmax over the passages of a batch.
     negatives : {"hard", "random"}
-        The negatives of a query: a random and a hard passage, or a random one alone.
+        Negatives of a query: a random and a hard passage, or only a random one.
     scaled : bool
-        Whether to scale a posterior's variance to the held-out pairs, or leave it as Laplace gives
-        it.
+        Whether to scale the variance of a posterior to the held-out pairs.
     last_layer : {"projection", "ffn", "auto"}
-        Which layer the posterior is about; "ffn" needs a transformer with its weights at hand,
-        "auto" falls back to "projection", with a warning.
+        Layer of the posterior; "ffn" needs a transformer with accessible weights, and "auto" falls
+        back to "projection" with a warning.
     beta : float
         How strongly sigma_s^2 lowers a score (paper eq. 6).
     seed : int
-        Seed of the held-out split and of mining negatives.
+        Seed of the held-out split and of the mining of negatives.
 
     Raises
     ------
     ValueError
-        If a value is none of the above.
+        If a value is not one of these.
     """
 
     space: Space = "direct"
@@ -97,12 +98,12 @@ class FitOptions(Record):
 
     @classmethod
     def of(cls, options: FitOptions | None, chosen: Mapping[str, Any]) -> FitOptions:
-        """Make options, some of them chosen by name.
+        """Return `options`, or the defaults, with some of them replaced by name.
 
         Raises
         ------
         TypeError
-            If `options` is something else, or a name is not one of them.
+            If `options` has another type, or a name is not that of an option.
         """
         if not isinstance(options, FitOptions | None):
             raise TypeError(f"options: expected FitOptions, got {type(options).__name__}.")
@@ -143,19 +144,19 @@ PAPER = FitOptions(
 
 @dataclass(frozen=True)
 class FitFacts(Record):
-    """The facts of a fit beside its posteriors.
+    """The facts of a fit besides its posteriors.
 
     Attributes
     ----------
     pairs : tuple of K int
-        Distinct pairs of a query and its passage that each encoder was fitted on.
+        Number of distinct pairs of a query and its passage that each encoder was fitted on.
     shares, deviations : tuple of K float
-        How much each encoder counted in the fit queries: mean and standard deviation.
+        Mean and standard deviation of the share of each encoder in the fit queries.
     unanswerable : float
-        Share of the questions without an answer that confidence was learned with.
+        Share of questions without an answer that confidence was learned with.
     own_confidence : bool
-        Whether confidence was learned from these pairs alone, since they clearly contradict
-        the many collections that it rests on elsewhere.
+        Whether confidence was learned from these pairs alone, since they clearly contradict the
+        collections that the shipped model was learned on.
     """
 
     pairs: tuple[int, ...]
@@ -168,7 +169,7 @@ class FitFacts(Record):
     def of(
         cls, pairs: Sequence[int], shares: FloatArray, unanswerable: float, own_confidence: bool
     ) -> FitFacts:
-        """Summarise a fit from each fit query's shares (n, K)."""
+        """Summarise a fit, given the shares of the encoders in each fit query, shape (n, K)."""
         mean, deviation = (tuple(v.tolist()) for v in (shares.mean(axis=0), shares.std(axis=0)))
         return cls(tuple(pairs), mean, deviation, unanswerable, own_confidence)
 
@@ -180,14 +181,14 @@ class FitReport:
     Attributes
     ----------
     encoders : dict
-        Encoder name -> `PosteriorSummary` (slope, prior precision, scale, pairs, held-out NLL);
-        a verifier's, too.
+        Maps the name of each encoder, and of the verifier if there is one, to its
+        `PosteriorSummary` (slope, prior precision, scale, pairs, held-out NLL).
     structure, likelihood : str
         How the posteriors were fitted.
     encoding_seconds, fitting_seconds : float
-        Time in the encoders, and in everything else.
+        Time spent in the encoders, and in everything else.
     source : str
-        What it was fitted on if not by the user, as of `UEC()`.
+        What the ensemble was fitted on if not fitted by the user, as that of `UEC()`.
     facts : FitFacts or None
         None for the fit that comes with the package.
     """
@@ -201,7 +202,7 @@ class FitReport:
     facts: FitFacts | None = None
 
     def __str__(self) -> str:
-        """Return a table, one line per encoder, and the notes."""
+        """Return a table with a line per encoder, and the notes."""
         head = ("encoder", "pairs", "slope", "prior prec.", "scale", "NLL", "without var.")
         rows = [
             (
@@ -230,7 +231,7 @@ class FitReport:
 
     @property
     def notes(self) -> list[str]:
-        """Return warnings about the fit, as sentences."""
+        """The warnings about the fit, as sentences."""
         return [*self._of_pairs(), *self.of_shares, *self._of_confidence()]
 
     def _of_pairs(self) -> Iterator[str]:
@@ -250,10 +251,10 @@ class FitReport:
 
     @property
     def of_shares(self) -> list[str]:
-        """Return warnings about the encoders' weights."""
+        """The warnings about the weights of the encoders."""
         if self.facts is None or len(self.facts.shares) < 2:
             return []
-        # A verifier comes after the encoders, and has no share: it reads the first hits only.
+        # A verifier comes after the encoders and has no share, since it only reads the first hits.
         shares = list(zip(self.encoders, self.facts.shares, strict=False))
         notes = []
         if max(self.facts.deviations) < _CONSTANT:
@@ -281,12 +282,13 @@ class FitReport:
 
 
 ENOUGH_PASSAGES = 16
-"""Passages that tell how far apart an encoder holds a corpus."""
+"""The number of passages from which to estimate the distance between those of a corpus."""
 
 _COMPARED = 64
 
-# Of the distance of fit passages. Corpora of one subject keep .57 to .85 of it, those in a language
-# that an encoder does not know .04 to .63 (six encoders, twelve English and eight other corpora).
+# Fraction of the distance between fit passages. It is .57 to .85 in corpora on one subject, and .04
+# to .63 in a language that an encoder does not know (six encoders, twelve English and eight other
+# corpora).
 _ALIKE = 0.7
 
 
@@ -297,9 +299,9 @@ class TrainingProfile(Record):
     Attributes
     ----------
     writings : tuple of str
-        In what the questions and passages are written, see `uec_rag.encoders.lexical`.
+        Writings of the questions and passages, see `uec_rag.encoders.lexical`.
     distance : tuple of K floats
-        1 less the mean cosine of two fit passages, to each encoder; 0 to one without vectors.
+        1 minus the mean cosine of two fit passages, by each encoder; 0 for one without vectors.
     """
 
     writings: tuple[str, ...]
@@ -307,7 +309,7 @@ class TrainingProfile(Record):
 
     @classmethod
     def of(cls, texts: Iterable[str], passages: Sequence[Gaussian]) -> Self:
-        """Summarise fit texts and each encoder's Gaussians of the passages among them."""
+        """Summarise fit texts, given each encoder's Gaussians of the passages among them."""
         return cls(writings(texts), tuple(distance(part.mean) for part in passages))
 
     def unseen_scripts(self, found: Iterable[str]) -> list[str]:
@@ -315,13 +317,13 @@ class TrainingProfile(Record):
         return [name for name in found if name not in self.writings]
 
     def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
-        """Say how a question differs from those of the fit, "" if not at all; if by its letters.
+        """Return how a question differs from those of the fit, "" if it does not, and if by script.
 
-        In other letters an encoder's similarities are high whatever they are of; words are not
-        misled. In another language of the same letters confidence was measured to be too low
-        already, so that it is only said.
+        In an unknown script, all similarities of an encoder are high, but not those of a lexical
+        one. In another language of a known script, confidence was measured to be too low rather
+        than too high, so the difference is only reported.
 
-        `first`: the text of its best hit; "" if there is none.
+        `first`: text of the best hit; "" if there is none.
         """
         writing = writing_of(question)
         if writing is None:
@@ -330,15 +332,15 @@ class TrainingProfile(Record):
         if writing not in self.writings:
             reason = f"the question is in {writing}, which the ensemble was not fitted on"
             return reason, letters not in map(letters_of, self.writings)
-        # A table of numbers is in no letters.
+        # A table of numbers has no letters.
         if letters_in(first) not in (None, letters):
             return f"the question is in {writing}, and its first hit is not", True
         return "", False
 
     def weak_encoders(self, vectors: Sequence[FloatArray]) -> list[int]:
-        """Return the encoders that hardly distinguish the given passages.
+        """Return the positions of the encoders that hardly distinguish the given passages.
 
-        `vectors`, sequence of K arrays, shape (m, d_k): of the same passages.
+        `vectors`: each encoder's vectors of the same passages, K arrays of shape (m, d_k).
         """
         return [
             member
@@ -348,28 +350,28 @@ class TrainingProfile(Record):
 
 
 def distance(vectors: FloatArray) -> float:
-    """Compute 1 less the mean cosine of two different texts; 0 if there are no vectors."""
+    """Compute 1 minus the mean cosine of two different texts; 0 if there are no vectors."""
     cosines = cosines_of_pairs(vectors[:_COMPARED])
     return float(1 - cosines.mean()) if vectors.shape[1] and len(cosines) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """An ensemble without its encoders: what searching, judging and calibrating take.
+    """A fitted ensemble without its encoders, as needed to search and calibrate.
 
     Attributes
     ----------
     names : tuple of K str
-        The encoders'.
+        Names of the encoders.
     space : {"direct", "shared"}
     beta : float
         How strongly sigma_s^2 lowers a score.
     posteriors : tuple of K Posterior, or None
-        None before `UEC.fit`: variances are 0 and slopes 1.
+        None before `UEC.fit`, when variances are 0 and slopes 1.
     training_profile : TrainingProfile or None
-        What the fit's texts were like; None if that is not known.
+        Summary of the texts of the fit; None if not known.
     verifier : FittedVerifier or None
-        Of a verifier beside the encoders.
+        The fit of the verifier, if there is one.
     """
 
     names: tuple[str, ...]
@@ -398,12 +400,12 @@ class Fitted:
 
     @cached_property
     def slope(self) -> float:
-        """The logits per unit of the ensemble's similarity: the mean of the encoders' slopes."""
+        """The slope of the ensemble's logit: the mean of the encoders' slopes."""
         return float(np.mean(self.slopes))
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
+        """The weight w_k of each encoder's cosine: its slope divided by the mean slope."""
         return block_weights(self.slopes)
 
     @property
@@ -412,7 +414,7 @@ class Fitted:
         return self.rule.weights if isinstance(self.rule, Evidence) else None
 
     def among(self, members: Sequence[int]) -> Fitted:
-        """Return the fit of some encoders, without what was learned for all together."""
+        """Return the fit of some of the encoders, without what was learned for all of them."""
         posteriors = self.posteriors
         return Fitted(
             tuple(self.names[member] for member in members),
@@ -423,10 +425,10 @@ class Fitted:
         )
 
     def foreign_corpus(self, texts: Sequence[str], vectors: Sequence[FloatArray]) -> str | None:
-        """Say which encoders cannot tell passages apart because of their language; None if all can.
+        """Return a warning if encoders cannot distinguish passages due to their language, or None.
 
-        `texts`: of the passages. `vectors`, sequence of K arrays, shape (m, d_k): each encoder's
-        means of them.
+        `texts`: texts of the passages. `vectors`: each encoder's means of them, K arrays of shape
+        (m, d_k).
         """
         profile = self.training_profile
         if profile is None:
@@ -460,16 +462,16 @@ class Fitted:
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Compute the coefficients of texts from the encoders' Gaussians alone, shape (n, K).
 
-        In the direct sum passages are stored with uniform ones: coefficients of their own, which
-        differ from the query's, were measured to hurt. For those that a corpus gives, see `weigh`.
+        In the direct sum, those of passages are uniform: coefficients that differ from those of the
+        query reduced the quality of retrieval. `weigh` computes coefficients from a corpus.
         """
         there = present([part.mean for part in parts])
         if role == "passage" and self.space == "direct":
-            # The others keep theirs: their blocks must stay as long as in every other passage.
+            # Not renormalised: the other blocks must have the same length as in other passages.
             return np.where(there, Uniform()(parts), np.float32(0))
         if role == "query" and isinstance(self.rule, StandardisedTrace) and self.posteriors:
             return without_missing(self.rule.of(self.standardised_traces(parts)), there)
-        # A rule that is no callable of Gaussians needs more than is known here.
+        # A rule that is not a callable of Gaussians needs evidence from the corpus.
         rule = self.rule if callable(self.rule) else Uniform()
         return without_missing(rule(parts), there)
 
@@ -480,20 +482,20 @@ class Fitted:
         own: Sequence[FloatArray],
         best: FloatArray,
     ) -> FloatArray:
-        """Compute the coefficients of queries from a corpus's evidence, shape (n, K).
+        """Compute the coefficients of queries from the evidence of a corpus, shape (n, K).
 
-        Encoders of words that no passage holds are left out.
+        A lexical encoder is left out if no passage has any word of the query.
 
         Parameters
         ----------
         weights : EvidenceWeights or None
-            None: the coefficients of the rule.
+            If None, the rule of the ensemble determines the coefficients.
         parts : sequence of K Gaussian
             Each encoder's Gaussians of the queries.
         own : sequence of K arrays, shape (n, N)
-            Each encoder's similarities to the corpus that is searched; none in the shared space.
+            Each encoder's similarities to the searched corpus; empty in the shared space.
         best : array, shape (n, K)
-            The highest of them.
+            The maximum of these similarities.
         """
         if weights is None or not own:
             pi = self.coefficients(parts, "query")
@@ -507,43 +509,43 @@ class Fitted:
         words = np.array([bool(part.terms) for part in parts])
         left = np.where((best > 0) | ~words, pi, np.float32(0))
         total = left.sum(axis=1, keepdims=True)
-        # If no encoder knows the query the coefficients stay as they are.
+        # If no encoder is left, the coefficients stay unchanged.
         known: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), pi)
         return known.astype(np.float32)
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-        """Convolve the encoders' Gaussians with given coefficients."""
+        """Combine the encoders' Gaussians with given coefficients, by convolution."""
         if self.space == "shared":
             return shared(parts, coefficients)
         return direct_sum(parts, coefficients, self.weights)
 
     def logit_line(self, coefficients: FloatArray) -> tuple[np.float32, FloatArray]:
-        """Return slope and offset (n,) of the logits ``sum_k pi_k (a_k s_k + b_k)`` by mu_s."""
+        """Return slope and offset (n,) of ``sum_k pi_k (a_k s_k + b_k)`` as a function of mu_s."""
         return np.float32(self.slope), coefficients @ np.asarray(self.intercepts, np.float32)
 
     def member_logits(self, own: FloatArray) -> FloatArray:
-        """Compute each encoder's own logits ``a_k s_k + b_k`` of its similarities, shape (n, K)."""
+        """Compute each encoder's logits ``a_k s_k + b_k`` from its similarities, shape (n, K)."""
         logits: FloatArray = np.asarray(self.slopes, np.float32) * own
         return logits + np.asarray(self.intercepts, np.float32)
 
     def disagreement(
         self, own: FloatArray, best: FloatArray, coefficients: FloatArray
     ) -> FloatArray:
-        """Compute the variance that lies between the encoders, shape (n, k).
+        """Compute the between-encoder variance, shape (n, k).
 
-        ``sum_k pi_k (o_k - sum_j pi_j o_j)^2 + OWN_ERROR sum_k pi_k^2``: how far they disagree, the
-        second half of the law of total variance, and the errors that each makes on its own, which
-        average out the more encoders count. What an encoder says of a passage is its odds over
-        those of the best in the corpus, o_k = exp(l_k - max l_k) from 0 to 1: each logit has an
-        offset of its own in each query, which says nothing of a passage. 0 for one encoder, and
-        before `UEC.fit`.
+        It is ``sum_k pi_k (o_k - sum_j pi_j o_j)^2 + OWN_ERROR sum_k pi_k^2``. The first term is
+        the variance of the encoders' opinions, the between-group term of the law of total variance.
+        The second term is due to their independent errors, which average out with more encoders. An
+        encoder's opinion of a passage is the ratio of its odds to those of the best passage in the
+        corpus, o_k = exp(l_k - max l_k) from 0 to 1, since logits have an offset that depends on
+        the query and not on the passage. The variance is 0 for one encoder, and before `UEC.fit`.
 
         Parameters
         ----------
         own : array, shape (n, K, k)
-            Each encoder's similarities of the hits.
+            Each encoder's similarities to the hits.
         best : array, shape (n, K)
-            The highest of each encoder's similarities to the corpus.
+            Each encoder's highest similarity to the corpus.
         coefficients : array, shape (n, K)
         """
         if self.posteriors is None or len(self.names) == 1:
@@ -556,7 +558,7 @@ class Fitted:
         return spread
 
     def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Return each query's log total variance, standardised by encoder, shape (n, K)."""
+        """Compute the log total variance of queries, standardised per encoder, shape (n, K)."""
         if self.posteriors is None:
             return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
         traces = np.empty((len(parts[0]), len(parts)), dtype=np.float32)
@@ -565,10 +567,10 @@ class Fitted:
         return traces
 
     def shares(self, coefficients: FloatArray) -> FloatArray:
-        """Return each encoder's share ``pi_k w_k``, rows summing to 1, shape (n, K).
+        """Compute each encoder's share, ``pi_k w_k`` normalised to a sum of 1, shape (n, K).
 
-        In the direct sum a similarity is ``sum_k pi_k w_k s_k``: an encoder of slope 0 counts for
-        nothing whatever its coefficient.
+        In the direct sum, a similarity is ``sum_k pi_k w_k s_k``, so an encoder with slope 0 has no
+        effect, whatever its coefficient is.
         """
         if self.space == "shared":
             return coefficients
