@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs langchain and langgraph beside the core when it is asked for."""
+    """Import, on first access, the names that need langchain and langgraph besides the core."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

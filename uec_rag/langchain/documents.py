@@ -1,4 +1,4 @@
-"""Conversion of LangChain's documents to passages and back, and of its messages to turns."""
+"""Conversion between LangChain documents and passages, and from messages to turns."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ DocumentFilter: TypeAlias = Mapping[str, Any] | Callable[[Document], bool]
 """Metadata values that must be equal, or a predicate on the document."""
 
 PIECE = "uec_passage"
-"""Key of the id of the passage that was found, on a larger document that it is a piece of."""
+"""The metadata key for the id of the passage that was found in a larger document."""
 
 
 def to_document(passage: Passage) -> Document:
-    """Make a document that can be changed without changing what is stored."""
+    """Convert a passage to a document, with a copy of the metadata."""
     metadata = copy.deepcopy(own_metadata(passage.metadata))
     return Document(id=passage.id, page_content=passage.text, metadata=metadata)
 
 
 def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) -> list[Document]:
-    """Make documents of the hits of one query, with the keys of `Result.metadata`."""
+    """Convert the hits of one query to documents, with the keys of `Result.metadata`."""
     one = result[row]
     decision = one.decision if one.judged else None
     documents = []
     for rank, hit in enumerate(one.passages):
         document = Document(id=hit.id, page_content=hit.text)
-        # Set, not given to the constructor, which makes a plain dict of it.
+        # The constructor would convert it to a plain dict.
         document.metadata = FoundMetadata.of(
             copy.deepcopy(hit.metadata), one.metadata(rank, details), decision
         )
@@ -63,14 +63,14 @@ def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) 
 
 
 def note_decision(run: BaseRunManager, decision: Decision | None) -> None:
-    """Write decision, confidence and in_corpus into the metadata of a run, for tracers to show."""
+    """Add decision, confidence and in_corpus to the metadata of a run, for tracers."""
     if decision is not None:
         for key, value in outcome([decision]).items():
             run.metadata[f"uec_{key}"] = value
 
 
 def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
-    """Find the best hit in each larger document, by that document's id; best first."""
+    """Map the id of each larger document to the best hit in it, best first."""
     best: dict[str, Document] = {}
     for hit in hits:
         if id_key in hit.metadata:
@@ -81,7 +81,7 @@ def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
 def larger_documents(
     best: Mapping[str, Document], documents: Sequence[Document | None]
 ) -> list[Document]:
-    """Copy the metadata of the best piece to each larger document that is there."""
+    """Copy the larger documents, without missing ones, and add the metadata of the best pieces."""
     out = []
     for piece, document in zip(best.values(), documents, strict=True):
         found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
@@ -95,9 +95,9 @@ def larger_documents(
 
 
 def passage_filter(filter: DocumentFilter | None) -> Filter | None:
-    """Turn a filter on documents into one on passages.
+    """Convert a filter on documents to one on passages.
 
-    Raises TypeError if it is neither a mapping nor callable.
+    TypeError if it is neither a mapping nor callable.
     """
     if filter is None or isinstance(filter, Mapping):
         return filter
@@ -115,17 +115,18 @@ def passage_filter(filter: DocumentFilter | None) -> Filter | None:
 
 
 class UECTranslator(Visitor):
-    """Turns what a model asks for in LangChain's `SelfQueryRetriever` into a filter of ours.
+    """Translates the structured queries of LangChain's `SelfQueryRetriever` to filters.
 
-    ``SelfQueryRetriever.from_llm(llm, store, ..., structured_query_translator=UECTranslator())``;
-    LangChain looks for translators among its own alone. A pattern ("like") has no equal here.
+    Pass it to the retriever, since LangChain finds only its own translators:
+    ``SelfQueryRetriever.from_llm(llm, store, ..., structured_query_translator=UECTranslator())``.
+    Patterns ("like") are not supported.
     """
 
     allowed_operators = tuple(Operator)
     allowed_comparators = tuple(one for one in Comparator if one is not Comparator.LIKE)
 
     def visit_operation(self, operation: Operation) -> dict[str, Any]:
-        """Join filters; "not" means that none of them holds."""
+        """Combine filters; "not" means that none of them is satisfied."""
         self._validate_func(operation.operator)
         parts = [argument.accept(self) for argument in operation.arguments]
         if operation.operator == Operator.NOT:
@@ -133,7 +134,7 @@ class UECTranslator(Visitor):
         return {f"${operation.operator.value}": parts}
 
     def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
-        """Compare a metadata value; a date is an ISO string, as it is stored."""
+        """Translate the comparison of a metadata value; dates become ISO strings, as stored."""
         self._validate_func(comparison.comparator)
         kind, value = comparison.comparator, comparison.value
         if isinstance(value, Mapping) and str(value.get("type", "")).startswith("date"):
@@ -144,7 +145,7 @@ class UECTranslator(Visitor):
     def visit_structured_query(
         self, structured_query: StructuredQuery
     ) -> tuple[str, dict[str, Any]]:
-        """Take query and filter apart, as `UECVectorStore.search` is given them."""
+        """Return the query, and the filter as a keyword argument of `UECVectorStore.search`."""
         where = structured_query.filter
         return structured_query.query, {} if where is None else {"filter": where.accept(self)}
 
@@ -154,11 +155,11 @@ def from_documents(
 ) -> tuple[dict[str, Any], list[str]]:
     """Convert documents to the arguments of `Retriever.add`, and return the ids of blank ones.
 
-    Loaders make blank documents, of blank pages; LangChain's `index` hands on a hundred at a time,
-    and one of them must not end it in the middle. They are left out, with a warning that names id
-    and source; the second return value is their ids: what stood there before is out of date.
+    Loaders produce blank documents for blank pages, which must not interrupt LangChain's `index`,
+    so they are skipped with a warning that names id and source. The second return value is their
+    ids, under which an outdated document may be stored.
 
-    Raises TypeError, ValueError if one is not a `Document`, or there is not an id for each.
+    TypeError or ValueError if one is not a `Document`, or the number of ids differs.
     """
     if isinstance(documents, Document):
         raise TypeError("documents: expected a list of Documents, got one; write [document].")
@@ -191,7 +192,7 @@ def from_texts(
     ids: Sequence[str | None] | None,
     metadatas: Sequence[Mapping[str, Any] | None] | None,
 ) -> dict[str, Any]:
-    """Convert texts to the arguments of `Retriever.add`; ids that are None are made up."""
+    """Convert texts to the arguments of `Retriever.add`, generating ids that are None."""
     given = None if ids is None else listed(ids, "ids")
     return {
         "texts": texts if isinstance(texts, str) else list(texts),
@@ -201,9 +202,9 @@ def from_texts(
 
 
 def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str]) -> None:
-    """Raise TypeError for a keyword that is not known, with those that are.
+    """Raise TypeError for an unknown keyword argument, listing the known ones.
 
-    LangChain's signatures let any keyword through; a misspelt one must not go unnoticed.
+    LangChain's signatures accept any keyword, and a misspelt one should not be ignored.
     """
     unknown = sorted(set(kwargs) - set(known))
     if unknown:
@@ -214,19 +215,19 @@ def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str])
 
 
 Question: TypeAlias = str | Mapping[str, Any]
-"""The question itself, or a mapping with a "question" or an "input", and maybe "chat_history"."""
+"""A question, or a mapping with a "question" or "input" and optionally its "chat_history"."""
 
 _EXPECTED = "a list of messages or strings, oldest first"
 
 
 def question_and_history(given: object, history: object = None) -> tuple[str, object]:
-    """Take a question and its history, which `turns` checks, out of what a chain was given.
+    """Extract the question and its history, which `turns` checks, from the input of a chain.
 
     Parameters
     ----------
     given : Question
     history : sequence of messages or str, optional
-        Instead of the mapping's "chat_history".
+        Overrides the "chat_history" of the mapping.
 
     Raises
     ------
@@ -248,7 +249,7 @@ def question_and_history(given: object, history: object = None) -> tuple[str, ob
 def joined(questions: Sequence[Question], history: Sequence[object] | None) -> list[Question]:
     """Join questions with the turns before each, as mappings.
 
-    Raises ValueError if there are not as many lists as questions.
+    ValueError if the number of lists is not the number of questions.
     """
     if history is None:
         return [*questions]
@@ -261,10 +262,10 @@ def joined(questions: Sequence[Question], history: Sequence[object] | None) -> l
 def turns(history: object) -> list[str]:
     """Extract the turns that a question is searched with, as `ensemble.conversation.turns_of` does.
 
-    Of a message its text counts. A string stays whatever it says.
+    Only the texts of messages are used. Strings are always kept.
 
-    `history`: messages, what LangChain makes messages of (tuples, dicts), or strings; or None.
-    Raises TypeError if it is something else.
+    `history`: messages, tuples or dicts that LangChain converts to messages, strings, or None.
+    TypeError if it has another type.
     """
     if history is None:
         return []
@@ -285,17 +286,17 @@ def _speaker_and_text(given: object, place: int) -> tuple[str, str]:
 
 
 def messages_of(state: object) -> Sequence[AnyMessage]:
-    """Return the messages of a graph's state: its "messages", or all of it if it is a list."""
+    """Return the messages of a graph's state: its "messages", or the state if it is a list."""
     found = state if isinstance(state, list) else member(state, "messages")
     return cast(Sequence[AnyMessage], found or [])
 
 
 def member(state: object, key: str) -> object:
-    """Return a value of a graph's state, a mapping or an object; None if it has none."""
+    """Return a value of a graph's state, a mapping or an object; None if it is missing."""
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
 
 
 def place_of_question(messages: Sequence[AnyMessage]) -> int:
-    """Find the place of the last human message; behind all of them if there is none."""
+    """Return the position of the last human message, or the number of messages if none is."""
     asked = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
     return asked[-1] if asked else len(messages)

@@ -54,16 +54,18 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     Parameters
     ----------
     retriever : UECRetriever or Runnable
-        A retriever of LangChain's over a `UECRetriever` (history-aware, `MultiQueryRetriever`,
-        `EnsembleRetriever`, `ContextualCompressionRetriever`, ...) goes, too: the surest decision
-        among its documents counts. It takes no `k` or `filter`, and a gate has to be given.
+        The retriever to gate. It may also be a LangChain retriever over a `UECRetriever`
+        (history-aware, `MultiQueryRetriever`, `EnsembleRetriever`,
+        `ContextualCompressionRetriever`, ...), in which case the decision with the highest
+        confidence among its documents is used, `k` and `filter` are not supported, and a gate must
+        be given.
     gate : Gate or float, optional
-        From `calibrate`, or a plain threshold of confidence, which guarantees nothing. By default
-        the gate of the index that is searched (`Gate.of_index`), or one half if it has none.
+        A gate from `calibrate`, or a plain threshold of confidence, without a guarantee. By
+        default, the gate of the searched index (`Gate.of_index`), or one half if it has none.
     second : BaseChatModel or callable(question, texts) -> bool or float, optional
-        The judge that the gate was calibrated with: says if the passages suffice, and is asked
-        between two thresholds alone. A chat model is asked with one fixed prompt; if it fails or
-        answers neither yes nor no, the gate decides without it.
+        The judge that the gate was calibrated with, which says whether the passages suffice. It is
+        only asked if the confidence is between two thresholds. A chat model receives a fixed
+        prompt; if it fails or answers neither yes nor no, the gate decides without it.
 
     Examples
     --------
@@ -135,14 +137,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         second: BaseChatModel | Judge | None = None,
         groups: Sequence[Hashable] | None = None,
     ) -> Self:
-        """Make a gate that keeps wrong answers below a target.
+        """Create a gate that keeps wrong answers below a target.
 
         Parameters
         ----------
         retriever : UECRetriever
-            Its k is the number of hits that an answer may use, its filter selects the passages.
+            A retriever whose k is the number of hits that an answer may use, and whose filter
+            selects the passages.
         second : BaseChatModel or callable, optional
-            As in the class; asked about each of these queries once.
+            As in the class; asked once for each query.
         queries, relevant_ids, wrong, risk, certainty, needless, groups
             As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
@@ -202,7 +205,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> list[Gated]:
         """Retrieve for many questions in one search, and decide on each."""
         threshold = 0.5 if self.gate is None else self.gate.threshold.threshold
-        # A run without metadata of its own would not show what `note_decision` adds.
+        # What `note_decision` adds would not be shown for a run without metadata.
         noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
         return self._batch_with_config(
             partial(self._gate_all, kwargs),
@@ -252,7 +255,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _asked(
         self, options: Mapping[str, Any], given: Sequence[Question]
     ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
-        """Return errors in the place of what is no question, and questions and turns by place."""
+        """Return errors for invalid inputs, and the questions with their turns by position."""
         if not isinstance(self.retriever, UECRetriever):
             refuse_unknown(
                 options, f"a gate over a {type(self.retriever).__name__}", ["no options"]
@@ -277,7 +280,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return out, asked
 
     def _input(self, given: Question) -> Question:
-        """Return the input of a retriever: a question, or a mapping for a history-aware one."""
+        """Return the input for the retriever: a question, or a mapping if it uses the history."""
         question, history = question_and_history(given)
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
             if turns(history):
@@ -291,7 +294,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return {"input": question, **given}
 
     def _read(self, question: str, documents: Sequence[Document]) -> Decision:
-        """Decide on documents by what the search that found them wrote on them."""
+        """Decide on documents by the decision in their metadata."""
         if not documents:
             return Decision("abstain", NOTHING_FOUND)
         known = surest_decision(document.metadata for document in documents)
@@ -308,7 +311,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
 
 def chat_judge(model: BaseChatModel) -> Judge:
-    """Make a judge of a chat model, which says with yes or no if the passages suffice.
+    """Create a judge from a chat model, which says with yes or no whether the passages suffice.
 
     Examples
     --------

@@ -29,13 +29,13 @@ class Gated(TypedDict):
         The hits, with the `uec_` metadata.
     decision : {"answer", "clarify", "abstain"}
     reason : str
-        In plain words.
+        The reason in plain words.
     candidates : list of Document
-        The hits that the question may mean if the decision is "clarify"; all hits if these are
-        unknown, as after documents were serialised.
+        If the decision is "clarify", the hits that the question may mean; all hits if these are
+        not known, as after serialisation.
     readings : list of dict
-        What the question may mean if the decision is "clarify": "label", "ids" and "probability"
-        of each; none if it is not known. One of them is the `within` of the next search.
+        If the decision is "clarify", the readings of the question, each with "label", "ids" and
+        "probability"; empty if not known. Pass the chosen one as `within` to the next search.
     question_back : str
         "Do you mean A or B?" if the decision is "clarify", else "".
     confidence : float
@@ -52,10 +52,7 @@ class Gated(TypedDict):
 
 
 def gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
-    """Join a question, its documents and the decision about them.
-
-    The decision is written on the documents, too.
-    """
+    """Join a question, its documents and the decision, which is also set in their metadata."""
     for document in documents:
         document.metadata["uec_decision"] = decision.action
         document.metadata["uec_reason"] = decision.reason
@@ -65,10 +62,10 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
 def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Read the decision from the output of a gate or a retriever.
 
-    If documents come from several searches (of a `MultiQueryRetriever`, an
-    `EnsembleRetriever`), the one of the highest confidence counts.
+    If documents come from several searches (by a `MultiQueryRetriever` or an `EnsembleRetriever`),
+    the decision with the highest confidence is used.
 
-    Raises ValueError if no document says what was decided.
+    ValueError if there are documents, but none has a decision in its metadata.
     """
     if isinstance(found, Mapping):
         return cast(Gated, {key: found[key] for key in Gated.__annotations__})
@@ -114,21 +111,21 @@ def retriever_tool(
     *,
     source_key: str = "source",
 ) -> StructuredTool:
-    """Make a tool from a retriever or a gate.
+    """Create a tool from a retriever or a gate.
 
-    Its content, which the model reads, is the decision with its reason and what to do about it,
-    then the passages, or what the question may mean. Its artifact, which a program reads, is a
-    `Gated` mapping. In an agent of LangGraph's, `UECGate` and `UECRetriever` search with the
-    user's turns before the last.
+    The content for the model is the decision with its reason and an instruction, followed by the
+    passages or the readings of the question. The artifact for programs is a `Gated` mapping. In a
+    LangGraph agent, `UECGate` and `UECRetriever` search with the turns before the user's last one.
 
     Parameters
     ----------
     retriever : Runnable
         A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one.
     name, description : str
-        The model chooses the tool by these; say what the documents are about.
+        The name and description by which the model chooses the tool; describe the subject of the
+        documents.
     source_key : str
-        Metadata that names a passage's source to the model.
+        Metadata key of the source of a passage to show to the model.
     """
 
     def search(
@@ -150,14 +147,14 @@ def retriever_tool(
 
 
 def _turns_of_agent(runtime: object) -> list[str]:
-    """Return the user's turns before the last, which the model searches in its own words."""
-    # A parameter of the name "runtime" is what LangGraph gives a tool its graph's state by.
+    """Return the turns before the user's last one, which the model itself turns into the query."""
+    # LangGraph passes the state of its graph to a parameter named "runtime".
     messages = messages_of(getattr(runtime, "state", None))
     return turns(messages[: place_of_question(messages)])
 
 
 def in_context(retriever: Runnable[Any, Any], question: str, before: Sequence[str]) -> Question:
-    """Add the turns before a question, for a gate or a retriever of ours; others take none."""
+    """Add the turns before a question if the retriever or gate is of this package."""
     ours = retriever
     while isinstance(ours, RunnableBindingBase):
         ours = ours.bound
@@ -167,7 +164,7 @@ def in_context(retriever: Runnable[Any, Any], question: str, before: Sequence[st
 
 
 class AsTool(Runnable[Input, Output]):
-    """A mixin that makes a gate or a retriever a tool that reports the decision."""
+    """A mixin that converts a gate or a retriever to a tool that reports the decision."""
 
     def as_tool(
         self,
@@ -177,14 +174,14 @@ class AsTool(Runnable[Input, Output]):
         description: str | None = None,
         arg_types: dict[str, type] | None = None,
     ) -> BaseTool:
-        """Make the tool of `retriever_tool`: passages, decision, reason and confidence.
+        """Create the tool of `retriever_tool`: passages, decision, reason and confidence.
 
         Parameters
         ----------
         args_schema, arg_types
-            If one is given, LangChain's own `as_tool` makes the tool.
+            If one is given, LangChain's own `as_tool` creates the tool.
         name, description : str, optional
-            The model chooses the tool by these; say what the documents are about.
+            As in `retriever_tool`.
         """
         if args_schema is not None or arg_types is not None:
             return super().as_tool(

@@ -1,4 +1,4 @@
-"""Graphs and agents: a node that decides, an edge that follows, a gate that ends a turn."""
+"""Components of graphs and agents: a retrieval node, a routing function and a middleware."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from uec_rag.langchain.gated import Gated, in_context, told
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
-    """Make a node that retrieves and writes the keys of `Gated` into a graph's state.
+    """Create a node that retrieves and writes the keys of `Gated` into a graph's state.
 
-    The question is the state's "question" or, if there is none or it is an earlier human message
-    that was searched for, the last human message. A `UECGate` or a `UECRetriever` searches with the
-    turns before it, of the state's "messages", and within the reading that was chosen, the state's
-    "within", which holds for one question.
+    The question is the state's "question" or, if there is none or it was left by an earlier turn,
+    the last human message. A `UECGate` or a `UECRetriever` searches with the turns before it in the
+    state's "messages", and within the chosen reading in the state's "within", which applies to one
+    question.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     def node(state: object, config: RunnableConfig) -> Gated:
         question, before = _question_and_turns(state)
         found = retriever.invoke(in_context(retriever, question, before), config, **_within(state))
-        # The reading that was chosen is for this search alone.
+        # The chosen reading applies to this search only.
         return cast(Gated, {**told(question, found), **dict.fromkeys(_within(state))})
 
     return RunnableLambda(node, name="retrieve")
@@ -51,8 +51,8 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
 def route_on_decision(state: object) -> Action:
     """Return "answer", "clarify" or "abstain"; for `add_conditional_edges`.
 
-    Reads the state's "decision" from `retrieval_node`, or the messages of `retriever_tool` since
-    the last human message; of several searches, the best outcome counts.
+    Read the state's "decision" from `retrieval_node`, or the messages of `retriever_tool` since the
+    last human message; of several searches, the best outcome is used.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def searches(messages: Sequence[AnyMessage]) -> list[Gated]:
 
 
 def best(found: Sequence[Gated]) -> Gated:
-    """Return the surest search that answers, else the surest that asks back."""
+    """Return the search with the best decision and, among these, the highest confidence."""
     order: list[Action] = ["abstain", "clarify", "answer"]
     return max(found, key=lambda one: (order.index(one["decision"]), one["confidence"]))
 
@@ -99,15 +99,15 @@ def _question_and_turns(state: object) -> tuple[str, list[str]]:
         if place == len(messages):
             raise ValueError('state: expected a "question", or a human message in its "messages".')
         question = messages[place].text
-    # A question of its own may be in the messages, too, or come after all of them.
+    # The state's question may be among the messages, or come after all of them.
     asked = place < len(messages) and messages[place].text == question
     return question, turns(messages[:place] if asked else messages)
 
 
 def _is_earlier(question: str, state: object) -> bool:
-    """Tell if a state's question is of an earlier turn, left there by a search.
+    """Return whether a state's question was left by the search of an earlier turn.
 
-    With a checkpointer it is there in the next turn. With a reading chosen it is asked once more.
+    A checkpointer keeps it for the next turn. If a reading is chosen, the question is asked again.
     """
     if not member(state, "decision") or _within(state):
         return False
@@ -130,7 +130,7 @@ class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """End the turn if its searches do not answer it, before the model is asked again."""
+        """End the turn if its searches do not answer it, before the model is called again."""
         found = searches(state["messages"])
         if not found or (outcome := best(found))["decision"] == "answer":
             return None

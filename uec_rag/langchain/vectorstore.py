@@ -1,7 +1,6 @@
-"""The ensemble's index as LangChain's `VectorStore`, and the retriever over it.
+"""The index as a LangChain `VectorStore`, and a retriever over it.
 
-Both in one file, as in LangChain: a store makes retrievers, and a retriever is made with a store.
-Any other vector store of LangChain's can be a source of candidates that the ensemble ranks.
+Any other LangChain vector store can be a source of candidates for the ensemble to rank.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Passage, Store
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
-"""The values that a store is made with."""
+"""The types from which a store can be created."""
 
 _TEXTS = ("texts", "metadatas", "ids", "batch_size")
 _DOCUMENTS = ("documents", "ids", "batch_size")
@@ -80,17 +79,17 @@ _OF_A_CALL = ("history", "within")
 class UECVectorStore(VectorStore):
     """A vector store with the variance of every similarity.
 
-    Drop-in for LangChain's `InMemoryVectorStore`: the same methods, with scores that are s_hat
-    (higher is better), and `similarity_search_with_uncertainty` besides. If a method takes a vector
-    instead of a text, the query's variance is unknown and taken as 0 (that of the passages is still
-    used), and the encoders' weights are those the vector was made with, which do not depend on this
-    corpus.
+    This is a drop-in replacement for LangChain's `InMemoryVectorStore`, with the same methods and
+    `similarity_search_with_uncertainty`. Scores are s_hat (higher is better). If a method takes a
+    vector instead of a text, the variance of the query is unknown and assumed to be 0 (that of the
+    passages is still used), and the weights of the encoders are those of the vector, which do not
+    depend on this corpus.
 
     Parameters
     ----------
     embedding : UEC, UECEmbeddings, Embeddings or Retriever, optional
-        By default `UEC()`, which is fitted. With any other LangChain `Embeddings` this is a plain
-        vector search, variance 0. A `uec_rag.Retriever` is used with the passages it holds.
+        `UEC()`, which is fitted, by default. With any other LangChain `Embeddings`, the search is a
+        plain vector search with variance 0. A `uec_rag.Retriever` is used with its passages.
     store : Store, optional
         Where vectors and documents are stored: `MemoryStore` (default), `QdrantStore` or
         `PgVectorStore`.
@@ -98,12 +97,12 @@ class UECVectorStore(VectorStore):
     Attributes
     ----------
     retriever : Retriever
-        The index behind it, which does the work.
+        The underlying index.
 
     Raises
     ------
     TypeError, ValueError
-        If embedding is none of these, or a store is given with a Retriever, which has its own.
+        If `embedding` has another type, or a store is given with a Retriever, which has its own.
 
     Examples
     --------
@@ -124,7 +123,7 @@ class UECVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> UECEmbeddings:
-        """The ensemble as `Embeddings`; its vectors fit the methods that take one."""
+        """The ensemble as `Embeddings`, whose vectors can be passed to methods that take one."""
         return self._embeddings
 
     @classmethod
@@ -137,7 +136,7 @@ class UECVectorStore(VectorStore):
         store: Store | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Make a store and add texts; parameters as in the class and `add_texts`."""
+        """Create a store and add texts; parameters as in the class and `add_texts`."""
         made = cls(embedding, store=store)
         made.add_texts(texts, metadatas, **kwargs)
         return made
@@ -146,7 +145,7 @@ class UECVectorStore(VectorStore):
     def from_documents(
         cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
     ) -> Self:
-        """Make a store and add documents; parameters as in the class and `add_documents`."""
+        """Create a store and add documents; parameters as in the class and `add_documents`."""
         made = cls(embedding, store=kwargs.pop("store", None))
         made.add_documents(documents, **kwargs)
         return made
@@ -167,10 +166,10 @@ class UECVectorStore(VectorStore):
         show_progress: bool = False,
         **kwargs: Any,
     ) -> list[str]:
-        """Embed and index texts, as `Retriever.add`; ids that are None are made up.
+        """Embed and index texts, as `Retriever.add` does; ids that are None are generated.
 
-        `batch_size`, which LangChain's `index` passes to every store, has no effect: encoders have
-        their own.
+        `batch_size`, which LangChain's `index` passes to every store, has no effect, since encoders
+        have their own.
         """
         refuse_unknown(kwargs, "add_texts", (*_TEXTS, "show_progress"))
         return self.retriever.add(**from_texts(texts, ids, metadatas), show_progress=show_progress)
@@ -183,17 +182,17 @@ class UECVectorStore(VectorStore):
         show_progress: bool = False,
         **kwargs: Any,
     ) -> list[str]:
-        """Embed and index documents; one whose id is there already replaces the old one.
+        """Embed and index documents; one with the id of an existing document replaces it.
 
         Parameters
         ----------
         documents : iterable of Document
-            Not changed; the store keeps copies. Documents without text, such as blank pages, are
-            skipped with a warning that names them.
+            Documents to copy into the store. Those without text, such as blank pages, are skipped
+            with a warning that names them.
         ids : sequence of str, optional
-            Instead of the documents' own. Generated if there are neither.
+            Ids to use instead of those of the documents. Generated if there are neither.
         show_progress, **kwargs
-            As in `add_texts`; so are what is returned and raised.
+            As in `add_texts`, as are the return value and errors.
         """
         refuse_unknown(kwargs, "add_documents", (*_DOCUMENTS, "show_progress"))
         added, blank = from_documents(documents, ids)
@@ -201,9 +200,9 @@ class UECVectorStore(VectorStore):
         return self.retriever.add(**added, show_progress=show_progress)
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
-        """Remove documents of those ids, or all if ids is None, as LangChain defines it.
+        """Remove documents by id, or all if `ids` is None, as LangChain defines it.
 
-        Ids that are not there are ignored. Returns True.
+        Unknown ids are ignored. Returns True.
         """
         refuse_unknown(kwargs, "delete", ("ids",))
         if ids is None:
@@ -213,30 +212,30 @@ class UECVectorStore(VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the documents of those ids that are there, in the order asked."""
+        """Return the documents with the given ids, in that order, leaving out unknown ids."""
         return [to_document(passage) for passage in self.retriever.get(ids)]
 
     def documents(self, result: SearchResult) -> list[Document]:
-        """Make the documents that LangChain's own methods return for a search's first query.
+        """Convert the hits of the first query to documents, as LangChain's methods return them.
 
-        They are as they were added, as LangChain requires. A subclass may return more;
-        ``UECRetriever`` and `similarity_search_with_uncertainty` add the `uec_` keys in any case.
+        The documents are as they were added, as LangChain requires. A subclass may return more.
+        `UECRetriever` and `similarity_search_with_uncertainty` always add the `uec_` keys.
         """
         return [to_document(passage) for passage in result.passages[0]]
 
     def similarity_search(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[Document]:
-        """Find the k documents of the highest s_hat, as they were added.
+        """Find the k documents with the highest s_hat, without the `uec_` keys.
 
         Parameters
         ----------
         query : str
         k : int
-            Number of documents; all matches if there are fewer.
+            Number of documents; all matches are returned if there are fewer.
         filter : mapping or callable, optional
-            Metadata values that must be equal, or operators (`uec_rag.stores.filters` says which),
-            or a predicate on a `Document`. A key that no document has raises a warning, once.
+            Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
+            predicate on a `Document`. A key that no document has raises a warning, once.
 
         Raises
         ------
@@ -248,23 +247,23 @@ class UECVectorStore(VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Find as `similarity_search` does, each document with its s_hat: higher is better."""
+        """Run `similarity_search`, and return each document with its s_hat (higher is better)."""
         result = self._search("similarity_search_with_score", query, k, filter, kwargs)
         return self._paired(result, result.scores)
 
     def similarity_search_with_uncertainty(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[Document]:
-        """Find as `similarity_search` does, with the `uec_` keys in the documents' metadata."""
+        """Run `similarity_search`, and return documents with the `uec_` keys in their metadata."""
         return with_uncertainty(
             self._search("similarity_search_with_uncertainty", query, k, filter, kwargs)
         )
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        """Return an increasing map from s_hat to [0, 1]: if fitted, the probability of relevance.
+        """Return an increasing function from s_hat to [0, 1], a probability if fitted.
 
-        The relevance of a hit among all other passages is no function of its score alone:
-        `similarity_search_with_relevance_scores` and the metadata have that one.
+        The relevance in the metadata and in `similarity_search_with_relevance_scores` also depends
+        on the other passages, so it is not a function of the score.
         """
         uec = self.retriever.uec
         if not uec.is_fitted:
@@ -281,7 +280,7 @@ class UECVectorStore(VectorStore):
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        # LangChain's own maps scores by _select_relevance_score_fn
+        # LangChain's implementation would use _select_relevance_score_fn.
         search = self._similarity_search_with_relevance_scores
         return await run_in_executor(None, search, query, k, filter, **kwargs)
 
@@ -292,7 +291,7 @@ class UECVectorStore(VectorStore):
         filter: DocumentFilter | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """Find the documents for a query's vector, as `store.embeddings.embed_query` makes it."""
+        """Find documents for a vector, such as `store.embeddings.embed_query` returns."""
         pairs = self.similarity_search_with_score_by_vector(embedding, k, filter, **kwargs)
         return [document for document, _ in pairs]
 
@@ -303,7 +302,7 @@ class UECVectorStore(VectorStore):
         filter: DocumentFilter | None = None,
         **kwargs: Any,
     ) -> list[tuple[Document, float]]:
-        """Find as `similarity_search_by_vector` does, each document with its s_hat."""
+        """Run `similarity_search_by_vector`, and return each document with its s_hat."""
         refuse_unknown(kwargs, "similarity_search_by_vector", _VECTOR)
         where = passage_filter(filter)
         found = self.retriever.search_vector(embedding, k, filter=where)
@@ -318,9 +317,9 @@ class UECVectorStore(VectorStore):
         filter: DocumentFilter | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """Find k documents that are relevant and unlike one another: `Retriever.search_diverse`.
+        """Find k documents that are relevant and diverse, by `Retriever.search_diverse`.
 
-        A `filter` as in `similarity_search`.
+        `filter`: as in `similarity_search`.
         """
         diverse = {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         method = "max_marginal_relevance_search"
@@ -355,14 +354,14 @@ class UECVectorStore(VectorStore):
         unknown: Mapping[str, Any],
         **diverse: Any,
     ) -> SearchResult:
-        """Search for one query, by maximal marginal relevance if options of that are given."""
+        """Search for one query, by maximal marginal relevance if options for it are given."""
         refuse_unknown(unknown, method, ("query", "k", "filter", *diverse))
         search = self.retriever.search_diverse if diverse else self.retriever.search
         where = passage_filter(filter)
         return search([check_text(query, "query")], k, filter=where, **diverse)
 
     def dump(self, path: str | os.PathLike[str]) -> None:
-        """Save documents, vectors and ensemble to a folder, atomically: `Retriever.save`."""
+        """Save documents, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
         self.retriever.save(path)
 
     @classmethod
@@ -372,27 +371,28 @@ class UECVectorStore(VectorStore):
         embedding: UEC | Embeddings | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Load what `dump`, or `Retriever.save`, saved.
+        """Load a store saved by `dump` or `Retriever.save`.
 
         Parameters
         ----------
         path : path
         embedding : UEC, UECEmbeddings or Embeddings, optional
-            What the store was made with; by default the ensemble saved in the folder is loaded.
+            The embedding that the store was created with; by default, the saved ensemble is loaded.
         **kwargs
-            `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`; so is what
-            is raised.
+            `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`, as are the
+            errors.
         """
         uec = None if embedding is None else as_ensemble(embedding)
         return cls(Retriever.load(path, uec, **kwargs))
 
     def as_retriever(self, **kwargs: Any) -> UECRetriever:
-        """Return a retriever over this store, whose documents carry their uncertainty.
+        """Return a retriever over this store, whose documents have their uncertainty.
 
         Parameters
         ----------
         **kwargs
-            As LangChain has them, `search_type`, `search_kwargs` and `tags`, or as `UECRetriever`:
+            LangChain's `search_type`, `search_kwargs` and `tags`, and the parameters of
+            `UECRetriever`:
             ``as_retriever(search_type="mmr", search_kwargs={"k": 6, "lambda_mult": 0.3})``.
         """
         tags = kwargs.pop("tags", None) or self._get_retriever_tags()
@@ -402,46 +402,47 @@ class UECVectorStore(VectorStore):
 class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     """Finds the k best documents for a question, and adds its confidence to each.
 
-    A call takes the question, or a mapping with a "question" or an "input" and maybe its
-    "chat_history"; `history`, the turns before the question: messages or strings, of `batch` and
-    `search` a list for each question (`uec_rag.ensemble.conversation.turns_of` says which count,
-    and `Turn.context_turns` how many); and `within`, the reading that the user chose
-    (`Retriever.search`).
+    The input is a question, or a mapping with a "question" or an "input" and optionally its
+    "chat_history". A call may also have `history`, the turns before the question as messages or
+    strings (for `batch` and `search`, a list for each question), and `within`, the reading that the
+    user chose (see `Retriever.search`). `uec_rag.ensemble.conversation.turns_of` describes which
+    turns are used, and `Turn.context_turns` how many.
 
-    The documents' metadata gains `uec_score` (the score they are ordered by), `uec_sigma2` (the
-    variance of the similarity), `uec_relevance` (probability that the document is relevant), and,
-    the same on all documents of a question, `uec_confidence` (probability that they answer it),
-    `uec_in_corpus` (that any document does), `uec_decision` ("answer", "clarify" or "abstain") and
-    `uec_reason`. If k documents match, all k are returned: how to act on a low confidence is up to
-    the chain.
+    These keys are added to the metadata of each document: `uec_score` (the score by which documents
+    are ordered), `uec_sigma2` (the variance of the similarity) and `uec_relevance` (the probability
+    that the document is relevant); and, the same for all documents of a question, `uec_confidence`
+    (the probability that they answer it), `uec_in_corpus` (that any document does), `uec_decision`
+    ("answer", "clarify" or "abstain") and `uec_reason`. If k documents match, all k are returned;
+    the chain decides how to act on a low confidence.
 
     Parameters
     ----------
     vectorstore : UECVectorStore
     k : int
-        How many documents; also per call, ``retriever.invoke(question, k=2)``.
+        Number of documents; also per call, ``retriever.invoke(question, k=2)``.
     filter : mapping or callable, optional
         Metadata values that must be equal, or a predicate on a `Document`; also per call.
     weights : mapping of member name to float, optional
         Factors of the members' weights (`Retriever.weighting`); also per call,
         ``retriever.invoke(question, weights={"bm25": 2})``.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
-        As in LangChain's vector stores. The score threshold is for `uec_relevance`.
+        The type of search, as in LangChain's vector stores. The score threshold applies to
+        `uec_relevance`.
     search_kwargs : dict
-        `k`, `filter`, `weights`; `fetch_k` and `lambda_mult` for "mmr", `score_threshold` for the
-        third; they override the options above, and a call's options override both.
+        `k`, `filter`, `weights`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
+        "similarity_score_threshold". They override the options above, and the options of a call
+        override both.
     prefer : Preferences, optional
-        Preferences beside similarity: a limit per source, boosts, distinct texts.
+        Preferences besides similarity: a limit per source, boosts, distinct texts.
     docstore : BaseStore, optional
-        Of the larger documents, if passages are pieces of them: each hit's larger document is
-        returned, once, with the `uec_` keys of its best piece, and the piece's id as `uec_passage`.
-        LangChain's `ParentDocumentRetriever` and `MultiVectorRetriever` fill it, but lose the
-        `uec_` keys when they search.
+        The store of the larger documents, if passages are pieces of them. The larger document of
+        each hit is returned once, with the `uec_` keys of its best piece, and the id of that piece
+        as `uec_passage`. LangChain's `ParentDocumentRetriever` and `MultiVectorRetriever` can fill
+        this store, but drop the `uec_` keys when they search.
     id_key : str
-        Metadata key of a piece that names its document.
+        Metadata key in a piece for the id of its document.
     details : bool
-        Whether to add details of score and decision to each document, in the keys that
-        `Result.metadata` lists.
+        Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
         The parameters of every LangChain retriever: `tags`, `metadata`, `name`.
 
@@ -538,7 +539,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     @classmethod
     def from_store(cls, vectorstore: UECVectorStore, k: int = 4, **kwargs: Any) -> Self:
-        """Return a retriever over a store, which it shares."""
+        """Return a retriever over an existing store."""
         return cls(vectorstore=vectorstore, k=k, **kwargs)
 
     @classmethod
@@ -561,15 +562,15 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         Parameters
         ----------
         vectorstore : VectorStore
-            Written to through its own methods.
+            A store to fill through its own methods.
         uec, candidates, vectors, size
             As in `uec_rag.retrieval.over.retriever_over`.
         k : int
         stored : callable(list of id) -> list of vectors, optional
             How to get vectors from the store; not needed for an `InMemoryVectorStore`.
         **kwargs
-            The class's other parameters. A filter is passed to the store unchanged; if it is
-            neither a mapping nor a callable, give it in `search_kwargs` or with the call.
+            Other parameters of the class. A filter is passed to the store unchanged; if it is
+            neither a mapping nor a callable, pass it in `search_kwargs` or to a call.
 
         Raises
         ------
@@ -587,7 +588,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     @property
     def index(self) -> Retriever:
-        """The index that does the work."""
+        """The underlying index."""
         return self.vectorstore.retriever
 
     @property
@@ -598,24 +599,24 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     def calibrate(
         self, queries: Sequence[str], relevant_ids: Sequence[Collection[str]], **options: Any
     ) -> Self:
-        """Fit relevance and confidence to labelled queries; as `Retriever.calibrate`."""
+        """Fit relevance and confidence to labelled queries, see `Retriever.calibrate`."""
         self.index.calibrate(queries, relevant_ids, **options)
         return self
 
     def self_calibrate(self, **options: Any) -> Self:
-        """Learn the encoders' weights from the passages alone; as `Retriever.self_calibrate`."""
+        """Learn the weights of the encoders from passages alone, see `Retriever.self_calibrate`."""
         self.index.self_calibrate(**options)
         return self
 
     def search(self, queries: Sequence[str], **options: Any) -> SearchResult:
-        """Search for many questions at once; the result that the documents are made from.
+        """Search for several questions at once, and return the result instead of documents.
 
         Parameters
         ----------
         queries : sequence of str
         **options
-            `history`, a list of turns for each question; `within`; `k`, `filter` and what else
-            `search_kwargs` may hold.
+            `history`, a list of turns for each question; `within`; `k`, `filter` and the other
+            options that `search_kwargs` may have.
 
         Raises
         ------
@@ -640,7 +641,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         arguments = self.search_options(options)
         arguments.pop("score_threshold", None)
         weights = arguments.pop("weights")
-        # Over another's store the filter is one of that store's own.
+        # Over an external store, the filter is in the format of that store.
         if not isinstance(self.index, ExternalRetriever):
             arguments["filter"] = passage_filter(arguments["filter"])
         if self.prefer is not None:
@@ -651,7 +652,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return self.index if weights is None else self.index.weighting(weights), arguments
 
     def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
-        """Make the documents of each question of a result that `search` gave for these options."""
+        """Convert a result of `search` with these options to the documents of each question."""
         hits = self._hits(result, options)
         if self.docstore is None:
             return hits
@@ -667,7 +668,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return [larger_documents(best, await self.docstore.amget(list(best))) for best in named]
 
     def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
-        """Make the documents of hits, of those above the threshold if there is one."""
+        """Convert hits to documents, leaving out those below the score threshold if there is one.
+        """
         rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
         if self.search_type != "similarity_score_threshold":
             return rows
@@ -679,7 +681,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     def search_runs(
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
     ) -> tuple[SearchResult, list[list[Document]]]:
-        """Search for many questions at once, each a run reported to its config's callbacks."""
+        """Search for several questions at once, reporting a run for each to its callbacks."""
         traced = self._get_ls_params(**options)
         runs = [
             CallbackManager.configure(
@@ -706,7 +708,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     def invoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
-        """Retrieve for a question, in its conversation if there is one."""
+        """Retrieve documents for a question, in its conversation if there is one."""
         question, history = question_and_history(input, kwargs.pop("history", None))
         return super().invoke(question, config, history=history, **kwargs)
 
@@ -726,9 +728,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         history: Sequence[object] | None = None,
         **kwargs: Any,
     ) -> list[list[Document]]:
-        """Retrieve for many questions in one search; as `invoke` of each."""
+        """Retrieve documents for several questions in one search, as `invoke` does for each."""
         asked = joined(inputs, history)
-        if return_exceptions:  # one bad question among them must not end the others' search
+        if return_exceptions:  # an invalid question must not prevent the search for the others
             return super().batch(cast(Any, asked), config, return_exceptions=True, **kwargs)
         pairs = [question_and_history(one) for one in asked]
         queries, histories = [question for question, _ in pairs], [before for _, before in pairs]
@@ -784,7 +786,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return {name: given[name] for name in known} | {n: call.get(n) for n in _OF_A_CALL}
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        """Return LangChain's own tracing parameters, with the encoders' names."""
+        """Return LangChain's tracing parameters, with the names of the encoders."""
         params = super()._get_ls_params(**kwargs)
         params["ls_embedding_model"] = ", ".join(self.index.uec.names)
         return params
@@ -797,13 +799,13 @@ class LangChainEngine:
         self._vectorstore, self.name = vectorstore, type(vectorstore).__name__
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """Return the results of its own search, best first."""
+        """Return the results of the store's own search, best first."""
         options = {} if filter is None else {"filter": filter}
         found = self._vectorstore.similarity_search(query, k=count, **options)
         return [*map(_passage, found)]
 
     def anywhere(self) -> list[Passage]:
-        """Return passages near random directions, if it can be searched by vector."""
+        """Return passages near random directions, if the store can be searched by vector."""
         embeddings = self._vectorstore.embeddings
         if embeddings is None:
             return []
@@ -818,18 +820,18 @@ class LangChainEngine:
         return [*map(_passage, found)]
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there."""
+        """Return the passages with the given ids, leaving out unknown ids."""
         return [*map(_passage, self._vectorstore.get_by_ids(list(ids)))]
 
     def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
-        """Return the vectors of documents, if it is known how to ask for them."""
+        """Return the vectors of documents if the store is known to provide them, else None."""
         if isinstance(self._vectorstore, InMemoryVectorStore):
             held = self._vectorstore.store
             return [held[id_]["vector"] if id_ in held else None for id_ in ids]
         return None
 
     def size(self) -> int | None:
-        """Return the number of documents if it is known."""
+        """Return the number of documents, or None if not known."""
         held = self._vectorstore
         return len(held.store) if isinstance(held, InMemoryVectorStore) else None
 
