@@ -668,8 +668,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return [larger_documents(best, await self.docstore.amget(list(best))) for best in named]
 
     def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
-        """Convert hits to documents, leaving out those below the score threshold if there is one.
-        """
+        """Convert hits to documents, leaving out those below the score threshold, if any."""
         rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
         if self.search_type != "similarity_score_threshold":
             return rows

@@ -1,4 +1,4 @@
-"""The index as a tool of LlamaIndex's agents, and an agent that obeys the tool's decision."""
+"""The index as a tool for LlamaIndex agents, and an agent that obeys the tool's decision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
 class UECSearch(BaseModel):
-    """The `raw_output` of `retriever_tool`; its text is what the model reads.
+    """The `raw_output` of `retriever_tool`, whose text the model reads.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class UECSearch(BaseModel):
     nodes : list of NodeWithScore
         The hits, with the `uec_` metadata.
     candidates : list of NodeWithScore
-        Those that the query may mean if the decision is "clarify".
+        If the decision is "clarify", the hits that the query may mean.
     readings : list of dict
-        What the query may mean if the decision is "clarify": "label", "ids" and "probability".
+        If the decision is "clarify", the readings: "label", "ids" and "probability" of each.
     question_back : str
         "Do you mean A or B?" if the decision is "clarify", else "".
     text : str
@@ -62,23 +62,24 @@ def retriever_tool(
     gate: Gate | float | None = None,
     source_key: str = "file_name",
 ) -> FunctionTool:
-    """Make a tool of a retriever.
+    """Create a tool from a retriever.
 
-    Its content, which the model reads, is the decision with its reason and what to do about it,
-    then the passages, or what the question may mean. Its `raw_output`, which a program reads, is a
-    `UECSearch`. A `UECRetriever` with the `memory` of the agent's run searches with its turns.
+    The content for the model is the decision with its reason and an instruction, followed by the
+    passages or the readings of the question. The `raw_output` for programs is a `UECSearch`. A
+    `UECRetriever` that has the `memory` of the agent's run searches with the turns in it.
 
     Parameters
     ----------
     retriever : BaseRetriever
-        A `UECRetriever`, or one of LlamaIndex's over such.
+        A `UECRetriever`, or a LlamaIndex retriever over one.
     name, description : str
-        By which a model chooses it; say what the documents are about.
+        The name and description by which a model chooses the tool; describe the subject of the
+        documents.
     gate : Gate or float, optional
-        Decides in place of the search; a number is a threshold of confidence. By default the gate
-        of the index, if it has one.
+        The gate that decides instead of the search, or a threshold of confidence. By default, the
+        gate of the index, if it has one.
     source_key : str
-        Metadata that names a passage's source to the model.
+        Metadata key of the source of a passage to show to the model.
     """
     decides = gate_of_index(retriever) if gate is None else gate
 
@@ -116,9 +117,9 @@ _ORDER: list[Action] = ["abstain", "clarify", "answer"]
 class UECFunctionAgent(FunctionAgent):
     """An agent that ends a turn with a refusal or a question if no search of the turn answers it.
 
-    For ``UECFunctionAgent(tools=[retriever_tool(retriever)], llm=llm)``. The LLM is not asked once
-    more, so it cannot invent. A turn without a search is left to the LLM, whose instructions should
-    ask for one. The response's `raw` is the `UECSearch` that decided.
+    Create it with ``UECFunctionAgent(tools=[retriever_tool(retriever)], llm=llm)``. The LLM is not
+    called again, so it cannot invent an answer. A turn without a search is not checked, so instruct
+    the LLM to search. The `raw` of the response is the `UECSearch` that decided.
     """
 
     async def take_step(
@@ -128,7 +129,7 @@ class UECFunctionAgent(FunctionAgent):
         tools: Sequence[AsyncBaseTool],
         memory: BaseMemory,
     ) -> AgentOutput:
-        """End the turn if its searches do not answer it, before the LLM is asked again."""
+        """End the turn if its searches do not answer it, before the LLM is called again."""
         calls = await ctx.store.get("current_tool_calls", default=[])
         outputs = [call.tool_output.raw_output for call in calls]
         searches = [output for output in outputs if isinstance(output, UECSearch)]

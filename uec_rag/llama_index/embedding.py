@@ -20,9 +20,9 @@ from uec_rag.retrieval import plain
 class UECEmbedding(BaseEmbedding):
     """The mean vectors of an ensemble as a LlamaIndex embedding.
 
-    Vectors carry no variance. A `UECVectorStore` of the same ensemble gets the variances
-    nevertheless, without encoding a text again (see `uec_rag.ensemble.known_vectors`); with another
-    store, the index is a plain vector search.
+    Vectors have no variance. A `UECVectorStore` with the same ensemble nevertheless gets the
+    variances, without encoding texts again (see `uec_rag.ensemble.known_vectors`). With another
+    store, the search is a plain vector search.
 
     Parameters
     ----------
@@ -36,12 +36,13 @@ class UECEmbedding(BaseEmbedding):
     Raises
     ------
     ValueError
-        If uec is none.
+        If `uec` is not an ensemble.
 
     Notes
     -----
-    `to_dict` has the ensemble's fingerprint, by which a pipeline's cache knows it; to make the
-    embedding again pass the ensemble: ``UECEmbedding.from_dict(data, uec=uec)``.
+    `to_dict` includes the fingerprint of the ensemble, which identifies it in the cache of a
+    pipeline. To restore the embedding, pass the ensemble:
+    ``UECEmbedding.from_dict(data, uec=uec)``.
 
     Examples
     --------
@@ -64,11 +65,11 @@ class UECEmbedding(BaseEmbedding):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name in serialised form."""
+        """Return the name for serialisation."""
         return "UECEmbedding"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it for worker processes; an ensemble that cannot be pickled is an error."""
+        """Pickle for worker processes, which fails if the ensemble cannot be pickled."""
         options: dict[str, Any] = {
             "embed_batch_size": self.embed_batch_size,
             "num_workers": self.num_workers,

@@ -1,4 +1,4 @@
-"""A postprocessor between retriever and LLM that decides whether to answer."""
+"""A postprocessor that decides, between retriever and LLM, whether to answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from uec_rag.retrieval.result import surest_decision
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
 NOTICE = "uec-gate"
-"""Id of the node that tells an LLM not to answer."""
+"""The id of the node that tells an LLM not to answer."""
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -39,9 +39,9 @@ class UECGateEvent(BaseEvent):
     reason : str
     confidence, in_corpus : float
     candidates : list of str
-        Ids of the nodes that the query may mean if the decision is "clarify".
+        If the decision is "clarify", the ids of the nodes that the query may mean.
     readings : list of dict
-        What the query may mean if the decision is "clarify": "label", "ids" and "probability".
+        If the decision is "clarify", the readings: "label", "ids" and "probability" of each.
     question_back : str
         "Do you mean A or B?" if the decision is "clarify", else "".
     """
@@ -62,7 +62,7 @@ class UECGateEvent(BaseEvent):
 
 
 def response_metadata(decision: Decision) -> dict[str, Any]:
-    """Return the metadata of a response."""
+    """Return the metadata of a response with this decision."""
     return {
         "uec_decision": decision.action,
         "uec_reason": decision.reason,
@@ -80,26 +80,26 @@ def judge(
     gate: Gate | float | None = None,
     second: Judge | None = None,
 ) -> Decision:
-    """Decide about the nodes found for a query, and dispatch a `UECGateEvent`.
+    """Decide on the nodes found for a query, and dispatch a `UECGateEvent`.
 
-    If they come from several queries (of a fusion), the one of the highest confidence counts.
+    If they come from several queries, as in a fusion, the decision with the highest confidence is
+    used.
 
     Parameters
     ----------
     nodes : sequence of NodeWithScore
-        None of them: abstain.
+        The nodes; if there are none, the decision is to abstain.
     query : str, optional
-        For the event.
+        The query, for the event.
     gate : Gate or float, optional
-        Decides in place of the search; a number is a threshold of confidence.
+        The gate that decides instead of the search, or a threshold of confidence.
     second : callable(question, texts) -> bool or float, optional
         The judge that the gate was calibrated with; see `llm_judge`.
 
     Raises
     ------
     ValueError
-        If no node says how confident its search was, or there is a judge that the gate was not
-        calibrated with.
+        If no node has the confidence of its search, or the gate was not calibrated with `second`.
     """
     gate = as_gate(gate)
     if second is not None and gate is None:
@@ -122,7 +122,7 @@ def judge(
 
 
 def llm_judge(llm: LLM) -> Judge:
-    """Make a judge of a language model, which says with yes or no if the passages suffice.
+    """Create a judge from an LLM, which says with yes or no whether the passages suffice.
 
     Examples
     --------
@@ -138,17 +138,17 @@ def llm_judge(llm: LLM) -> Judge:
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
-    """Passes nodes on only if the query is to be answered, in any of LlamaIndex's own engines.
+    """Replaces nodes by a notice if a query should not be answered, in any LlamaIndex engine.
 
-    Otherwise the first node is a notice (`notice`), which tells the LLM what to say; its metadata,
-    the decision, reach the response, in `source_nodes` and by the id "uec-gate" in `metadata`. If
-    the decision is to abstain, no passage is passed on; if it is to ask back, those that the query
-    may mean are. The LLM is called: for a refusal that no LLM words, use `UECQueryEngine`.
+    The notice (`notice`) is the first node and tells the LLM what to say. The decision is in its
+    metadata, and thus in the `source_nodes` of the response and in its `metadata`, under the id
+    "uec-gate". No passage follows if the decision is to abstain; if it is to ask back, those that
+    the query may mean follow. The LLM is still called; `UECQueryEngine` refuses without it.
 
     Parameters
     ----------
     gate : Gate or float, optional
-        Decides instead of the search; a number is a threshold of confidence.
+        The gate that decides instead of the search, or a threshold of confidence.
     second : LLM or callable(question, texts) -> bool or float, optional
         The judge that the gate was calibrated with (as ``llm_judge(llm)``); it is not serialised.
     **kwargs
@@ -189,7 +189,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name in serialised form."""
+        """Return the name for serialisation."""
         return "UECGatePostprocessor"
 
     def _postprocess_nodes(
@@ -204,7 +204,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
 
 def notice(decision: Decision) -> NodeWithScore:
-    """Write a decision as a node, which is all that an engine takes from a postprocessor."""
+    """Convert a decision to a node, since an engine accepts only nodes from a postprocessor."""
     text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(decision.reason)}"
     known = response_metadata(decision)
     node = TextNode(
@@ -218,12 +218,12 @@ def notice(decision: Decision) -> NodeWithScore:
 
 
 def gate_of_index(source: object) -> Gate | None:
-    """Find the gate of the index that a retriever or a query engine searches, if it is known."""
+    """Return the gate of the index that a retriever or a query engine searches; None if unknown."""
     while source is not None and not isinstance(source, Retriever):
         source = getattr(source, "retriever", None) or getattr(source, "_vector_store", None)
     return None if source is None else Gate.of_index(source)
 
 
 def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
-    """Return the nodes that a decision names as candidates, or all if none of these is left."""
+    """Return the nodes that are candidates of a decision, or all nodes if there are none."""
     return [node for node in nodes if node.node_id in decision.candidates] or nodes

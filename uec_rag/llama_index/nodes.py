@@ -1,4 +1,4 @@
-"""Conversion of LlamaIndex nodes to passages, of hits to nodes, of messages to turns."""
+"""Conversion of LlamaIndex nodes to passages, of hits to nodes, and of messages to turns."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _N = TypeVar("_N", bound=BaseNode)
 
 
 def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
-    """Make passages that hold whole nodes; their text is what LlamaIndex embeds of a node.
+    """Convert nodes to passages with the nodes in their metadata, and the embedded text as text.
 
     Raises
     ------
     TypeError, ValueError
-        If one is not a node, has no text to embed, or an id comes twice.
+        If one is not a node or has no text to embed, or if an id occurs twice.
     """
     for node in nodes:
         if not isinstance(node, BaseNode):
@@ -50,9 +50,9 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
 
 
 def node_of(passage: Passage) -> BaseNode:
-    """Return the node that a passage holds, or a text node of a passage that came without one.
+    """Return the node in the metadata of a passage, or create a text node if there is none.
 
-    What an index keeps track of its files by is kept out of what a model is shown of it.
+    Metadata by which an index keeps track of its files are hidden from models.
     """
     if "_node_content" in passage.metadata:
         node = metadata_dict_to_node(passage.metadata)
@@ -70,13 +70,11 @@ def node_of(passage: Passage) -> BaseNode:
 
 
 def hits(found: SearchResult, details: bool = False) -> list[NodeWithScore]:
-    """Make new nodes of one query's hits, with their metadata.
+    """Convert the hits of one query to new nodes, with the keys of `Result.metadata`.
 
-    The keys are those of `Result.metadata`. All are kept out of what an LLM or an embedding
-    model is shown of a node.
+    These keys are hidden from LLMs and embedding models.
 
-    `found`: of a single query. `details`: whether to write where scores and decision come from,
-    too.
+    `found`: result of a single query. `details`: whether to add details of score and decision.
     """
     [one] = found
     decision = one.decision if one.judged else None
@@ -99,8 +97,8 @@ def _without_findings(hit: BaseNode, kind: type[_N]) -> _N:
     return kind.model_construct(**dict(hit) | {"metadata": own_metadata(hit.metadata)})
 
 
-# LlamaIndex tells nodes apart by `hash`, which covers the metadata. Found by two queries, as in its
-# QueryFusionRetriever, a node has two scores and must still be one.
+# LlamaIndex identifies nodes by `hash`, which includes the metadata. A node that is found by two
+# queries, as in its QueryFusionRetriever, has two scores, but must still be the same node.
 class _TextHit(TextNode):
     @property
     def hash(self) -> str:
@@ -129,14 +127,14 @@ _HITS: dict[type[BaseNode], type[BaseNode]] = {
 def as_verifier(
     postprocessor: BaseNodePostprocessor,
 ) -> Callable[[str, list[str]], list[float]]:
-    """Make a verifier of a reranker: ``UEC([...], verifier=as_verifier(reranker)).fit(pairs)``.
+    """Convert a reranker to a verifier: ``UEC([...], verifier=as_verifier(reranker)).fit(pairs)``.
 
-    It scores all passages: its `top_n`, if it has one, is taken to be as large as it must be.
-    What it leaves out nevertheless has the lowest score that it gave. If it gives no scores, as
-    RankGPT does, a passage's place counts.
+    All passages are scored, and `top_n` of the reranker, if it has one, is raised accordingly. A
+    passage that the reranker nevertheless leaves out gets the lowest score. If it returns no
+    scores, like RankGPT, passages are scored by rank.
 
-    `postprocessor`: one that orders nodes anew: a `SentenceTransformerRerank`, an `LLMRerank`.
-    Raises TypeError if it is something else.
+    `postprocessor`: a reranker such as `SentenceTransformerRerank` or `LLMRerank`; TypeError if it
+    is not a node postprocessor.
     """
     if not isinstance(postprocessor, BaseNodePostprocessor):
         raise TypeError(
@@ -163,17 +161,17 @@ def as_verifier(
 
 @dataclass
 class UECQueryBundle(QueryBundle):
-    """A query with the turns before it, for every engine and retriever over a `UECRetriever`.
+    """A query with the turns before it, for any engine or retriever over a `UECRetriever`.
 
     Attributes
     ----------
     history : sequence of ChatMessage or str, optional
-        The turns before the question, oldest first; `uec_rag.ensemble.conversation.turns_of` says
-        which count, and `Turn.context_turns` how many.
+        The turns before the question, oldest first. `uec_rag.ensemble.conversation.turns_of`
+        describes which of them are used, and `Turn.context_turns` how many.
     within : Reading, mapping or sequence of str, optional
         The reading that the user chose, as in `Retriever.search`.
     **kwargs
-        What every `QueryBundle` takes.
+        Parameters of `QueryBundle`.
 
     Examples
     --------
@@ -189,9 +187,9 @@ class UECQueryBundle(QueryBundle):
 def turns(history: object) -> list[str]:
     """Extract the turns that a question is searched with, as `ensemble.conversation.turns_of` does.
 
-    Of a message its text counts. A string stays whatever it says.
+    Only the texts of messages are used. Strings are always kept.
 
-    `history`: messages or strings; or None. Raises TypeError if it is something else.
+    `history`: messages, strings, or None; TypeError if it has another type.
     """
     expected = "history: expected a list of ChatMessages or strings, oldest first"
     if history is None:

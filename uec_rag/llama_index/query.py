@@ -1,4 +1,4 @@
-"""Convert LlamaIndex's queries: filters, modes, and a query's Gaussians."""
+"""Conversion of LlamaIndex queries: their filters, modes and Gaussians."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def passage_filter(
     node_ids: Sequence[str] | None = None,
     doc_ids: Sequence[str] | None = None,
 ) -> Filter | None:
-    """Join a LlamaIndex query's restrictions into one filter; None if it has none.
+    """Combine the restrictions of a LlamaIndex query to one filter; None if there are none.
 
-    Operators mean what they mean in LlamaIndex's own `SimpleVectorStore`. Groups may be nested
-    here. What has no equal in `uec_rag.stores.filters` (a text match, which ignores case or fails
-    on what is no text) becomes a predicate of LlamaIndex's own code, for stores in memory.
+    Operators have the semantics of LlamaIndex's `SimpleVectorStore`, and groups may be nested.
+    Operators that `uec_rag.stores.filters` lacks, such as text matches, become predicates that call
+    LlamaIndex's code, for stores in memory.
 
-    `node_ids`: nodes to choose from. LlamaIndex's own index gives an empty list if it means all.
-    `doc_ids`: documents whose nodes to choose from. Raises TypeError if filters is something else.
+    `node_ids`: nodes to select; an empty list, as passed by LlamaIndex's index, means all.
+    `doc_ids`: documents whose nodes to select. TypeError if `filters` has another type.
     """
     conditions: list[dict[str, Any]] = []
     if filters is not None:
@@ -110,7 +110,7 @@ def _predicate(filter_: MetadataFilter) -> dict[str, Any]:
     return {"$where": build_metadata_filter_fn(lookup, MetadataFilters(filters=[filter_]))}
 
 
-_SAME = 1e-4  # how far apart two copies of one vector may be after averaging and JSON
+_SAME = 1e-4  # tolerance between copies of a vector after averaging and conversion to JSON
 
 
 _WORDS = (VectorStoreQueryMode.SPARSE, VectorStoreQueryMode.TEXT_SEARCH)
@@ -125,17 +125,17 @@ _MODES = (
 def check_asked(
     index: Retriever, query: VectorStoreQuery
 ) -> tuple[str, FloatArray | None, Filter | None]:
-    """Return a query's text, or "", its vector, shape (1, d), and its filter, all checked.
+    """Check a query; return its text or "", its vector, shape (1, d), or None, and its filter.
 
-    A vector of another dimension next to a text comes from another index's model and is left out:
-    LlamaIndex keeps the first vector it made of a question for all retrievers.
+    LlamaIndex passes the first vector computed for a question to all retrievers. Hence, next to a
+    text, a vector of another dimension is from another index's model, and is ignored.
 
     Raises
     ------
     TypeError, ValueError
-        If the mode is unknown or the ensemble has no members for it, the query has neither text nor
-        vector, or only a vector of another dimension, or its filters are none, or of a kind that
-        the index's store cannot run.
+        If the mode is unknown or the ensemble has no members for it, if the query has neither a
+        text nor a vector of the right dimension, or if its filters are not valid or not supported
+        by the store.
     """
     uec, text = index.uec, query.query_str or ""
     _check_mode(uec, query)
@@ -175,7 +175,7 @@ def _check_mode(uec: UEC, query: VectorStoreQuery) -> None:
 
 
 def counted(uec: UEC, query: VectorStoreQuery) -> dict[str, float] | None:
-    """Return each member's weight in a mode, by name; None for the ensemble's own."""
+    """Return the weight of each member in the query's mode; None for the ensemble's own weights."""
     wordwise = _wordwise(uec)
     if query.mode in _WORDS:
         alpha = 0.0
@@ -195,13 +195,13 @@ def _wordwise(uec: UEC) -> list[bool]:
 
 
 def is_of(vector: FloatArray, uec: UEC, parts: Sequence[Gaussian]) -> bool:
-    """Tell if a vector is what `UECEmbedding` makes of the query with these parts."""
+    """Return whether a vector is that of `UECEmbedding` for the query with these Gaussians."""
     mean = uec.combine(parts, uec.coefficients(parts, "query")).mean
     return bool(np.allclose(vector, mean, atol=_SAME))
 
 
 def averaged(parts: Sequence[Gaussian]) -> list[Gaussian]:
-    """Average the Gaussians of n texts that make one query, for each encoder."""
+    """Average the Gaussians of the n texts of one query, for each encoder."""
     count = np.float32(len(parts[0]))
     out = []
     for part in parts:

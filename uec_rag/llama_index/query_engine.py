@@ -36,25 +36,25 @@ from uec_rag.retrieval.gate import Gate, as_gate
 class UECQueryEngine(BaseQueryEngine):
     """Answers through another query engine if the search is confident enough.
 
-    Otherwise the LLM is not called: the response is a clarifying question, with the nodes it may
-    mean as sources, or an abstention, without sources. `response.metadata` always has
+    Otherwise, the LLM is not called: the response is a clarifying question, with the nodes that the
+    query may mean as sources, or an abstention, without sources. `response.metadata` always has
     `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`,
-    `uec_candidates`, `uec_readings` and `uec_question_back`. A query in a conversation is a
-    `UECQueryBundle`.
+    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_question_back`. Use `UECQueryBundle`
+    for a query in a conversation.
 
     Parameters
     ----------
     query_engine : BaseQueryEngine
-        One that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`, or
-        one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
-        with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
+        An engine that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`,
+        or one that transforms the query for these. Its retriever must be a `UECRetriever`, that of
+        an index with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
     gate : Gate or float, optional
-        Decides instead of the search; a number is a threshold of confidence. By default the gate
-        of the index, if it has one.
+        The gate that decides instead of the search, or a threshold of confidence. By default, the
+        gate of the index, if it has one.
     streaming : bool
         Whether to stream the reply; by default, as `query_engine` does.
     callback_manager : CallbackManager, optional
-        The one of `query_engine` by default.
+        That of `query_engine` by default.
     second : LLM or callable(question, texts) -> bool or float, optional
         The judge that the gate was calibrated with (as ``llm_judge(llm)``).
 
@@ -98,7 +98,7 @@ class UECQueryEngine(BaseQueryEngine):
         second: LLM | Judge | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Make a `RetrieverQueryEngine` and gate it.
+        """Create a gated `RetrieverQueryEngine`.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class UECQueryEngine(BaseQueryEngine):
         nodes: list[NodeWithScore],
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
-        """Answer from nodes if the gate allows it, else say why not."""
+        """Answer from nodes if the gate allows it; otherwise, ask back or abstain."""
         decision = judge(nodes, query_bundle.query_str, self._gate, self._second)
         if decision.action != "answer":
             return self._instead(decision, nodes)
@@ -176,7 +176,7 @@ class UECQueryEngine(BaseQueryEngine):
     def _instead(
         self, decision: Decision, nodes: list[NodeWithScore], *, asynchronous: bool = False
     ) -> RESPONSE_TYPE:
-        """Ask which reading is meant, or say why there is no answer; without an LLM."""
+        """Return a clarifying question or the reason to abstain, without an LLM."""
         rivals = competing(nodes, decision) if decision.action == "clarify" else []
         text = decision.question_back or decision.reason
         if not self._streaming:

@@ -1,4 +1,4 @@
-"""The index as a LlamaIndex retriever whose nodes carry their uncertainty."""
+"""The index as a LlamaIndex retriever whose nodes have their uncertainty."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from uec_rag.stores.base import Filter, Passage, Store
 
 
 class LlamaIndexEngine:
-    """Any index of LlamaIndex's, as a source of candidates that the ensemble ranks."""
+    """Any LlamaIndex index as a source of candidates for the ensemble to rank."""
 
     def __init__(self, index: VectorStoreIndex) -> None:
         self._index, self.name = index, type(index.vector_store).__name__
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """Return the results of its own search, best first."""
+        """Return the results of the index's own search, best first."""
         retriever = self._index.as_retriever(similarity_top_k=count, filters=filter)
         return _passages(retriever.retrieve(query))
 
@@ -66,7 +66,7 @@ class LlamaIndexEngine:
         return _passages(found)
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there."""
+        """Return the passages with the given ids, leaving out unknown ids."""
         held = [*self._index.docstore.get_nodes(list(ids), raise_error=False)]
         missing = {*ids} - {node.node_id for node in held}
         with suppress(NotImplementedError):
@@ -74,7 +74,7 @@ class LlamaIndexEngine:
         return _passages([NodeWithScore(node=node) for node in held])
 
     def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
-        """Return the vectors of nodes, if the store gives them."""
+        """Return the vectors of nodes; None if the store does not provide them."""
         store = self._index.vector_store
         if isinstance(store, SimpleVectorStore):
             return [store.data.embedding_dict.get(id_) for id_ in ids]
@@ -85,7 +85,7 @@ class LlamaIndexEngine:
         return [found.get(id_) for id_ in ids]
 
     def size(self) -> int | None:
-        """Return the number of nodes if it is known."""
+        """Return the number of nodes, or None if not known."""
         store = self._index.vector_store
         return len(store.data.embedding_dict) if isinstance(store, SimpleVectorStore) else None
 
@@ -101,39 +101,38 @@ def _passages(found: Sequence[NodeWithScore]) -> list[Passage]:
 class UECRetriever(BaseRetriever):
     """Finds the best nodes for a question, and adds its confidence to each.
 
-    The nodes are copies. Their metadata gains `uec_score` (the score they are ordered by),
-    `uec_sigma2` (the variance of the similarity), `uec_relevance` (probability that the node is
-    relevant), and, the same on all nodes of a question, `uec_confidence` (probability that they
-    answer it), `uec_in_corpus` (that any node does), `uec_decision` ("answer", "clarify" or
-    "abstain") and `uec_reason`. LLMs and embedding models do not see these keys. `UECQueryEngine`
-    and `UECGatePostprocessor` act on a low confidence. A question in a conversation is a
-    `UECQueryBundle`, or comes with the `memory` of a chat engine or an agent.
+    The nodes are copies. These keys are added to the metadata of each: `uec_score` (the score by
+    which nodes are ordered), `uec_sigma2` (the variance of the similarity) and `uec_relevance` (the
+    probability that the node is relevant); and, the same for all nodes of a question,
+    `uec_confidence` (the probability that they answer it), `uec_in_corpus` (that any node does),
+    `uec_decision` ("answer", "clarify" or "abstain") and `uec_reason`. LLMs and embedding models do
+    not see these keys. `UECQueryEngine` and `UECGatePostprocessor` act on a low confidence. For a
+    question in a conversation, pass a `UECQueryBundle`, or the `memory` of a chat engine or agent.
 
     Parameters
     ----------
     retriever : Retriever
         The index.
     similarity_top_k : int
-        How many nodes.
+        Number of nodes to return.
     filters : MetadataFilters, optional
     callback_manager, object_map, objects, verbose
         As in every LlamaIndex retriever.
     prefer : Preferences, optional
-        Preferences beside similarity; a node's document is its "ref_doc_id":
+        Preferences besides similarity. The document of a node is its "ref_doc_id":
         ``prefer=Preferences(max_per_source=2, source_key="ref_doc_id")``.
     weights : mapping of member name to float, optional
-        Factors of the members' weights: `Retriever.weighting`.
+        Factors of the members' weights, see `Retriever.weighting`.
     memory : BaseMemory, optional
-        Of a chat engine: the turns before a question, if it is not a `UECQueryBundle` with
-        `history`. Engines put a question there once it is answered.
+        The memory of a chat engine, with the turns before a question unless it is a
+        `UECQueryBundle` with `history`. Engines add a question to it after it is answered.
     details : bool
-        Whether to add details of score and decision to each node, in the keys that
-        `Result.metadata` lists.
+        Whether to add details of the score and the decision, see `Result.metadata`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of another type, or similarity_top_k < 1.
+        If an argument has another type, or similarity_top_k < 1.
 
     Examples
     --------
@@ -193,7 +192,7 @@ class UECRetriever(BaseRetriever):
         show_progress: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Index texts, embedded as they are, and return a retriever over them.
+        """Index texts, which are embedded unchanged, and return a retriever over them.
 
         Parameters
         ----------
@@ -242,7 +241,7 @@ class UECRetriever(BaseRetriever):
         show_progress: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Split documents into nodes, index these and return a retriever over them.
+        """Split documents into nodes, index the nodes and return a retriever over them.
 
         Parameters
         ----------
@@ -300,7 +299,7 @@ class UECRetriever(BaseRetriever):
         Parameters
         ----------
         index : VectorStoreIndex
-            Over any vector store; written to through its own methods.
+            An index over any vector store, to fill through its own methods.
         uec, candidates, vectors, size
             As in `uec_rag.retrieval.over.retriever_over`.
         similarity_top_k : int
@@ -333,12 +332,12 @@ class UECRetriever(BaseRetriever):
     def calibrate(
         self, queries: Sequence[str], relevant_ids: Sequence[Collection[str]], **options: Any
     ) -> Self:
-        """Fit relevance and confidence to labelled queries; as `Retriever.calibrate`."""
+        """Fit relevance and confidence to labelled queries, see `Retriever.calibrate`."""
         self.retriever.calibrate(queries, relevant_ids, **options)
         return self
 
     def self_calibrate(self, **options: Any) -> Self:
-        """Learn the encoders' weights from the nodes alone; as `Retriever.self_calibrate`."""
+        """Learn the weights of the encoders from nodes alone, see `Retriever.self_calibrate`."""
         self.retriever.self_calibrate(**options)
         return self
 
@@ -355,12 +354,12 @@ class UECRetriever(BaseRetriever):
         return await asyncio.to_thread(self._search, query_bundle, history)
 
     def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
-        """Search for a question, or for what a query transform such as HyDE wrote for it."""
+        """Search for a question, or for the texts that a query transform such as HyDE wrote."""
         texts, before, query = query_bundle.embedding_strs, turns(history), query_bundle.query_str
         if not texts:
             raise ValueError("query: expected a text, got an empty one.")
         index, k = self.retriever, self.similarity_top_k
-        # Over another store the filters are that store's own.
+        # Over an external store, the filters are in the format of that store.
         theirs = isinstance(index, ExternalRetriever)
         options: Options = {
             "filter": cast(Filter, self.filters) if theirs else passage_filter(self.filters),

@@ -48,18 +48,18 @@ def _factor(options: Mapping[str, Any]) -> float:
 
 
 class UECVectorStore(BasePydanticVectorStore):
-    """Nodes with their Gaussians, searched by the uncertainty-aware score.
+    """A vector store of nodes with their Gaussians, searched by the uncertainty-aware score.
 
-    Give the index the same ensemble to embed with, ``embed_model=UECEmbedding(uec=uec)``: the store
-    then gets each vector's variance, and each text is encoded once. Nodes that a query finds are
-    copies whose metadata has `uec_score`, `uec_confidence`, `uec_decision` and the other keys of
-    `uec_rag.llama_index.UECRetriever`; `similarities` are the scores.
+    Use the same ensemble as the index's embedding, ``embed_model=UECEmbedding(uec=uec)``: the store
+    then gets the variance of each vector, and each text is encoded only once. Nodes found by a
+    query are copies whose metadata has `uec_score`, `uec_confidence`, `uec_decision` and the other
+    keys of `uec_rag.llama_index.UECRetriever`; `similarities` are the scores.
 
     Parameters
     ----------
     uec : UEC, LlamaIndex embedding or Retriever, optional
-        By default `UEC()`, fitted. An embedding other than a `UECEmbedding` gives a plain vector
-        search, variance 0. A `Retriever` is used with the passages it holds.
+        `UEC()`, which is fitted, by default. With an embedding other than `UECEmbedding`, the
+        search is a plain vector search with variance 0. A `Retriever` is used with its passages.
     store : Store, optional
         Where vectors and nodes are stored: `MemoryStore` (default), `QdrantStore` or
         `PgVectorStore`.
@@ -67,7 +67,7 @@ class UECVectorStore(BasePydanticVectorStore):
     Raises
     ------
     TypeError, ValueError
-        If uec is none of these, or a store is given with a Retriever, which has its own.
+        If `uec` has another type, or a store is given with a Retriever, which has its own.
 
     Examples
     --------
@@ -100,21 +100,21 @@ class UECVectorStore(BasePydanticVectorStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name in serialised form."""
+        """Return the name for serialisation."""
         return "UECVectorStore"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy it as the index is saved, with the encoders by name."""
+        """Pickle or copy the index in the form in which it is saved, with encoders by name."""
         return type(self), (self._retriever,)
 
     @property
     def retriever(self) -> Retriever:
-        """The index that does the work."""
+        """The underlying index."""
         return self._retriever
 
     @property
     def client(self) -> Retriever:
-        """The same, by LlamaIndex's name for it."""
+        """The underlying index, under LlamaIndex's name for it."""
         return self._retriever
 
     @property
@@ -123,20 +123,20 @@ class UECVectorStore(BasePydanticVectorStore):
         return self._retriever.uec
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Store nodes; a node whose id is there already replaces the old one.
+        """Store nodes; a node with the id of an existing one replaces it.
 
         Parameters
         ----------
         nodes : sequence of BaseNode
-            With or without an `embedding`: the ensemble's own Gaussian of the text is stored.
+            Nodes with or without an `embedding`; the ensemble's Gaussian of the text is stored.
         **kwargs
-            Ignored; other stores' options.
+            Options of other stores, which are ignored.
 
         Raises
         ------
         TypeError, ValueError
-            If one is not a node or has no text, an id comes twice, or an embedding is not of the
-            ensemble's dimension.
+            If one is not a node or has no text, if an id occurs twice, or if an embedding does not
+            have the dimension of the ensemble.
         """
         passages = passages_of(nodes)
         for node in nodes:
@@ -230,11 +230,11 @@ class UECVectorStore(BasePydanticVectorStore):
         return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Find the nodes of the highest s_hat.
+        """Find the nodes with the highest s_hat.
 
-        Uses the Gaussian of `query_str` if `query_embedding` is absent or is its vector. Another
-        vector (of a hypothetical answer, for example) is used as it is: variance 0, and no
-        confidence.
+        The search uses the Gaussian of `query_str` if `query_embedding` is absent or the vector of
+        that text. Another vector, such as that of a hypothetical answer, is used with variance 0,
+        and without confidence.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class UECVectorStore(BasePydanticVectorStore):
         parts = encode(self.uec, [text], "query") if text else None
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
-        # What it finds must still have its vectors afterwards.
+        # The vectors of the hits must still be available after the search.
         shares, weights = counted(self.uec, query), kwargs.get("weights")
         index = self._retriever.snapshot() if shares is None else self._retriever.counting(shares)
         index = index if weights is None else index.weighting(weights)
@@ -293,15 +293,15 @@ class UECVectorStore(BasePydanticVectorStore):
         Parameters
         ----------
         persist_path : str
-            Always becomes a folder, whatever the name's extension.
+            Path of the folder to create, whatever its extension is.
         fs : fsspec file system, optional
-            The local one by default, where readers see either the old or the new index, complete.
-            Another one takes a copy of the folder; files of an older index there are not removed.
+            The local one by default, in which readers see either the old or the new index. To
+            another one, the folder is copied; files of an older index there are not removed.
 
         Raises
         ------
         FileExistsError
-            If something else is there than a saved index.
+            If `persist_path` exists and is not a saved index.
         BlockingIOError
             If another process is saving there, on the local file system.
         """
@@ -319,15 +319,15 @@ class UECVectorStore(BasePydanticVectorStore):
         fs: AbstractFileSystem | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Load what `persist` saved.
+        """Load an index saved by `persist`.
 
         Parameters
         ----------
         persist_path : str
         fs : fsspec file system, optional
         **kwargs
-            `uec`, `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`; so
-            is what is raised.
+            `uec`, `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`, as
+            are the errors.
         """
         if fs is None or isinstance(fs, LocalFileSystem):
             return cls(Retriever.load(persist_path, **kwargs))
@@ -343,6 +343,6 @@ class UECVectorStore(BasePydanticVectorStore):
         fs: AbstractFileSystem | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Load what `StorageContext.persist` saved; `kwargs` as in `from_persist_path`."""
+        """Load an index saved by `StorageContext.persist`; see `from_persist_path`."""
         name = f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
         return cls.from_persist_path(os.path.join(persist_dir, name), fs, **kwargs)
