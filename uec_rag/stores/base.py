@@ -25,14 +25,14 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of text that can be found.
+    """A piece of text to search for.
 
     Attributes
     ----------
     id : str
     text : str
     metadata : dict
-        Any further data on it.
+        Further data on the passage.
     """
 
     id: str
@@ -59,15 +59,15 @@ Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The hits of n queries, best first, k each (or as many passages as there are).
+    """The hits of n queries, best first, k each or all passages if there are fewer.
 
     Attributes
     ----------
     passages : list of list of Passage
     scores, mu, sigma2 : array, shape (n, k)
-        s_hat, and the moments of the similarity that it is made of.
+        s_hat, and mean and variance of the similarity from which it is computed.
     exact : bool
-        Whether nothing outside the hits can score higher.
+        Whether no other passage can have a higher score.
     """
 
     passages: list[list[Passage]]
@@ -78,20 +78,20 @@ class Found:
 
     @classmethod
     def nothing(cls, queries: int) -> Self:
-        """Return no hits for so many queries, as from an empty store."""
+        """Create the result of a number of queries to an empty store."""
         empty = np.zeros((queries, 0), dtype=np.float32)
         return cls([[] for _ in range(queries)], empty, empty, empty, exact=True)
 
 
 def check_store(store: object) -> None:
-    """Raise TypeError unless something is a store; it is not shown, since it may be an address."""
+    """Raise TypeError if something is not a store, without its value, which may be an address."""
     if isinstance(store, type) or not callable(getattr(store, "bind", None)):
         got = store if isinstance(store, type) else type(store)
         raise TypeError(f"store: expected a store, as MemoryStore(), got {got.__name__}.")
 
 
 def check_query(query: Gaussian, dimension: int) -> None:
-    """Raise ValueError unless queries are of the stored passages' dimension."""
+    """Raise ValueError unless queries have the dimension of the stored passages."""
     if query.dimension != dimension:
         raise ValueError(
             f"query: expected dimension {dimension}, as stored, got {query.dimension}."
@@ -108,10 +108,10 @@ class Top(NamedTuple):
 
 
 class View(Protocol):
-    """Passages in columns that do not change: what a search compares queries with.
+    """Passages to compare queries with, in columns that do not change.
 
-    All of a store in memory (`MemoryStore.snapshot`), or the candidates of one query from a store
-    elsewhere.
+    They are all passages of a store in memory (`MemoryStore.snapshot`), or the candidates of one
+    query from a remote store.
     """
 
     def __len__(self) -> int:
@@ -124,20 +124,20 @@ class View(Protocol):
         Parameters
         ----------
         blocks : sequence of array, shapes (n, d_k), or of Terms
-            The arrays' widths add up to the stored dimension; terms are for the sparse blocks, in
-            their order, of which some may be left out at the end.
+            Arrays, whose widths add up to the stored dimension, and terms for the sparse blocks, in
+            order; the last ones may be left out.
         """
         ...
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """Find the columns of the k highest s_hat of n queries, whose mu_s (n, N) are known.
+        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N).
 
         `k`: from 1 to the number of columns.
         """
         ...
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """Return the passages of columns (n, k), which are not to be changed."""
+        """Return the passages of columns (n, k), which must not be changed."""
         ...
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
@@ -147,20 +147,20 @@ class View(Protocol):
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
     ) -> list[tuple[list[FloatArray], list[NDArray[np.float64]]]]:
-        """Compute what each term of n queries adds to the similarity with columns (n, k).
+        """Compute the contribution of each term of n queries to the similarity of columns (n, k).
 
-        For each sparse block n arrays, shape (k, terms of the query), and n arrays of the terms'
-        inverse document frequencies.
+        For each sparse block, return n arrays of shape (k, number of terms of the query), and n
+        arrays of the inverse document frequencies of the terms.
         """
         ...
 
 
 class Store(Protocol):
-    """Passages with their Gaussians."""
+    """A collection of passages with their Gaussians."""
 
     @property
     def remote(self) -> bool:
-        """True if the passages are elsewhere, so that a search looks at candidates only."""
+        """True if the passages are stored elsewhere, so that a search only examines candidates."""
         ...
 
     def __len__(self) -> int:
@@ -168,41 +168,41 @@ class Store(Protocol):
         ...
 
     def snapshot(self, filter: Filter | None = None) -> Store:
-        """Return a read-only view of what matches a filter; in memory it is a `View`."""
+        """Return a read-only view of passages that match a filter; in memory, it is a `View`."""
         ...
 
     def bind(self, fingerprint: str) -> None:
-        """Record the ensemble of the Gaussians; FingerprintMismatch if they are of another."""
+        """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
         ...
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Add passages, replacing those whose id is there already."""
+        """Add passages, replacing those with the same ids."""
         ...
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Remove passages; ids that are not there are ignored. Returns how many went."""
+        """Remove passages, ignoring unknown ids; return the number removed."""
         ...
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there, in the order asked."""
+        """Return the passages with the given ids, in that order, leaving out unknown ids."""
         ...
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if one is not there."""
+        """Return the Gaussians of ids; KeyError if an id is unknown."""
         ...
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate over all passages, or those a filter lets through, in the order they came."""
+        """Iterate over all passages, or those that a filter selects, in the order of insertion."""
         ...
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of a sample of `count` passages, or of all."""
+        """Return the Gaussians of a sample of `count` passages, or of all if there are fewer."""
         ...
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> Found:
-        """Find the k passages of the highest s_hat for n queries."""
+        """Find the k passages with the highest s_hat for n queries."""
         ...
 
     def save(self, folder: Path) -> None:
@@ -212,7 +212,7 @@ class Store(Protocol):
 
 CALIBRATION = "calibration"
 KEPT = (CALIBRATION,)
-"""Names under which something may be kept."""
+"""The names under which shared state may be stored."""
 
 
 class Stamp(NamedTuple):
@@ -221,9 +221,9 @@ class Stamp(NamedTuple):
     Attributes
     ----------
     written : str
-        Another one after every write.
+        A value that changes with every write.
     kept : mapping of str to str
-        Version of what is kept, by its name.
+        Version of each piece of shared state, by its name.
     """
 
     written: str
@@ -231,15 +231,15 @@ class Stamp(NamedTuple):
 
 
 class RemoteStore(Protocol):
-    """A store whose passages are elsewhere."""
+    """A store whose passages are stored elsewhere."""
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Fetch the passages of probably the highest mu_s for one query, at least `count`.
+        """Fetch at least `count` passages that probably have the highest mu_s for one query.
 
         Parameters
         ----------
         question : str
-            Its text; "" if it is known as a vector only.
+            Text of the query; "" if only its vector is known.
         query : Gaussian
             One query.
         """
@@ -266,7 +266,7 @@ class SharedState(Protocol):
 def put_shared_state(store: SharedState, name: str, data: bytes) -> str:
     """Store bytes under a name for all processes and return their version.
 
-    Raises ValueError if nothing was ever added to it: there is no place yet.
+    ValueError if nothing was ever added to the store, which then has no place for them.
     """
     if not store.stamp().written:
         raise ValueError(
@@ -277,33 +277,33 @@ def put_shared_state(store: SharedState, name: str, data: bytes) -> str:
 
 
 DEEPEST = 64
-"""Levels of lists and dicts in metadata and filters, far below what Python can recurse into."""
-_EXACT = 2**53  # up to which a float holds every whole number
-_LARGEST_MEAN = 1e6  # the square of any product of two means is still a float32
-_LARGEST = 1e19  # variance: the product of a query's and a passage's is still a float32
+"""The maximum nesting of metadata and filters, far below Python's recursion limit."""
+_EXACT = 2**53  # a float represents all integers up to this
+_LARGEST_MEAN = 1e6  # so that the square of a product of two means does not overflow float32
+_LARGEST = 1e19  # so that the product of two variances does not overflow float32
 
 _T = TypeVar("_T")
 
 
 def normalised(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
-    """Copy metadata into strings, numbers, booleans, None, lists and dicts.
+    """Copy metadata, converting values to strings, numbers, booleans, None, lists and dicts.
 
-    Dates and times become ISO 8601 strings, NumPy's scalars Python's, tuples lists: what a search
-    returns before saving is what it returns after loading.
+    Dates and times become ISO 8601 strings, NumPy scalars become Python's, and tuples become lists,
+    so that a search returns the same metadata before saving and after loading.
 
     Parameters
     ----------
     metadata : mapping
     where : str
-        What the caller calls it, for the message.
+        Name of the argument, for error messages.
 
     Raises
     ------
     TypeError
-        If a value or a key is of another type; the message names the path to it.
+        If a value or a key has another type; the message has the path to it.
     ValueError
-        If a string is not valid Unicode or holds NUL, a number is not finite or beyond 2**53 and
-        whole, or the nesting is too deep or endless.
+        If a string is not valid Unicode or contains NUL, if a number is not finite or is an integer
+        beyond 2**53, or if the nesting is too deep or circular.
 
     Examples
     --------
@@ -319,9 +319,9 @@ dict, which are what a saved index keeps, got set; convert it first.
 
 
 def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
-    """Convert one value as `normalised` does; leave one of a type that no metadata holds alone.
+    """Convert one value as `normalised` does; return one of an unsupported type unchanged.
 
-    ValueError if it is of a type that metadata holds, and `normalised` would refuse it.
+    ValueError if the type is supported, but `normalised` would reject the value.
     """
     try:
         return _value(value, where, 0)
@@ -407,12 +407,12 @@ def make_passages(
     ids: Iterable[str] | None,
     metadatas: Iterable[Mapping[str, Any]] | None,
 ) -> list[Passage]:
-    """Check texts, ids and metadata before anything is embedded, and join them.
+    """Check texts, ids and metadata before they are encoded, and join them to passages.
 
-    Metadata is copied, as `uec_rag.stores.base.normalised` does.
+    Metadata is copied by `normalised`.
 
-    Raises TypeError, ValueError if a text is empty or not a string, an id comes twice, the lengths
-    differ, or a saved index could not keep an id or metadata.
+    TypeError or ValueError if a text is empty or not a string, if an id occurs twice, if the
+    lengths differ, or if an id or metadata could not be saved.
     """
     checked = check_texts(texts)
     for number, text in enumerate(checked):
@@ -432,11 +432,11 @@ def make_passages(
 
 
 class _Checked(dict[str, Any]):
-    """Metadata of a passage that were checked and copied, so that no store does it again."""
+    """The metadata of a passage that was already checked and copied."""
 
 
 def _check_distinct(ids: Iterable[str], seen: set[str]) -> None:
-    """Raise ValueError if an id comes twice or was seen before."""
+    """Raise ValueError if an id occurs twice or was seen before."""
     for id_ in ids:
         if id_ in seen:
             raise ValueError(f"ids: {id_!r} is given twice; expected distinct ids in one call.")
@@ -446,7 +446,7 @@ def _check_distinct(ids: Iterable[str], seen: set[str]) -> None:
 def keepable(passage: Passage) -> Passage:
     """Check one passage, and copy its metadata, as `make_passages` does.
 
-    TypeError or ValueError if it is none, or a saved index could not keep it.
+    TypeError or ValueError if it is not a passage, or could not be saved.
     """
     if not isinstance(passage, Passage):
         raise TypeError(f"passages: expected Passage objects, got {type(passage).__name__}.")
@@ -472,9 +472,9 @@ def stream_passages(
     metadatas: Iterable[Mapping[str, Any]] | None,
     size: int,
 ) -> Iterator[list[Passage]]:
-    """Make passages of so many texts at a time, in bounded memory but for the ids given.
+    """Yield passages for `size` texts at a time, in bounded memory except for given ids.
 
-    Raises TypeError, ValueError as `make_passages`, when the texts in question are reached.
+    TypeError or ValueError as in `make_passages`, when the invalid texts are reached.
     """
     if isinstance(ids, str):
         raise TypeError(f"ids: expected an iterable of strings, got one string {ids!r}.")
@@ -523,10 +523,10 @@ def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
-    """Return passages as a store keeps them, their metadata copied.
+    """Check passages and their Gaussians, and return the passages with copied metadata.
 
-    ValueError if there is not one Gaussian per passage, an id comes twice, or a variance is above
-    1e19. As `normalised` if a saved index could not keep a passage.
+    ValueError if there is not one Gaussian per passage, if an id occurs twice, or if a mean is
+    above 1e6 or a variance above 1e19; and as in `keepable`.
     """
     if not isinstance(gaussians, Gaussian):
         raise TypeError(f"gaussians: expected a Gaussian, got {type(gaussians).__name__}.")

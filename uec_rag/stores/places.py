@@ -1,4 +1,4 @@
-"""Places of stores: opened at an address, or given for a saved folder that names one."""
+"""Functions to open a store at an address or for a saved folder."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ EXPECTED = (
     "expected qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
     "postgresql://USER@HOST/DATABASE?collection=TABLE"
 )
-"""The form of an engine's address, for messages."""
+"""The format of the address of an engine, for messages."""
 
 
 def is_engine(address: str) -> bool:
-    """Tell if an address begins as that of an engine which `store_at` opens."""
+    """Return whether an address begins like one that `store_at` can open."""
     scheme, mark, _ = address.partition("://")
     return bool(mark) and scheme in (*_WEB, *_POSTGRES)
 
@@ -37,20 +37,20 @@ def store_at(address: str, *, existing: bool = False) -> EngineStore:
     Parameters
     ----------
     address : str
-        ``qdrant://HOST:PORT/COLLECTION`` of a server, ``qdrant+https://`` for an encrypted one (its
-        key is in QDRANT_API_KEY); ``qdrant:///FOLDER/COLLECTION`` for a folder of this machine;
-        ``postgresql://USER@HOST/DATABASE?collection=TABLE`` as libpq takes it but for the table.
+        ``qdrant://HOST:PORT/COLLECTION`` for a server, or ``qdrant+https://`` for one with TLS (its
+        key is read from QDRANT_API_KEY); ``qdrant:///FOLDER/COLLECTION`` for a local folder; or
+        ``postgresql://USER@HOST/DATABASE?collection=TABLE``, a libpq URI except for the table.
     existing : bool
-        Whether a folder must hold a database already; by default one is made in it.
+        Whether a folder must already have a database; by default, one is created.
 
     Raises
     ------
     FileNotFoundError
-        If it holds none.
+        If `existing` and the folder has no database.
     ValueError
-        If it is none of these; the message does not repeat it, since a password may be in it.
+        If the address has another format; the message omits it, since it may have a password.
     ImportError, ConnectionError
-        As the stores do.
+        As raised by the stores.
     """
     scheme, _, rest = address.partition("://")
     if scheme in _WEB:
@@ -83,7 +83,7 @@ def store_at(address: str, *, existing: bool = False) -> EngineStore:
         named = re.search("([?&])collection=([^&]*)(&?)", address)
         if named is None:
             return PgVectorStore(address)
-        # All else is for libpq to read, as it is.
+        # The rest is passed to libpq unchanged.
         before, after = address[: named.start()], address[named.end() :]
         dsn = before + (named[1] + after if after else "")
         return PgVectorStore(dsn, collection=unquote(named[2]))
@@ -92,28 +92,27 @@ def store_at(address: str, *, existing: bool = False) -> EngineStore:
 
 
 def filling(store: Store) -> AbstractContextManager[object]:
-    """Let a store put off, to the end of the block, work that is better done once.
+    """Return a context in which a store may postpone work to the end of the block.
 
-    `store`: those that put off anything have a method `filling`: see `PgVectorStore.filling`.
+    `store`: a store with a method `filling`, as `PgVectorStore`, or any other, without effect.
     """
     block: AbstractContextManager[object] = getattr(store, "filling", nullcontext)()
     return block
 
 
 def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]:
-    """Return the function that opens a saved store: in memory, or the one given of an engine.
+    """Return a function that opens a saved store in memory, or returns the given one of an engine.
 
-    A saved folder may come from a stranger, who could have it name a server of theirs, to be sent
-    the user's key, or a database whose reading runs code: an engine is never opened because a
-    folder names it.
+    An engine is never opened from the address in a saved folder: a folder from an untrusted source
+    could name a server that steals the user's key, or a database that executes code when read.
 
     Raises
     ------
     ValueError
-        If the passages are in an engine and no store is given, or the other way round; or an empty
-        one at another address.
+        If the passages are in an engine and no store is given, or vice versa; or if the given store
+        is empty and at another address.
     TypeError
-        If what is given is no store.
+        If `given` is not a store.
     """
     if given is not None:
         check_store(given)

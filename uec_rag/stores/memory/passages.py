@@ -36,7 +36,7 @@ from uec_rag.stores.filters import (
 
 _REMEMBERED, _LONG = 4096, 4096  # passages of a file that are kept, and bytes of one that is not
 
-# One encoder for all: json.dumps makes a new one for every line.
+# A single encoder, since json.dumps would create one for every line.
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -71,7 +71,7 @@ class PassageLog:
                     )
                 if size:
                     self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # Neither holds the log: the file is closed with the last that does.
+        # Neither refers to the log, so the file is closed with the last log that uses it.
         self._read = partial(_read_passage, self._file, self._offsets, self._ids)
         self._recall = lru_cache(_REMEMBERED)(self._read)
 
@@ -82,7 +82,7 @@ class PassageLog:
         return copied(self.stored(row))
 
     def stored(self, row: int) -> Passage:
-        """Return a passage that is shared with others: not to be changed."""
+        """Return a shared passage, which must not be changed."""
         on_disk = len(self._offsets) - 1
         if row >= on_disk:
             return self._added[row - on_disk]
@@ -114,7 +114,7 @@ class PassageLog:
         self._added.extend(passages)
 
     def first(self, rows: int) -> PassageLog:
-        """Return a log of the first rows that grows on its own."""
+        """Return a log of the first rows that can be extended independently."""
         log = PassageLog()
         on_disk = min(rows, len(self._offsets) - 1)
         log._file, log._offsets = self._file, self._offsets[: on_disk + 1]
@@ -126,7 +126,7 @@ class PassageLog:
 def _read_passage(
     file: mmap.mmap | None, offsets: NDArray[np.int64], ids: Sequence[str], row: int
 ) -> Passage:
-    """Read and check a passage of the file."""
+    """Read and check a passage from the file."""
     assert file is not None
     line = file[offsets[row] : offsets[row + 1]]
     try:
@@ -145,7 +145,7 @@ def _read_passage(
 
 
 def line_of(passage: Passage) -> bytes:
-    """Write a passage as a line of JSON.
+    """Convert a passage to a line of JSON.
 
     TypeError if its metadata cannot be written as JSON.
     """
@@ -168,9 +168,9 @@ class _Rows(Protocol):
 
 
 class _Column:
-    """The values of one key: each distinct one has a code, and each row that has the key a code.
+    """The values of one metadata key, as codes of the distinct values and a code per row.
 
-    One thread may write while others read, each what `arrays` gave it.
+    One thread may write while others read the arrays that `arrays` returned to them.
     """
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class _Column:
         return self._arrays
 
     def rows_with(self, operator: str, asked: Any, arrays: tuple[Rows, Rows]) -> Rows:  # noqa: ANN401
-        """Find the rows whose value an operator other than `$ne` and `$nin` lets through."""
+        """Find the rows whose value satisfies an operator other than `$ne` and `$nin`."""
         rows, codes = arrays
         matching = np.asarray(self._matching(operator, asked), dtype=np.int64)
         wanted = np.zeros(len(self._values), dtype=bool)  # of now: as many codes at least
@@ -209,7 +209,7 @@ class _Column:
         return rows[wanted[codes]]
 
     def _matching(self, operator: str, asked: Any) -> Rows | list[int]:  # noqa: ANN401
-        """Find the codes of the values that an operator lets through."""
+        """Find the codes of the values that satisfy an operator."""
         match operator:
             case "$eq" | "$in":
                 wanted = asked if operator == "$in" else (asked,)
@@ -226,7 +226,7 @@ class _Column:
         return self._codes.get(_frozen(value))
 
     def _ordered(self, operator: str, limit: str | float) -> Rows:
-        """Find the codes of the values of the limit's kind, text or number, on one side of it."""
+        """Find the codes of the values, texts or numbers like the limit, on one side of it."""
         is_text, count = isinstance(limit, str), len(self._values)
         kind = str if is_text else bool | int | float
         known = self._orders.get(is_text)
@@ -266,9 +266,9 @@ class MetadataIndex:
         rows: Rows,
         row_of: Callable[[str], int | None],
     ) -> Rows:
-        """Return those of the given rows, ascending, for which a condition holds.
+        """Return the given rows that satisfy a condition, in ascending order.
 
-        A key that no passage has is warned of, once.
+        Warn, once, of a key that no passage has.
         """
         stop = int(rows[-1]) + 1 if len(rows) else 0
         columns = self._columns_of(sorted(keys_of(condition)), passages, stop)
@@ -338,7 +338,7 @@ class MetadataIndex:
 
 
 def _frozen(value: Any) -> Hashable:  # noqa: ANN401
-    """Convert a value to one that is hashable; equal values stay equal."""
+    """Convert a value to a hashable one such that equal values stay equal."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
     if isinstance(value, dict):  # marked by what no list holds

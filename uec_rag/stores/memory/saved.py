@@ -51,7 +51,7 @@ def rows_of(
 
 
 def write_rest(state: State, ids: list[str], selected: NDArray[np.int64], folder: Path) -> None:
-    """Write what is not stored row by row: profile, words, and the settings for `read_state`."""
+    """Write what is not stored by row: profile, words, and the settings for `read_state`."""
     if state.profile is not None:
         np.save(folder / "profile.npy", state.profile, allow_pickle=False)
     settings: dict[str, object] = {
@@ -71,9 +71,9 @@ def write_rest(state: State, ids: list[str], selected: NDArray[np.int64], folder
 
 
 def read_state(folder: Path) -> State:
-    """Read what `write_state` wrote; its files are mapped, not read.
+    """Read a state written by `write_state`, by memory-mapping its files.
 
-    IndexCorrupted if files are missing, or do not belong together.
+    IndexCorrupted if files are missing or inconsistent.
     """
     settings = read_json(folder / "store.json")
     with as_corrupted(folder / "store.json"):
