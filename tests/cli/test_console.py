@@ -8,6 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import uec_rag
+from uec_rag.base.errors import warn
 from uec_rag.cli import app
 from uec_rag.cli.console import note, print_json, readable_errors, say
 
@@ -64,7 +65,7 @@ def test_an_exit_code_of_the_command_is_kept():
 
 def test_warnings_of_this_package_are_notes_and_others_are_silent():
     def command() -> None:
-        warnings.warn_explicit("not\nfitted", UserWarning, "x.py", 1, module="uec_rag.ensemble.uec")
+        warn("not\nfitted")
         warnings.warn_explicit("on its way out", DeprecationWarning, "y.py", 1, module="torch.nn")
 
     assert outcome(command).stderr == "note: not fitted\n"

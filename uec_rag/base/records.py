@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar, cast
+
+from uec_rag.base.errors import warn
 
 _T = TypeVar("_T")
 
@@ -23,11 +24,7 @@ def current_or(default: _T, restore: Callable[[], _T], consequence: str) -> _T:
     try:
         return restore()
     except Outdated:
-        warnings.warn(
-            f"This was saved by a version of uec_rag that uses other features: {consequence}",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn(f"This was saved by a version of uec_rag that uses other features: {consequence}")
         return default
 
 

@@ -89,7 +89,6 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # warnings of libraries are for developers
-                warnings.filterwarnings("always", module="uec_rag")
                 warnings.filterwarnings("always", category=UECWarning)
                 warnings.showwarning = lambda message, *_, **__: note(str(message))
                 command(*args, **kwargs)

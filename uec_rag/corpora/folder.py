@@ -3,7 +3,6 @@
 import hashlib
 import os
 import stat
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -15,6 +14,7 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 
 from uec_rag.base.checks import counted, visible
 from uec_rag.base.environment import missing_extra
+from uec_rag.base.errors import warn
 from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST
 from uec_rag.corpora.document import Document, has_words
@@ -167,16 +167,15 @@ def read_files(
                 outcome, kind = f"holds no text{scan}", read.empty
             kind[source] = outcome
             if outcome != _LINK:
-                warnings.warn(visible(f"left out {source}, which {outcome}"), stacklevel=3)
+                warn(visible(f"left out {source}, which {outcome}"))
     links = [source for source, problem in read.unreadable.items() if problem == _LINK]
     if links:  # one warning for all, since there may be hundreds
         some = ", ".join([*links[:_NAMED], *(["..."] if len(links) > _NAMED else [])])
-        warnings.warn(
+        warn(
             visible(
                 f"left out {counted(len(links), 'link')} ({some}); follow_symlinks "
                 "(--follow-symlinks) reads what they lead to"
-            ),
-            stacklevel=3,
+            )
         )
     return read
 

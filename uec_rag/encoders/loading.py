@@ -1,12 +1,12 @@
 """Load an encoder from a name, a folder, an object or a callable."""
 
 import copyreg
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from uec_rag.base.errors import warn
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
     BlackBoxEncoder,
@@ -85,11 +85,9 @@ def load_layer(last_layer: LastLayers, load: Callable[[LastLayer], Encoder]) -> 
         return load("ffn")
     except ValueError:
         encoder = load("projection")
-    warnings.warn(
+    warn(
         f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
-        "the projection of its output, whose variance hardly differs between texts.",
-        UserWarning,
-        stacklevel=4,
+        "the projection of its output, whose variance hardly differs between texts."
     )
     return encoder
 

@@ -21,7 +21,7 @@ from uec_rag.ensemble.convolution import present
 from uec_rag.laplace.posterior import Posterior
 
 OnError: TypeAlias = Literal["raise", "drop"]
-"""What to do if a member raises, or returns no vector."""
+"""The reaction to a member that raises, or returns no vector."""
 
 MISSING = "uec_missing"
 """The metadata key for the names of the members that a passage is stored without."""

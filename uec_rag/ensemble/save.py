@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
@@ -15,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from uec_rag.base.environment import TRUSTED, trusted
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, warn
 from uec_rag.base.records import current_or
 from uec_rag.base.saved.files import read_json, read_tensors, write_json
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
@@ -481,12 +480,10 @@ def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: Fit
         if known.revision != encoder.revision
     ]
     if changed:
-        warnings.warn(
+        warn(
             f"The fit shipped with the package is for other revisions of {changed} than those "
             "loaded: this UEC() is not fitted. Call fit(pairs), or install the versions of the "
-            "libraries that the package was tested with.",
-            UserWarning,
-            stacklevel=3,
+            "libraries that the package was tested with."
         )
         return unfitted
     assert model is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from uec_rag.base.errors import SavedMeanwhile
+from uec_rag.base.errors import SavedMeanwhile, warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.document import Document
 from uec_rag.corpora.folder import read_files
@@ -241,7 +240,7 @@ def _calibrate_anew(retriever: Retriever) -> None:
         try:
             retriever.self_calibrate()
         except ValueError as error:  # too few questions can be made from the remaining passages
-            warnings.warn(str(error), UserWarning, stacklevel=3)
+            warn(str(error))
 
 
 def _encoded(

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share
-from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
@@ -331,7 +330,7 @@ class Gate(Record):
 
     def _watch(self, confidences: Sequence[float]) -> None:
         if self.confidences and (found := self.drift.seen(confidences)):
-            warnings.warn(found, UserWarning, stacklevel=3)
+            warn(found)
 
     def fits(self, retriever: Retriever, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made; reads every passage."""
@@ -346,11 +345,9 @@ class Gate(Record):
             self._grown.append(known.size)  # warn once: an index may grow all day
             changed = "other passages"
         if changed:
-            warnings.warn(
+            warn(
                 f"The gate was made with {changed} than this search, so its guarantee does not "
-                "apply. Make the gate again, after calibrating.",
-                UserWarning,
-                stacklevel=3,
+                "apply. Make the gate again, after calibrating."
             )
 
     def redecide(
@@ -376,11 +373,9 @@ class Gate(Record):
         self._check(decision)
         self.check_second(second)
         if decision.hits not in (0, self.k):
-            warnings.warn(
+            warn(
                 f"The decision is about the first {decision.hits} hits, and the gate was made for "
-                f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}.",
-                UserWarning,
-                stacklevel=2,
+                f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
             )
         with span("gate", queries=1, threshold=self.threshold.threshold) as note:
             decided = decide_again(decision, self.threshold.threshold, self.ask)
@@ -752,14 +747,12 @@ def one_of_each(
     count = len(relevant_ids)
     if groups is None:
         if alike := count - len(set(shared_answers(relevant_ids))):
-            warnings.warn(
+            warn(
                 f"relevant_ids: {alike} of {count} queries share an answer with an earlier one. "
                 "They succeed or fail together, and the guarantee, which assumes independent "
                 "questions, would fail more often than stated. Pass "
                 "groups=shared_answers(relevant_ids), from uec_rag.retrieval.gate, or on the "
-                "command line --one-per-answer.",
-                UserWarning,
-                stacklevel=4,
+                "command line --one-per-answer."
             )
         return np.arange(count)
     if isinstance(groups, str) or len(groups) != count:

@@ -123,18 +123,19 @@ def search(
     size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
     with span("search", queries=len(asked), k=k, passages=size) as note:
         following = [row for row, turn in enumerate(asked) if turn.has_context]
+        questions = [Turn(turn.question) for turn in asked]
         unread = method.without_verifier
-        for row, judged in judge_alone(unread, store, asked, parts, following, k):
+        for row, judged in judge_rows(unread, store, questions, parts, following, k):
             alone[row] = judged.estimate
             if judged.estimate.confidence > _NEEDS_NO_TURNS:
                 result = make_result(judged, k, size)
                 if result.decision.action == "answer":
                     results[row] = result
         if method.verification is not None:  # the searches above did not use it
-            for row, judged in judge_alone(method, store, asked, parts, [*results], k):
+            for row, judged in judge_rows(method, store, questions, parts, [*results], k):
                 results[row] = make_result(judged, k, size)
         others = [row for row in range(len(asked)) if row not in results]
-        for row, judged in judge_in_context(method, store, asked, parts, others, k):
+        for row, judged in judge_rows(method, store, asked, parts, others, k):
             if row in alone:
                 estimate = with_alone(judged.estimate, alone[row], asked[row].history_share)
                 judged = replace(judged, estimate=estimate)
@@ -145,7 +146,7 @@ def search(
     return SearchResult(in_order)
 
 
-def judge_alone(
+def judge_rows(
     method: Method,
     store: Store,
     asked: Sequence[Turn],
@@ -153,29 +154,18 @@ def judge_alone(
     rows: Sequence[int],
     k: int,
 ) -> Iterator[tuple[int, Judged]]:
-    """Judge the questions in `rows` without the turns before them."""
-    if rows:
-        questions = [Turn(asked[row].question) for row in rows]
-        own = [part[[*rows]] for part in parts]
-        yield from zip(rows, judge(find(method, store, questions, own, k)), strict=True)
-
-
-def judge_in_context(
-    method: Method,
-    store: Store,
-    asked: Sequence[Turn],
-    parts: Sequence[Gaussian],
-    rows: Sequence[int],
-    k: int,
-) -> Iterator[tuple[int, Judged]]:
-    """Judge the questions in `rows` together with the turns before them."""
+    """Judge the questions in `rows`, together with the turns before them."""
+    if not rows:
+        return
     turns, lengths = [asked[row] for row in rows], None
-    if rows and any(turn.has_context for turn in asked):
+    if any(turn.has_context for turn in turns):
         parts = [in_context(turns, part[part_rows(asked, rows)]) for part in parts]
         # The mean of several unit vectors is shorter than 1, which lowers all its similarities.
         lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
         lengths[lengths == 0] = 1  # lexical encoders, and encoders that failed
         lengths[[not turn.has_context for turn in turns]] = 1
+    elif len(rows) < len(parts[0]):
+        parts = [part[[*rows]] for part in parts]
     yield from zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
 
 

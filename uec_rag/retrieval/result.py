@@ -427,7 +427,7 @@ class SearchResult:
 
     @property
     def unfamiliar(self) -> list[str]:
-        """How each question differs from those confidence was fitted on; "" if it does not."""
+        """The difference of each question from those confidence was fitted on; "" if none."""
         return [one.decision.unfamiliar for one in self.results]
 
     @property

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.errors import FingerprintMismatch
+from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.postings import Frequencies, shares
 from uec_rag.base.saved.files import write_json
@@ -233,11 +232,7 @@ class EngineStore(ABC):
         for key in sorted(keys_of(condition) - self._looked_up)[:room] if self.count(None) else ():
             self._looked_up.add(key)
             if not self.count(AnyFact((fact("key", key),))):
-                warnings.warn(
-                    f"filter: no passage has the metadata key {key!r:.60}.",
-                    UserWarning,
-                    stacklevel=2,
-                )
+                warn(f"filter: no passage has the metadata key {key!r:.60}.")
         before = self._condition
         view._condition = condition if before is None else And((before, condition))
         return view

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
+from uec_rag.base.errors import warn
 from uec_rag.base.saved.files import read_json
 from uec_rag.stores.base import Store, check_store
 from uec_rag.stores.engine import EngineStore
@@ -136,11 +136,9 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
                 "there first: uec-rag copy."
             )
         if (notes := given.notes()) and noted.get("id", notes.id) not in ("", notes.id):
-            warnings.warn(
+            warn(
                 f"store: the collection at {given.address!r:.300} is not the one that this index "
                 f"was saved with, at {address!r:.300}: its passages may be of other documents. If "
-                "they are meant, save the index with it again.",
-                UserWarning,
-                stacklevel=2,
+                "they are meant, save the index with it again."
             )
     return lambda: given

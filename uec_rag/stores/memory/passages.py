@@ -6,7 +6,6 @@ import json
 import mmap
 import os
 import threading
-import warnings
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -18,7 +17,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.saved.files import open_regular, read_array
 from uec_rag.stores.base import Passage, copied, keepable
@@ -330,11 +329,7 @@ class MetadataIndex:
             return
         self._warned.add(shown)
         known = [f"{one:.60}" for one in nsmallest(_WARNED, self._columns)]
-        warnings.warn(
-            f"filter: no passage has the metadata key {shown}; known keys are {known}.",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn(f"filter: no passage has the metadata key {shown}; known keys are {known}.")
 
 
 def _frozen(value: Any) -> Hashable:  # noqa: ANN401
