@@ -22,6 +22,7 @@ from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality.options import CACHE, Cache, Data, Markdown
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
+from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import EMBEDDED, CachedEncoder
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble.save import SHIPPED_FIT, write_ensemble
@@ -137,13 +138,16 @@ def main(
 
 
 def save(uec: UEC, pairs: int) -> None:
-    """Write the fit into the package."""
-    assert uec.report is not None
+    """Write the fit into the package, with the confidence model that `UEC()` uses."""
+    assert uec.report is not None and uec.fitted.confidence_model is not None
     source = f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})"
     report = replace(
         uec.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source, facts=None
     )
-    write_ensemble(SHIPPED_FIT, uec.encoders, replace(uec.fitted, report=report), uec.options)
+    temperature = uec.fitted.confidence_model.temperature
+    model = replace(shipped_model("words"), temperature=temperature)
+    fitted = replace(uec.fitted, report=report, confidence_model=model)
+    write_ensemble(SHIPPED_FIT, uec.encoders, fitted, uec.options)
 
 
 if __name__ == "__main__":

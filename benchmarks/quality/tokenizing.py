@@ -10,6 +10,7 @@ or set UEC_DATA.
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ SETS = (
 _NEVER = 10**6  # letters that no word has
 SETTINGS: dict[str, dict[str, Any]] = {
     "as it is": {},
+    "no options of commands": {"_OPTION": re.compile(r"(?!)")},
     "stems alone": {"_PREFIX": _NEVER, "runs": False},
     "no runs": {"runs": False},
     "no beginnings": {"_PREFIX": _NEVER},

@@ -172,6 +172,14 @@ def test_a_question_that_says_more_is_less_brief_and_its_rarest_word_counts():
     assert short["common"] > long["common"]
 
 
+def test_an_option_is_one_word_of_a_question():
+    def brief(words):
+        found = candidates(PLACES, [tuple(words)] * 2, idf=dict.fromkeys(words, 1.0))
+        return named("What does it do?", found)["brief"]
+
+    assert brief(["what", "n", "-n"]) == brief(["what", "n"])
+
+
 def test_a_corpus_of_another_size_changes_nothing_if_words_are_as_rare_in_it():
     def of(size):
         rare = {"loan": np.log(size) / 2, "repay": np.log(size)}

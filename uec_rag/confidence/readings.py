@@ -151,7 +151,8 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
         those of r; h_r is the same for titles and first words. 0 if the question contains exactly
         one title of several words in full, as a phrase.
     brief
-        How little the question says: minus the log of the number of its words.
+        How little the question says: minus the log of the number of its words, among which an
+        option ("-n") counts once.
     common
         How unspecific its words are: minus the highest idf of a word that occurs in any hit.
     others
@@ -211,7 +212,7 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     return np.array(
         [
             np.log1p(rivals),
-            -np.log(max(len(idf), 1)),
+            -np.log(max(sum(not word.startswith("-") for word in words), 1)),
             -(in_text.any(axis=0) * idf).max(initial=0.0),
             np.log1p(-best) - np.log(best),
             lacks_referent(question),

@@ -124,7 +124,8 @@ def named_words(question: str) -> frozenset[str]:
         begins = not place or _ends_sentence(words[place - 1])
         capital = bool(_CAPITAL.match(bare)) and not begins
         if quoted or capital or _MARKED.search(word):
-            named.update(WORD.findall(_CLITIC.sub("", bare).casefold()))
+            bare = _CLITIC.sub("", bare).casefold()
+            named.update([bare, *WORD.findall(bare)])
         quoted = quoted and word.rstrip("?.,!;:")[-1:] not in '"”»`'
     return frozenset(named - FUNCTION_WORDS)
 

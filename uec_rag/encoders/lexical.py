@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -73,6 +74,8 @@ _LONGEST = 128  # characters of a word; longer ones are data, without a stem or 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _HAS_SPACELESS = regex.compile(_SPACELESS)
+# Options of commands: -n, --dry-run. A pattern that begins with a literal costs next to nothing.
+_OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-9_-]*(?<!-)")
 _STRETCH = regex.compile(rf"{_SPACELESS}+|(?:(?!{_SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 _POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
@@ -157,6 +160,9 @@ class WordTokenizer:
         return tuple(key_of(t, part=t.startswith("~")) for t in self._terms(word, ngrams))
 
     def _terms(self, word: str, ngrams: bool) -> Iterator[str]:
+        if word.startswith("-"):  # letter case matters in an option
+            yield word
+            return
         spaceless = _HAS_SPACELESS.search(word)
         if len(word) > _LONGEST and not spaceless:
             yield word.casefold()
@@ -200,14 +206,16 @@ class WordTokenizer:
 def split_words(text: str) -> list[str]:
     """Split a text into words as written: sequences of letters, digits and underscores.
 
+    Options of commands follow as words of their own, since "-n" is not any "n".
+
     Examples
     --------
-    >>> split_words("os.path, naïve_case")
-    ['os', 'path', 'naïve_case']
+    >>> split_words("os.path, naïve_case"), split_words("ls -n")
+    (['os', 'path', 'naïve_case'], ['ls', 'n', '-n'])
     """
     normal = text if text.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", text))
     words: list[str] = _WORD.findall(normal)
-    return words
+    return words + _OPTION.findall(normal)
 
 
 # Endings of plural, past tense and -ing, if a syllable remains: "speed" and "string" keep theirs.
@@ -374,8 +382,8 @@ LONGEST_QUERY = 50_000
 
 # Covers all rules of the tokenizer: a saved index whose words were split differently is refused.
 _PROBE = (
-    "Connections HTTPServer.parse_args v2 naïve Straßen Die Kündigung der Verträge ist nicht "
-    "Ошибки соединения المدرسة الكبيرة λόγους हिन्दी 北京大学で ภาษาไทย"
+    "Connections HTTPServer.parse_args v2 -N --dry-run naïve Straßen Die Kündigung der Verträge "
+    "ist nicht Ошибки соединения المدرسة الكبيرة λόγους हिन्दी 北京大学で ภาษาไทย"
 )
 
 
