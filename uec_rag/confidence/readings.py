@@ -26,7 +26,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, lacks_referent
 
-ASK = 0.68
+ASK = 0.7
 """The lowest P(underspecified) at which to ask back; 2 % of ordinary questions are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header", "source")

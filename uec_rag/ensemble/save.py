@@ -441,7 +441,8 @@ def _read_posteriors(saved: Sequence[dict[str, object]], file: Path) -> tuple[Po
 SHIPPED_FIT = Path(__file__).with_name("shipped")
 """The folder of the shipped fit of the embedded ensemble, which `UEC()` uses.
 
-It was made by `benchmarks/quality/shipped_fit.py`.
+It was made by `benchmarks/quality/shipped_fit.py`. Its posterior is an approximation of the fitted
+one that differs from a multiple of the identity in 64 directions.
 """
 
 
