@@ -68,6 +68,15 @@ def test_a_section_in_capitals_is_named_with_its_file():
     assert readings(found, subjects(found))[0].label == "OPTIONS"
 
 
+def test_sections_that_other_sources_have_too_are_of_their_source():
+    titles = ["COMMANDS", "OPTIONS", "Usage", "Usage", "Locks"]
+    sources = ["tag.html", "tag.html", "tag.html", "notes.html", "tag.html"]
+    found = replace(candidates(titles, [()] * 5), sources=sources)
+    assert subjects(found).tolist() == [0, 0, 0, 1, 2]
+    labels = [one.label for one in readings(found, subjects(found))]
+    assert labels == ["tag.html", "Usage", "Locks"]
+
+
 @pytest.mark.parametrize(
     ("titles", "labels"),
     [

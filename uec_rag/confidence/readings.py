@@ -109,9 +109,11 @@ class Candidates:
 def subjects(candidates: Candidates) -> NDArray[np.intp]:
     """Number the subjects of hits from 0 in the order of their first hits, shape (m,).
 
-    Hits with the same title and source share a subject. So do hits without a title if they are as
-    similar to each other as passages of one text.
+    Hits with the same title and source share a subject. A title that several sources have, or one
+    in capitals, is a section like "OPTIONS": its subject is the source. Hits without a title share
+    a subject if they are as similar to each other as passages of one text.
     """
+    bearing = Counter(title for title, _ in {*zip(candidates.titles, candidates.sources, strict=True)})
     alike: list[list[bool]] = []
     if candidates.vectors is not None:
         vectors = np.asarray(candidates.vectors, np.float32)
@@ -122,8 +124,9 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     leaders: list[int] = []
     found = []
     for row, title in enumerate(candidates.titles):
-        # "Description" in two files names two subjects.
-        key: object = (title, candidates.sources[row])
+        source = candidates.sources[row]
+        of_source = source and (bearing[title] > 1 or title.isupper())
+        key: object = source if of_source else (title, source)
         if not title:
             leader = next((one for one in leaders if alike and alike[row][one]), row)
             if leader == row:
@@ -325,9 +328,11 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     labels = {}
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
-        # A title in capitals is a section that every manual page has.
-        if title and (bearing[title] > 1 or (title.isupper() and candidates.sources[some[0]])):
-            title = f"{candidates.sources[some[0]]}: {title}"
+        source = candidates.sources[some[0]]
+        if len({candidates.titles[row] for row in some}) > 1:  # several sections of one source
+            title = source
+        elif title and (bearing[title] > 1 or (title.isupper() and source)):
+            title = f"{source}: {title}"
         elif not title:
             others = [row for other in rows for row in rows[other] if other != number]
             common = {word.casefold() for word in candidates.idf} | FUNCTION_WORDS
