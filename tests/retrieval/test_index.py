@@ -105,8 +105,7 @@ def test_an_encoder_that_fails_leaves_the_index_as_it_was(monkeypatch):
 def test_passages_of_another_posterior_are_refused(small, encoders, fit_pairs):
     other = UEC(encoders, seed=1).fit(fit_pairs)
     with pytest.raises(ValueError, match="it holds vectors of another ensemble"):
-        Retriever(other, small.store).add(["badero"])
-    assert len(small) == 10
+        Retriever(other, small.store)
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
