@@ -25,21 +25,11 @@ from uec_rag.stores.base import Passage
 from uec_rag.stores.places import store_at
 
 
-def test_a_folder_is_indexed_and_asked(run, index):
-    answer = run("ask", index, "honey in the hive", "-k", "3", "--json", json_output=True)
-    assert [passage["metadata"]["source"] for passage in answer["passages"]] == ["bees.md"] * 3
-    scores = [passage["score"] for passage in answer["passages"]]
-    assert scores == sorted(scores, reverse=True)
-    assert all(passage["sigma2"] >= 0 for passage in answer["passages"])
-    assert answer["decision"] in ("answer", "clarify", "abstain")
-    assert len(answer["coefficients"]) == 2
-    assert sum(answer["coefficients"].values()) == pytest.approx(1, abs=1e-5)
-
-
 def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     run("index", documents, "--out", tmp_path / "idx", "--model", words, "--model", "bm25")
     answer = run("ask", tmp_path / "idx", "honey in the hive", "--json", json_output=True)
-    [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=5)
+    [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=4)
+    assert [passage["metadata"]["source"] for passage in answer["passages"]] == ["bees.md"] * 4
     first, known = answer["passages"][0], found.metadata(0, details=True)
     for name in ("decision", "reason"):
         assert answer[name] == known[f"uec_{name}"]
@@ -52,7 +42,7 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     assert first["matched_terms"][0] in ("hive", "honey")
     assert first["members"].keys() == {words.name, "bm25"}
     assert first["members"]["bm25"].keys() == {"similarity", "rank", "share"}
-    assert (first["id"], first["metadata"]["source"]) == (found.ids[0], "bees.md")
+    assert [passage["id"] for passage in answer["passages"]] == found.ids
 
 
 @pytest.mark.parametrize(
@@ -438,9 +428,6 @@ class TestFilesThatCannotBeIndexed:
 
     def test_an_update_does_not_call_them_new(self, run, folder, words, tmp_path):
         run("index", folder, "--out", tmp_path / "idx", "--model", words)
-        told = run("index", folder, "--out", tmp_path / "idx", "--update")
-        assert "0 new, 0 changed, 0 removed; 2 passages, 0 of them encoded now" in told.stdout
-        assert "2 unchanged, 1 empty (blank.txt), 2 unreadable" in " ".join(told.stdout.split())
         update = ["index", folder, "--out", tmp_path / "idx", "--update", "--json"]
         told = run(*update, json_output=True)
         assert [told[kind] for kind in ("new", "changed", "removed")] == [0, 0, 0]

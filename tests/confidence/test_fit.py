@@ -83,12 +83,6 @@ def test_a_told_share_without_an_answer_moves_the_level():
     assert (np.argsort(told) == np.argsort(blind)).mean() > 0.9
 
 
-def test_more_hits_never_lower_the_confidence():
-    model, view = fit_confidence(views()), views(seed=1)[0]
-    sure = [sureness(model, view, k).by_cutoff[:, -1] for k in (1, 2, 4, 10, 30)]
-    assert (np.diff(sure, axis=0) >= 0).all()
-
-
 def test_what_members_say_of_the_first_hit_is_evidence_of_an_answer():
     def with_members(seed):
         """Two members: one says what the ensemble does, the other nothing."""

@@ -79,15 +79,6 @@ def test_relevance_falls_with_the_variance_of_a_promising_hit():
     assert doubtful < sure
 
 
-def test_better_hits_are_more_relevant():
-    logits = np.array([[4.0, 2.0, -3.0]], np.float32)
-    found = model().probabilities(observed(logits)).relevance
-    assert (np.diff(found[0]) <= 0).all()
-    assert found[0, -1] < found[0, 0]
-    assert (found >= 0).all()
-    assert (found <= 1).all()
-
-
 def coherent(sure):
     """max r <= C(k) <= min(H, sum r) over the first k, for every k; C rises, r does not."""
     most = np.maximum.accumulate(sure.relevance, axis=1)

@@ -25,21 +25,13 @@ def test_59_queries_are_needed_for_5_percent_at_95_percent():
     assert binomtest(0, 58, 0.05, alternative="less").pvalue > 0.05
 
 
-@pytest.mark.parametrize("delta", [0.01, 0.1])
-@pytest.mark.parametrize("risk", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("delta", [1e-5, 0.01, 0.1])
+@pytest.mark.parametrize("risk", [0.02, 0.1, 0.3, 0.6, 0.99])
 def test_what_is_said_to_be_needed_is_enough_and_one_less_is_not(risk, delta):
     needed = queries_needed(risk, delta)
-    for count in range(needed - 1, needed + 40):
+    for count in range(max(1, needed - 40), needed + 40):
         found = risk_threshold(np.arange(count), np.ones(count), risk, delta)
         assert (found.answered == count) == (count >= needed)
-
-
-@pytest.mark.parametrize("delta", [1e-5, 0.001, 0.01])
-@pytest.mark.parametrize("risk", [0.1, 0.6, 0.99])
-def test_so_it_is_where_little_may_fail_or_most_may_be_wrong(risk, delta):
-    needed = queries_needed(risk, delta)
-    assert _answers_all(np.ones(needed), risk, delta)
-    assert not any(_answers_all(np.ones(count), risk, delta) for count in range(1, needed))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(8, 400), st.floats(-1, 3), st.floats(0.5, 3))
@@ -248,9 +240,10 @@ def test_bad_input_is_named(confidence, correct, message):
         risk_threshold(confidence, correct)
 
 
-@pytest.mark.parametrize("size", [10, 200])
-def test_saved_and_restored(size):
-    found = risk_threshold(np.linspace(0, 1, size), np.ones(size, bool))
+@pytest.mark.parametrize("make", [risk_threshold, conformal_threshold])
+@pytest.mark.parametrize("size", [5, 200])
+def test_saved_and_restored(make, size):
+    found = make(np.linspace(0, 1, size), np.ones(size, bool))
     text = json.dumps(found.metadata(), allow_nan=False)
     assert RiskThreshold.restore(json.loads(text)) == found
 
@@ -349,12 +342,6 @@ class TestConformal:
         enough = conformal_threshold(np.linspace(0, 1, 19), np.zeros(19, bool), 0.05)
         assert enough.answered == 19
         assert "at most 5.0% of all questions answered wrongly" in enough.report
-
-    def test_saved_and_restored(self):
-        for size in (5, 200):
-            found = conformal_threshold(np.linspace(0, 1, size), np.ones(size, bool))
-            text = json.dumps(found.metadata(), allow_nan=False)
-            assert RiskThreshold.restore(json.loads(text)) == found
 
     @pytest.mark.parametrize(
         ("score", "harmful", "share", "message"),

@@ -60,7 +60,8 @@ UNLIKE = [
 ]
 
 
-def build():
+@pytest.fixture(scope="module")
+def stores():
     uec = UEC([bag_of_words(16, "words")])
     texts = list(dict.fromkeys(passages(20)))[: len(METADATA)]
     vectors = UECEmbedding(uec=uec).get_text_embedding_batch(texts)
@@ -80,11 +81,6 @@ def build():
     ours.add(nodes)
     question = UECEmbedding(uec=uec).get_query_embedding(" ".join(t.split()[0] for t in texts))
     return theirs, ours, question
-
-
-@pytest.fixture(scope="module")
-def stores():
-    return build()
 
 
 def same(stores, filters, **options):
@@ -149,22 +145,6 @@ def test_the_document_of_a_node_can_be_filtered_by(stores, key):
 def test_filters_and_node_ids_hold_together(stores):
     filters = MetadataFilters(filters=[MetadataFilter(key="year", value=2005)])
     assert same(stores, filters, node_ids=["n0", "n2"]) == ["n2"]
-
-
-@pytest.mark.parametrize("filter_", FILTERS[::5], ids=lambda f: f"{f.key} {f.operator.value}")
-def test_deleting_by_filter_leaves_the_same(filter_):
-    stores = build()
-    filters = MetadataFilters(filters=[filter_])
-    for store in stores[:2]:
-        store.delete_nodes(filters=filters)
-    same(stores, None)
-
-
-def test_deleting_by_document_leaves_the_same():
-    stores = build()
-    for store in stores[:2]:
-        store.delete("doc1")
-    assert sorted(same(stores, None)) == ["n0", "n1", "n2", "n6", "n7"]
 
 
 def test_groups_may_be_nested_which_theirs_refuses(stores):

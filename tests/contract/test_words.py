@@ -63,11 +63,10 @@ def nodes():
     return [TextNode(id_=id_, text=text) for id_, text in zip(IDS, TEXTS, strict=True)]
 
 
-def test_llama_index(uec, expected, tmp_path):
+def test_llama_index(uec, expected):
     alone = LlamaIndexRetriever.from_texts(TEXTS, uec, ids=IDS, similarity_top_k=5, details=True)
     store = LlamaIndexVectorStore(uec=uec)
     store.add(nodes())
-    store.persist(str(tmp_path / "index"))
     for row, query in enumerate(QUERIES):
         hits = alone.retrieve(query)
         agree([(hit.node_id, hit.metadata) for hit in hits], told(expected, row))

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from llama_index.core.embeddings import MockEmbedding
@@ -12,16 +9,6 @@ from uec_rag.encoders import (
     load_encoder,
 )
 from uec_rag.encoders.loading import load_encoders
-
-
-def test_importing_the_encoders_imports_no_model_library():
-    code = "import sys, uec_rag.encoders; print(*{name.partition('.')[0] for name in sys.modules})"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    loaded = set(result.stdout.split())
-    assert "uec_rag" in loaded
-    assert loaded.isdisjoint({"torch", "sentence_transformers", "langchain_core", "llama_index"})
 
 
 def test_a_folder_as_text_or_path_is_loaded(saved):

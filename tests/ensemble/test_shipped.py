@@ -127,20 +127,3 @@ def test_a_fit_on_pairs_replaces_it():
     uec = UEC().fit(pairs(40))
     assert "as it comes" not in str(uec.report)
     assert uec.fingerprint != SHIPPED.fingerprint
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
-def test_texts_without_an_ensemble_get_it(framework):
-    if framework == "langchain":
-        from uec_rag.langchain import UECRetriever
-
-        retriever = UECRetriever.from_texts(TEXTS, k=1)
-        told = retriever.invoke(QUESTIONS[0])[0].metadata
-    else:
-        from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
-
-        retriever = LlamaIndexRetriever.from_texts(TEXTS, similarity_top_k=1)
-        told = retriever.retrieve(QUESTIONS[0])[0].metadata
-    assert told["uec_decision"] == "answer"
-    assert told["uec_sigma2"] > 0

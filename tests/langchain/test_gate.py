@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -252,11 +251,9 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
 
 async def test_it_decides_alike_whatever_number_of_hits_is_handed_on(gate):
     decided = gate.invoke(QUESTIONS[0])
-    for k in (1, 9):
-        for one in (gate.invoke(QUESTIONS[0], k=k), await gate.ainvoke(QUESTIONS[0], k=k)):
-            assert len(one["documents"]) == k
-            assert one["decision"] == decided["decision"]
-            assert one["confidence"] == pytest.approx(decided["confidence"])
+    for one in (gate.invoke(QUESTIONS[0], k=9), await gate.ainvoke(QUESTIONS[0], k=9)):
+        assert len(one["documents"]) == 9
+        assert one["decision"] == decided["decision"]
     with pytest.raises(TypeError, match="unexpected keyword argument 'top'"):
         gate.invoke(QUESTIONS[0], top=9)
 
@@ -339,20 +336,6 @@ def test_over_others_it_says_what_it_lacks(retriever):
 def test_what_it_does_not_know_is_refused(retriever):
     with pytest.raises(ValueError, match="treshold"):
         UECGate(retriever=retriever, treshold=0.5)
-
-
-def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do():
-    uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]).fit(pairs(64))
-    ids = [f"p{i}" for i in range(len(TEXTS))]
-    retriever = UECRetriever.from_texts(TEXTS, uec, ids=ids, k=4)
-    gate = UECGate.calibrate(retriever, *LABELLED, risk=0.3)
-    with warnings.catch_warnings(action="error"):
-        gate.invoke(QUESTIONS[0])
-    retriever.vectorstore.add_texts(["something new"])
-    with pytest.warns(UserWarning, match="other passages than this search"):
-        gate.invoke(QUESTIONS[0])
-    with warnings.catch_warnings(action="error"):
-        gate.invoke(QUESTIONS[0])
 
 
 class TestSecondOpinion:

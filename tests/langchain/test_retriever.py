@@ -13,7 +13,6 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pydantic import ValidationError
 
 from tests.helpers import labelled, passages, titled
-from uec_rag.confidence.decision import Decision
 from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.langchain.documents import with_uncertainty
 from uec_rag.retrieval import Retriever
@@ -31,14 +30,6 @@ def store(fitted):
 @pytest.fixture
 def retriever(store):
     return UECRetriever.from_store(store)
-
-
-class Abstaining(Retriever):
-    """Never sure enough."""
-
-    def search(self, queries, k=10, **options):
-        result = super().search(queries, k, **options)
-        return result.deciding([Decision("abstain", "never sure")] * len(queries))
 
 
 class TestMaking:
@@ -80,12 +71,6 @@ class TestHowMany:
         assert len(retriever.invoke(QUERY, k=2)) == 2
         assert len(await retriever.ainvoke(QUERY, k=3)) == 3
         assert len(retriever.bind(k=1).invoke(QUERY)) == 1
-
-    def test_k_documents_even_where_the_decision_is_to_abstain(self, fitted):
-        store = UECVectorStore(Abstaining(fitted))
-        store.add_texts(TEXTS)
-        found = UECRetriever.from_store(store, k=5).invoke(QUERY)
-        assert [document.metadata["uec_decision"] for document in found] == ["abstain"] * 5
 
 
 class TestWhatComesBack:

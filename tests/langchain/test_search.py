@@ -143,17 +143,6 @@ class TestScores:
         assert sigma2 > 0
         assert score == pytest.approx(mu / np.sqrt(1 + np.pi / 8 * fitted.beta * sigma2), rel=1e-5)
 
-    @pytest.mark.parametrize("is_fitted", [True, False])
-    @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-    def test_the_relevance_function_maps_them_to_0_1_in_order(self, fitted, unfitted, is_fitted):
-        to_relevance = UECVectorStore(
-            fitted if is_fitted else unfitted
-        )._select_relevance_score_fn()
-        mapped = [to_relevance(score) for score in np.linspace(-1, 1, 21)]
-        assert all(type(value) is float and 0 <= value <= 1 for value in mapped)
-        assert mapped == sorted(mapped)
-        assert mapped[-1] - mapped[0] > 0.5
-
 
 class TestRelevance:
     async def test_is_the_calibrated_one_between_0_and_1(self, store):
@@ -184,14 +173,6 @@ class TestUncertainty:
         assert ids(found) == ids(plain)
         assert plain == store.get_by_ids(ids(plain))
         assert all(document.metadata.keys() == {"parity", "place"} for document in plain)
-
-
-class TestFilters:
-    METHODS = (
-        "similarity_search",
-        "similarity_search_with_uncertainty",
-        "max_marginal_relevance_search",
-    )
 
 
 class TestMaximalMarginalRelevance:

@@ -11,11 +11,8 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import (
     CitationQueryEngine,
     RetrieverQueryEngine,
-    SubQuestionQueryEngine,
 )
-from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.tools import QueryEngineTool
 
 from tests.llama_index.conftest import always
 from uec_rag.confidence.decision import REASONS
@@ -25,10 +22,6 @@ from uec_rag.llama_index.gate import NOTICE
 LLM = MockLLM(max_tokens=3)
 ANSWER = "text text text"
 MODES = ["simple", "reciprocal_rerank", "relative_score", "dist_based_score"]
-
-
-class Echo(MockLLM):
-    """Says what it is told."""
 
 
 @pytest.fixture
@@ -54,7 +47,7 @@ async def test_in_query_engines_the_decision_reaches_the_response_and_the_llm(
     retriever, question, kind, action
 ):
     gate = UECGatePostprocessor(gate=always(action))
-    engine = kind(retriever, llm=Echo(), node_postprocessors=[gate])
+    engine = kind(retriever, llm=MockLLM(), node_postprocessors=[gate])
     for response in (engine.query(question), await engine.aquery(question)):
         if action == "answer":
             assert NOTICE not in response.metadata
@@ -71,7 +64,7 @@ async def test_in_chat_engines_the_decision_reaches_the_response_and_the_llm(
     retriever, question, kind, action
 ):
     gate = UECGatePostprocessor(gate=always(action))
-    chat = kind.from_defaults(retriever, llm=Echo(), node_postprocessors=[gate])
+    chat = kind.from_defaults(retriever, llm=MockLLM(), node_postprocessors=[gate])
     for response in (chat.chat(question), await chat.achat(question)):
         if action == "answer":
             assert NOTICE not in {node.node_id for node in response.source_nodes}
@@ -126,42 +119,3 @@ async def test_fused_nodes_pass_the_gate(fusion, question):
     for response in (engine.query(question), await engine.aquery(question)):
         assert response.metadata["uec_confidence"] == surest
         assert str(response) == ANSWER
-
-
-class OneEach(BaseQuestionGenerator):
-    """Asks every tool the question itself."""
-
-    def generate(self, tools, query):
-        named = [tool.name for tool in tools]
-        return [SubQuestion(sub_question=query.query_str, tool_name=name) for name in named]
-
-    async def agenerate(self, tools, query):
-        return self.generate(tools, query)
-
-    def _get_prompts(self):
-        return {}
-
-    def _update_prompts(self, prompts):
-        pass
-
-
-@pytest.mark.parametrize("asynchronous", [True, False])
-def test_nothing_is_invented_among_the_sources_of_sub_questions(
-    retriever, question, nodes, asynchronous
-):
-    tools = []
-    for action in ("answer", "abstain"):
-        ours = UECQueryEngine.from_args(retriever, LLM, gate=always(action))
-        gate = UECGatePostprocessor(gate=always(action))
-        theirs = RetrieverQueryEngine.from_args(retriever, llm=LLM, node_postprocessors=[gate])
-        for name, engine in (("ours", ours), ("theirs", theirs)):
-            tools.append(QueryEngineTool.from_defaults(engine, f"{name}_{action}", "documents"))
-    engine = SubQuestionQueryEngine.from_defaults(
-        tools, llm=LLM, question_gen=OneEach(), verbose=False, use_async=asynchronous
-    )
-    sources = engine.query(question).source_nodes
-    # LlamaIndex makes a node of every sub-question with its answer; all others are hits.
-    hits = [node for node in sources if not node.text.startswith("Sub question: ")]
-    assert len(sources) == len(hits) + len(tools)
-    found = [hit.node_id for hit in retriever.retrieve(question)]
-    assert [node.node_id for node in hits if node.node_id != NOTICE] == found * 2

@@ -6,12 +6,10 @@ import weakref
 
 import numpy as np
 import pytest
-from llama_index.core.schema import TextNode
 
 from tests.helpers import bag_of_words
 from uec_rag import UEC
 from uec_rag.ensemble.known_vectors import encode
-from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
 
 def same(ours, theirs):
@@ -63,21 +61,6 @@ def test_a_memory_lives_as_long_as_its_ensemble(texts):
     del uec
     gc.collect()
     assert place() is None
-
-
-def test_what_the_embedding_encoded_the_store_does_not_encode_again(counting, fitted, texts):
-    uec, encoders = counting
-    vectors = UECEmbedding(uec=uec).get_text_embedding_batch(texts)
-    store = UECVectorStore(uec)
-    store.add(
-        [
-            TextNode(id_=str(i), text=text, embedding=vector)
-            for i, (text, vector) in enumerate(zip(texts, vectors, strict=True))
-        ]
-    )
-    assert [encoder.texts for encoder in encoders] == [texts] * 2
-    ids = [str(i) for i in range(len(texts))]
-    same([store.retriever.vectors(ids)], [fitted.embed(texts)])
 
 
 @pytest.mark.parametrize("threads", [8])

@@ -2,9 +2,7 @@
 
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
-from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import IndexNode, QueryBundle
 
@@ -76,13 +74,6 @@ def test_a_hypothetical_answer_is_searched_with_in_place_of_the_question(index, 
     bundle = QueryBundle("lumane", custom_embedding_strs=[texts[7]])
     assert index.as_retriever().retrieve(bundle)[0].node_id == "n7"
     assert UECRetriever.from_index(index).retrieve(bundle)[0].node_id == "n7"
-
-
-def test_hyde_keeps_the_confidence_through_our_retriever(index, texts):
-    hyde = HyDEQueryTransform(llm=MockLLM(), include_original=True)
-    found = UECRetriever.from_index(index).retrieve(hyde.run(QueryBundle(texts[7])))
-    assert found[0].node_id == "n7"
-    assert 0 < found[0].metadata["uec_confidence"] <= 1
 
 
 def test_a_foreign_retriever_of_the_same_question_does_not_disturb(index, question):

@@ -21,7 +21,7 @@ from llama_index.core.vector_stores.utils import node_to_metadata_dict
 
 from examples.chat import PASSAGES
 from tests.helpers import FORGED, index_of
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import ask_back
 from uec_rag.llama_index import (
@@ -104,9 +104,7 @@ def test_two_searches_find_one_node_whatever_its_scores(fitted, texts, kind):
     node = kind(
         id_="a", metadata={"page": 3}, excluded_embed_metadata_keys=["page"], **text, **extra
     )
-    retriever = Retriever(fitted)
-    passages = passages_of([node])
-    retriever.add([p.text for p in passages], ["a"], [p.metadata for p in passages])
+    retriever = UECRetriever.from_nodes([node], fitted).retriever
     first, second = (hits(retriever.search([q], 1))[0] for q in (texts[0], texts[1]))
     assert isinstance(first.node, kind)
     assert first.score > second.score
@@ -114,11 +112,7 @@ def test_two_searches_find_one_node_whatever_its_scores(fitted, texts, kind):
 
 
 def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, nodes):
-    retriever = Retriever(fitted)
-    passages = passages_of(nodes)
-    retriever.add(
-        [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
-    )
+    retriever = UECRetriever.from_nodes(nodes, fitted).retriever
     result = retriever.search([nodes[5].text], 3)
     for rank, hit in enumerate(hits(result, details=True)):
         node = nodes[int(hit.node_id[1:])]
@@ -128,19 +122,6 @@ def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, n
             **node.metadata,
             **result[0].metadata(rank, details=True),
         }
-
-
-def test_hits_are_copies(fitted, nodes):
-    retriever = Retriever(fitted)
-    passages = passages_of(nodes[:1])
-    retriever.add([p.text for p in passages], ["a"], [p.metadata for p in passages])
-    hit = hits(retriever.search([nodes[0].text], 1))[0]
-    hit.node.metadata["lang"] = "fr"
-    hit.node.excluded_llm_metadata_keys.clear()
-    again = hits(retriever.search([nodes[0].text], 1))[0]
-    assert again.metadata["lang"] == "en"
-    assert "uec_score" in again.node.excluded_llm_metadata_keys
-    assert nodes[0].metadata == {"lang": "en", "place": 0}
 
 
 def test_hits_can_be_sent_as_json_and_to_another_process(fitted, texts):

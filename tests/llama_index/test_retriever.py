@@ -3,7 +3,7 @@ import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import MetadataMode, QueryBundle, TextNode
+from llama_index.core.schema import QueryBundle
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from uec_rag.llama_index import UECRetriever
@@ -14,22 +14,6 @@ GERMAN = MetadataFilters(filters=[MetadataFilter(key="lang", value="de")])
 @pytest.fixture
 def retriever(fitted, nodes):
     return UECRetriever.from_nodes(nodes, fitted)
-
-
-def test_nothing_of_it_is_shown_to_an_llm_or_embedded(retriever, question):
-    for hit in retriever.retrieve(question):
-        assert "uec_" not in hit.node.get_content(MetadataMode.LLM)
-        assert "uec_" not in hit.node.get_content(MetadataMode.EMBED)
-        assert "lang: " in hit.node.get_content(MetadataMode.LLM)
-
-
-def test_nodes_are_indexed_with_the_metadata_that_is_not_excluded(fitted):
-    nodes = [
-        TextNode(text="lumane bafima", metadata={"title": word}) for word in ("tagopi", "vone")
-    ]
-    found = UECRetriever.from_nodes(nodes, fitted, 1).retrieve("title: tagopi")
-    assert found[0].metadata["title"] == "tagopi"
-    assert found[0].text == "lumane bafima"
 
 
 def test_documents_are_split_and_blank_ones_left_out(fitted, texts):

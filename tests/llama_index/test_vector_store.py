@@ -160,13 +160,6 @@ def diverse(store, text, threshold, **options):
     return store.query(query, **options)
 
 
-def test_mmr_with_a_threshold_of_one_looks_at_relevance_only(store, question):
-    plain = ask(store, question, k=4)
-    for given, options in ((1.0, {}), (None, {"mmr_threshold": 1.0})):
-        found = diverse(store, question, given, **options)
-        assert (found.ids, found.similarities) == (plain.ids, plain.similarities)
-
-
 def test_a_calls_threshold_counts_before_the_querys_as_in_llama_indexs_own_store(store, question):
     def found(given, **options):
         return diverse(store, question, given, mmr_prefetch_factor=10, **options).ids
@@ -198,22 +191,6 @@ async def test_the_asynchronous_twins_do_the_same(fitted, nodes, question):
 
 
 # Persistence
-
-
-def callables(uec):
-    return dict(zip(uec.names, uec.encoders, strict=True))
-
-
-def test_a_persisted_store_finds_the_same(store, fitted, tmp_path, question, nodes):
-    path = str(tmp_path / "here" / "default__vector_store.json")
-    store.persist(path)
-    for options in ({"uec": fitted}, {"encoders": callables(fitted)}):
-        back = UECVectorStore.from_persist_path(path, **options)
-        assert back.get_nodes() == nodes
-        assert ask(back, question).ids == ask(store, question).ids
-        np.testing.assert_allclose(
-            ask(back, question).similarities, ask(store, question).similarities, rtol=1e-6
-        )
 
 
 def test_a_store_is_persisted_to_any_file_system_and_over_an_old_one(store, fitted, question):

@@ -108,46 +108,6 @@ def encoder(weights, tmp_path_factory):
     return UniversalSentenceEncoder(folder, name="use")
 
 
-def normalised(x, gain, bias):
-    return (x - x.mean()) / np.sqrt(x.var() + 1e-12) * gain + bias
-
-
-def one_by_one(w, tokens):
-    """The network as it is described: one text, token after token."""
-    vectors = [w[f"q{t % 17 + 1}"][t // 17] * w["scale"][t % 17] + w["lo"][t % 17] for t in tokens]
-    projected = []
-    for vector in vectors:
-        x = np.concatenate([vector @ w[f"proj{n}"] + w[f"proj_b{n}"] for n in (2, 3, 5)])
-        gain, bias = (np.concatenate([w[f"ln_{k}{n}"] for n in (2, 3, 5)]) for k in "gb")
-        projected.append(np.split(normalised(x, gain, bias), 3))
-    found = [[vector] for vector in vectors]
-    for branch, (n, before) in enumerate(((2, 0), (3, 1), (5, 2))):
-        x = [parts[branch] for parts in projected]
-        for layer in (1, 2):
-            zeros = [np.zeros(256)] * 4
-            padded = [*zeros[:before], *x, *zeros]
-            window = [np.concatenate(padded[i : i + n]) for i in range(len(x))]
-            seen = [np.maximum(v @ w[f"w{layer}_{n}"] + w[f"b{layer}_{n}"], 0) for v in window]
-            x = [a + b for a, b in zip(x, seen, strict=True)]
-        for parts, own in zip(found, x, strict=True):
-            parts.append(own)
-    each = [normalised(np.concatenate(p), w["ln_g"], w["ln_b"]) @ w["cnn_W"] for p in found]
-    x = sum(v + w["cnn_b"] for v in each) / np.sqrt(len(tokens))
-    first = np.maximum(x @ w["d0"], 0)
-    second = np.maximum(x @ w["p1"] + first @ w["d1"], 0)
-    out = np.tanh(second @ w["p3"] + np.maximum(second @ w["d2"], 0) @ w["d3"])
-    return out / np.linalg.norm(out)
-
-
-def test_texts_side_by_side_have_the_vectors_of_the_network_token_by_token(encoder, weights):
-    texts = {"cat": [1, 3, 2], "cats cat": [1, 3, 4, 3, 2], "s": [1, 2, 4, 2]}
-    texts["cats at cats"] = [1, 3, 4, 2, 6, 7, 3, 4, 2]
-    found = encoder.encode(list(texts), "query")
-    expected = [one_by_one(weights, tokens) for tokens in texts.values()]
-    np.testing.assert_allclose(found.embedding, expected, atol=2e-5)
-    assert found.features is found.embedding
-
-
 def test_long_texts_are_read_to_their_end(encoder):
     long = "cat " * 3000
     vectors = encoder.encode([long, long + "s", "cat", "cats"], "passage").embedding

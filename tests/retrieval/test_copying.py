@@ -1,16 +1,11 @@
 """An index in another store."""
 
-import signal
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from tests.helpers import FORGED, Remembering, index_of, pairs, passages
 from tests.stores.kinds import KINDS
 from tests.stores.postgres_server import new_place as in_postgres
-from tests.stores.qdrant_server import new_place as in_qdrant
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.retrieval.copying import checksum, copy_index, digests, transfer
@@ -229,57 +224,6 @@ def test_a_source_in_an_engine_that_is_written_to_meanwhile_is_never_said_to_be_
     with pytest.raises(RuntimeError, match=r"source: .* changed while it was copied"):
         transfer(source, target, advance=write)
     assert transfer(source, target).checksum == checksum(source) == checksum(target)
-
-
-_COPY = """
-import sys, time
-sys.path.insert(0, sys.argv[3])
-from pathlib import Path
-from uec_rag.stores import MemoryStore
-from uec_rag.stores.places import store_at
-from uec_rag.retrieval.copying import transfer
-def opened(place):
-    return store_at(place) if "://" in place else MemoryStore.load(Path(place))
-def told(count):
-    print(count, flush=True)
-    parts.append(count)
-    if len(parts) == 2:
-        time.sleep(600)  # until it is killed
-parts = []
-target = store_at(sys.argv[2]) if "://" in sys.argv[2] else MemoryStore()
-transfer(opened(sys.argv[1]), target, advance=told)
-target.save(Path(sys.argv[2]))
-"""
-
-
-def killed_copy(of, to):
-    """Copy from a place to another, up to the second part."""
-    arguments = [sys.executable, "-c", _COPY, of, to, sys.path[0]]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as copying:
-        assert [int(copying.stdout.readline()) for _ in range(2)] == [512, 512]
-        copying.send_signal(signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_copies_that_were_killed_go_on_where_they_were_from_memory_over_engines_and_back(tmp_path):
-    source = MemoryStore()
-    source.add(numbered(range(1500)), gaussians(0, 1500))
-    (tmp_path / "memory").mkdir()
-    source.save(tmp_path / "memory")
-    before, expected = str(tmp_path / "memory"), checksum(source)
-    for place in (in_qdrant(), in_postgres()):
-        killed_copy(before, place)
-        target = store_at(place)
-        assert len(target) == 1024
-        done = transfer(source, target)
-        assert (done.passages, done.written, done.others) == (1500, 1500 - 1024, 0)
-        assert checksum(target) == done.checksum == expected
-        source, before = target, place
-    killed_copy(before, str(tmp_path / "again"))
-    assert not (tmp_path / "again").exists()  # a folder is written whole at the end
-    again = MemoryStore()
-    assert transfer(source, again).checksum == checksum(again) == expected
-    assert len(again) == 1500
 
 
 def test_addresses_lead_to_their_stores(tmp_path):

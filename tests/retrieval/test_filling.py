@@ -1,9 +1,5 @@
 """An index that is saved while it is filled."""
 
-import signal
-import subprocess
-import sys
-
 import pytest
 
 from tests.helpers import assert_same_result, files_of, index_of
@@ -71,35 +67,6 @@ def test_readers_have_the_old_one_until_the_block_ends(small, texts, tmp_path):
         with pytest.raises(BlockingIOError, match="another process or thread is saving"):
             small.save(tmp_path / "index")
     assert len(Retriever.load(tmp_path / "index", small.uec)) == len(texts)
-
-
-_FILL = """
-import sys
-sys.path.insert(0, sys.argv[2])
-import numpy as np, warnings
-from uec_rag import UEC, Retriever
-warnings.simplefilter("ignore")
-def letters(texts):
-    return np.array([[t.count(c) + 0.1 for c in "abc"] for t in texts])
-uec = UEC([letters], coefficients="uniform")
-with Retriever.filling(sys.argv[1], uec, dtype="int8") as filled:
-    for number in range(10**9):
-        filled.add([f"text {number} {i}" for i in range(100)])
-        print(number, flush=True)
-"""
-
-
-def test_one_that_is_killed_leaves_what_was_there(small, tmp_path):
-    small.save(tmp_path / "index")
-    arguments = [sys.executable, "-c", _FILL, tmp_path / "index", sys.path[0]]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as filling:
-        for _ in range(3):
-            assert filling.stdout.readline()
-        filling.send_signal(signal.SIGKILL)
-    assert len(Retriever.load(tmp_path / "index", small.uec)) == 10
-    small.save(tmp_path / "index")
-    [left] = (tmp_path / "index" / "generations").iterdir()  # nothing of what was being filled
-    assert left == files_of(tmp_path / "index")
 
 
 def test_an_ensemble_that_is_fitted_meanwhile_is_refused(encoders, fit_pairs, texts, tmp_path):

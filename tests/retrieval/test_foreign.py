@@ -7,7 +7,6 @@ import pytest
 
 from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import features, shipped_model
 from uec_rag.ensemble.conversation import Turn
 from uec_rag.ensemble.fitted import TrainingProfile, distance
 from uec_rag.retrieval.pipeline import find
@@ -177,16 +176,6 @@ def test_encoders_without_vectors_are_never_lost():
     assert training_profile.weak_encoders([np.zeros((20, 0), "f4"), np.eye(20, dtype="f4")]) == []
     alike = np.ones((20, 20), "f4") + np.eye(20, dtype="f4")
     assert training_profile.weak_encoders([np.zeros((20, 0), "f4"), alike]) == [1]
-
-
-def test_questions_unlike_the_fits_count_against_the_corpus_having_an_answer():
-    logits = np.array([[5.0, 1.0, 0.0]] * 2, dtype=np.float32)
-    penalty = np.float32([1, 0])
-    seen = features(logits, np.zeros_like(logits), logits[:, :1], foreign_script_penalty=penalty)
-    sure = shipped_model("fitted").probabilities(seen)
-    assert sure.in_corpus[0] < sure.in_corpus[1]
-    assert sure.confidence[0] < sure.confidence[1]
-    assert (np.diff(sure.by_cutoff, axis=1) >= 0).all()
 
 
 def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think():

@@ -62,18 +62,6 @@ def test_a_question_without_turns_is_searched_as_alone_beside_one_with_some(inde
     assert both[1].ids == index.search([FOLLOW_UP], history=BEFORE)[0].ids
 
 
-def test_the_same_is_found_in_every_store(uec, texts):
-    passages = [*texts[:60], *TEXTS]
-    found = []
-    for store in (MemoryStore(), QdrantStore(location=":memory:", candidates=1000)):
-        retriever = index_of(uec, passages, store=store)
-        found.append(retriever.search([FOLLOW_UP, TEXTS[0]], history=[*BEFORE, ["Dover?"]]))
-    one, other = found
-    assert one.ids == other.ids
-    for name in ("scores", "confidence", "in_corpus"):
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-4)
-
-
 @pytest.fixture(scope="module")
 def chat():
     """The passages of the example: tools that share an option, and a house."""

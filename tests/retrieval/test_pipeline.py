@@ -7,7 +7,6 @@ import pytest
 
 from tests.helpers import agree, bag_of_words, index_of, labelled
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.ensemble.conversation import Turn
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
 from uec_rag.retrieval.pipeline import at_hits, find
@@ -130,22 +129,6 @@ def test_confidence_and_decision_are_the_same_from_every_store(copied, texts, st
     assert found.exact
 
 
-def test_probabilities_are_the_models_of_the_features(full, queries):
-    method = full.method()
-    [found] = find(method, full.store, [*map(Turn, queries)], full.uec.encode(queries, "query"), 5)
-    sure, result = method.model.probabilities(found.features), full.search(queries, 5)
-    np.testing.assert_allclose(result.confidence, sure.by_cutoff[:, JUDGED - 1], atol=1e-6)
-    np.testing.assert_allclose(result.in_corpus, sure.in_corpus, atol=1e-6)
-    np.testing.assert_allclose(result.relevance, sure.relevance[:, :5], atol=1e-6)
-    assert found.features.relevance.shape[1] == NEAREST
-
-
-def test_confidence_by_cutoff_grows_up_to_that_the_corpus_answers(full, texts):
-    result = full.search(labelled(texts, 60, unanswerable=0.3)[0], 5)
-    assert (np.diff(result.by_cutoff, axis=1) >= 0).all()
-    assert (result.by_cutoff[:, -1] <= result.in_corpus + 1e-6).all()
-
-
 def test_a_hit_can_be_changed_without_changing_another_questions_or_the_store(fitted, texts):
     index = index_of(fitted, texts[:3], metadatas=[{"tags": ["a"]}] * 3)
     one, other = index.search(texts[:2], 3)
@@ -166,13 +149,6 @@ def test_no_questions_and_no_passages_have_results_of_their_own(fitted, full):
     assert nothing.names == fitted.names
     assert nothing.in_corpus.tolist() == nothing.confidence.tolist() == [0, 0]
     assert {decision.action for decision in nothing.decide(0.0)} == {"abstain"}
-
-
-def test_a_surer_query_has_a_more_relevant_best_hit(full, texts):
-    result = full.search(labelled(texts, 300)[0], k=5)
-    sure = result.confidence > np.median(result.confidence)
-    best = result.relevance.max(axis=1)
-    assert best[sure].mean() > best[~sure].mean() + 0.1
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")

@@ -1,8 +1,6 @@
 """What one process learns of a corpus, all that search it go by."""
 
 import json
-import subprocess
-import sys
 import uuid
 import warnings
 from dataclasses import replace
@@ -10,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import as_before, index_of, pairs, passages
-from tests.retrieval.searching_process import bag, told
+from tests.helpers import as_before, bag_of_words, index_of, pairs, passages
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
 from uec_rag import UEC, Retriever
@@ -29,7 +26,7 @@ LABELS = [[f"p{i}"] for i in range(60)]
 
 @pytest.fixture(scope="module")
 def uec():
-    return UEC([bag(), "bm25"]).fit(pairs(200))
+    return UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
 
 
 @pytest.fixture(params=["postgres", "qdrant"])
@@ -51,23 +48,24 @@ def opened(request, uec, tmp_path):
         store.close()
 
 
-def same(one, other):
-    assert one["basis"] == other["basis"]
-    assert one["ids"] == other["ids"]
+def agree(*indexes):
+    one, other = (index.search(QUESTIONS[:5], 4) for index in indexes)
+    assert (one.basis, one.ids) == (other.basis, other.ids)
     for name in ("confidence", "coefficients", "relevance"):
-        np.testing.assert_allclose(one[name], other[name], rtol=1e-5, atol=1e-7, err_msg=name)
+        found, expected = getattr(one, name), getattr(other, name)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, err_msg=name)
 
 
 def test_a_calibration_counts_for_all_that_search(opened):
     first, second = opened(), opened()
-    before = told(second, QUESTIONS[:5])
+    before = second.search(QUESTIONS[:5]).basis
     first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
-    same(told(first, QUESTIONS[:5]), told(second, QUESTIONS[:5]))
-    assert told(second, QUESTIONS[:5])["basis"] != before["basis"]
+    agree(first, second)
+    assert second.search(QUESTIONS[:5]).basis != before
     assert second.calibration == first.calibration
-    same(told(opened(), QUESTIONS[:5]), told(first, QUESTIONS[:5]))
+    agree(opened(), first)
     second.calibrate(QUESTIONS[30:], LABELS[30:], k=4)
-    same(told(first, QUESTIONS[:5]), told(second, QUESTIONS[:5]))
+    agree(first, second)
 
 
 @pytest.mark.parametrize(
@@ -142,52 +140,3 @@ def test_a_saved_index_is_opened_with_what_was_learned_since(uec, tmp_path):
     assert opened.calibration == retriever.calibration
     for one in (opened, retriever):
         one.store.close()
-
-
-@pytest.mark.slow
-def test_four_processes_agree_while_one_writes_and_recalibrates(uec, tmp_path):
-    """Over one server: on the same state always, and of two states on one of them."""
-    name = f"t{uuid.uuid4().hex}"
-    store = PgVectorStore(server_dsn(), collection=name)
-    retriever = index_of(uec, TEXTS, IDS, store=store)
-    fitted = tmp_path / "fitted"
-    uec.save(fitted)
-    program = [sys.executable, "-m", "tests.retrieval.searching_process"]
-    command = [*program, str(fitted), server_dsn(), name]
-    others = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
-
-    def ask(times=1):
-        for process in others:
-            process.stdin.write((json.dumps(QUESTIONS[:6]) + "\n") * times)
-            process.stdin.flush()
-
-    def answers(times=1):
-        return [[json.loads(process.stdout.readline()) for _ in range(times)] for process in others]
-
-    try:
-        ask()
-        expected = told(retriever, QUESTIONS[:6])
-        for [answer] in answers():
-            same(answer, expected)
-        bases = {expected["basis"]}
-        ask(8)
-        for turn in range(2):
-            retriever.calibrate(QUESTIONS[turn:40], LABELS[turn:40], k=3)
-            bases.add(told(retriever, QUESTIONS[:6])["basis"])
-            retriever.add(passages(40, seed=10 + turn), ids=[f"n{i}" for i in range(40)])
-            retriever.delete([f"n{i}" for i in range(0, 40, 2)])
-        for of_process in answers(8):
-            assert {answer["basis"] for answer in of_process} <= bases
-        ask()
-        with warnings.catch_warnings(action="ignore"):
-            expected = told(retriever, QUESTIONS[:6])
-        for [answer] in answers():
-            same(answer, expected)
-    finally:
-        for process in others:
-            process.stdin.close()
-            process.wait(timeout=60)
-        store.close()

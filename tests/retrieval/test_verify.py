@@ -224,12 +224,6 @@ class TestConfidence:
         error, before = (((r.relevance - right) ** 2).mean() for r in (after, result))
         assert error < 0.9 * before
 
-    def test_without_labels_too(self, verified, texts):
-        ids = [f"p{i}" for i in range(len(texts))]
-        index = index_of(verified.uec, texts, ids, titled(texts))
-        index.self_calibrate()
-        assert "without labels" in index.report
-
     def test_a_gate_of_another_verifier_is_warned_of(self, plain, verified, asking):
         queries, relevant = asking
         gate = Gate.calibrate(verified, queries, relevant, risk=0.3, k=4)
@@ -297,15 +291,3 @@ class TestCalibration:
             without = Retriever.load(tmp_path / "index", plain.uec)
         assert without.calibration is None
         assert without.basis() == plain.basis()
-
-
-def test_a_saved_index_comes_back_with_its_verifier(verified, members, queries, tmp_path):
-    verified.save(tmp_path / "index")
-    given = dict(zip(["coarse", "coarser"], members, strict=True))
-    with pytest.raises(ValueError, match=r"\['shared_words'\] cannot be loaded by name"):
-        Retriever.load(tmp_path / "index", encoders=given)
-    back = Retriever.load(tmp_path / "index", encoders=given | {"shared_words": shared_words})
-    one, other = (index.search(queries, 5) for index in (verified, back))
-    assert one.ids == other.ids
-    assert one.basis == other.basis
-    np.testing.assert_allclose(one.confidence, other.confidence, atol=1e-6)

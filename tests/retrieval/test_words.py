@@ -268,29 +268,9 @@ def test_a_question_that_words_alone_know_nothing_of_is_not_answered(query):
     assert found.decisions[0].action == "abstain"
 
 
-def test_a_passage_of_small_words_is_found_by_them(uec):
-    retriever = indexed(uec)
-    retriever.add(["of the and"], ids=["small"], metadatas=[{"even": True}])
-    assert retriever.search(["the of"], k=1).ids == [["small"]]
-
-
-def test_a_passage_of_ten_megabytes_is_read_to_its_end(uec):
-    retriever = indexed(uec)
-    filler = "filler" * 20 + " "
-    retriever.add([filler * 90_000 + "needle"], ids=["long"], metadatas=[{"even": True}])
-    found = retriever.search(["needle"], k=1)
-    assert found.ids == [["long"]]
-    assert found[0].metadata(0, details=True)["uec_matched_terms"] == ["needle"]
-
-
 def test_an_index_whose_words_were_split_otherwise_is_refused(tmp_path, monkeypatch):
     uec = UEC(["bm25"]).fit(pairs(60))
     indexed(uec).save(tmp_path / "index")
     monkeypatch.setattr("uec_rag.encoders.lexical._PREFIX", 5)  # as a later version might
     with pytest.raises(FingerprintMismatch, match="it splits texts into other terms"):
         Retriever.load(tmp_path / "index")
-
-
-def test_every_word_of_the_helpers_is_a_term():
-    terms = Lexical().encode(WORDS, "passage").terms
-    assert (terms.lengths > 0).all()

@@ -2,9 +2,7 @@ import asyncio
 import itertools
 import json
 import logging
-import os
 import re
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
@@ -100,12 +98,7 @@ def test_a_gate_sees_what_is_asked_and_not_what_is_searched(index, tmp_path, mon
     assert seen == [1]
 
 
-def test_a_filter_lets_through_what_it_says(client):
-    found = client.post("/search", json={"query": "the mill", "filter": {"source": "flour.md"}})
-    assert [each["id"] for each in found.json()["documents"]] == ["flour"]
-
-
-def test_thousands_of_values_are_one_condition(client):
+def test_a_filter_lets_through_what_it_says_and_thousands_of_values_are_one_condition(client):
     some = [{"source": f"{id_}.md"} for id_ in ("flour", *range(2000))]
     found = client.post("/search", json={"query": "the mill", "filter": {"$or": some}})
     assert [each["id"] for each in found.json()["documents"]] == ["flour"]
@@ -381,22 +374,18 @@ class TestANewSave:
         assert {*found} == {(200, "parking")}
         assert len(found) > 10
 
-    def test_that_is_damaged_leaves_the_old_one_and_is_told(self, index, tmp_path, caplog):
+    def test_that_is_damaged_leaves_the_old_one_and_is_told(self, index, caplog):
+        manifest = (index / "manifest.json").read_bytes()
         with serving(index) as client:
-            make(TEXTS | {"new": "zebra"}).save(tmp_path / "new")
-            for file in (tmp_path / "new/generations").rglob("passages*"):
-                file.write_bytes(b"nothing")
-            shutil.copytree(tmp_path / "new/generations", index / "generations", dirs_exist_ok=True)
-            os.replace(tmp_path / "new/manifest.json", index / "manifest.json")
+            (index / "manifest.json").write_bytes(b"{")
             until(lambda: client.get("/readyz").json()["warning"])
             ready = client.get("/readyz").json()
             assert ready["passages"] == len(TEXTS)
             assert "a new version of the index cannot be opened" in ready["warning"]
             assert str(index.parent) not in ready["warning"]
             assert client.post("/ask", json=PARKING).json()["documents"][0]["id"] == "parking"
-            make({"new": "zebra"}).save(index)
+            (index / "manifest.json").write_bytes(manifest)
             until(lambda: not client.get("/readyz").json()["warning"])
-            assert client.get("/readyz").json()["passages"] == 1
         assert "the previous one stays in use" in caplog.text
 
 

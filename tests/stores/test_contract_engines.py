@@ -95,16 +95,6 @@ def test_any_key_may_be_filtered_by(store, kind):
 
 
 @every_engine
-def test_an_ensemble_that_was_fitted_anew_is_refused(store):
-    texts = passages(20)
-    first, other = (UEC([bag_of_words(24, "words")]).fit(pairs(64, seed=i)) for i in range(2))
-    Retriever(first, store).add(texts)
-    with pytest.raises(FingerprintMismatch, match="holds vectors of another ensemble"):
-        Retriever(other, beside(store))
-    assert len(Retriever(first, beside(store))) == 20
-
-
-@every_engine
 def test_who_had_it_open_when_another_ensemble_took_the_place_is_told(store):
     """Before it searches, and before it writes its own beside theirs."""
     texts, ids = passages(20), [f"p{i}" for i in range(20)]

@@ -14,7 +14,7 @@ from tests.stores.test_contract import (
     numbered,
     view_of,
 )
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
 from uec_rag.stores import MemoryStore
@@ -222,17 +222,6 @@ def test_the_order_of_candidates_is_that_of_an_exact_search_of_them(store, first
         more = {f"p{i}" for i in np.flatnonzero(by_words[row] > max(threshold, 0))}
         wanted = [p.id for p in everything.passages[row] if p.id in near | more][:10]
         assert [p.id for p in found.passages[row]] == wanted
-
-
-@every_store
-def test_words_that_were_split_otherwise_are_refused(store):
-    one, other = (
-        UEC([bag_of_words(24, "words"), words]) for words in ("bm25", "bm25:language=german")
-    )
-    with pytest.warns(UserWarning, match="not fitted"):
-        Retriever(one, store).add(passages(20))
-    with pytest.raises(ValueError, match="holds vectors of another ensemble"):
-        Retriever(other, store)
 
 
 QUESTIONS, ANSWERS = zip(*pairs(20, seed=3), strict=True)

@@ -1,18 +1,16 @@
 """A saved folder may come from a stranger: the engine that it names is not opened unasked."""
 
-import os
 import re
 import uuid
 import warnings
 
 import pytest
 
-from tests.helpers import bag_of_words, files_of, index_of, resaved
+from tests.helpers import bag_of_words, index_of, resaved
 from tests.stores import qdrant_server
 from tests.stores.postgres_server import server_dsn
 from uec_rag import UEC, Retriever
 from uec_rag.base.saved.files import write_json
-from uec_rag.base.saved.generations import writing
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
@@ -122,22 +120,3 @@ def test_a_store_is_given_where_there_is_one_and_must_be_one(uec, small, tmp_pat
     with pytest.raises(TypeError, match=r"store: expected a store, .* got str") as said:
         Retriever.load(tmp_path / "index", small.uec, store="postgresql://me:secret@host/db")
     assert "secret" not in str(said.value)
-
-
-def test_the_code_of_a_model_that_a_folder_names_does_not_run(tmp_path):
-    """sentence-transformers would run it, if it were told to trust the folder."""
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass It: pass\n")
-    write_json(model / "modules.json", {})
-    modules = '[{"idx": 0, "name": "0", "path": "", "type": "theirs.It"}]'
-    (model / "modules.json").write_text(modules)
-    UEC([bag_of_words(8, "bag")]).save(tmp_path / "saved")
-    with writing(tmp_path / "naming", "UEC ensemble") as folder:
-        text = (files_of(tmp_path / "saved") / "uec.json").read_text()
-        (folder / "uec.json").write_text(text.replace('"spec": null', f'"spec": "{model}"'))
-    for trust in (True, False):
-        with pytest.raises((OSError, ValueError), match="Code shipped with a model is never run"):
-            UEC.load(tmp_path / "naming", trust=trust)
-    assert not (tmp_path / "ran").exists()
-    assert os.fspath(model) in (files_of(tmp_path / "naming") / "uec.json").read_text()

