@@ -94,11 +94,9 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages."""
-        ...
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts without blocking the event loop."""
-        ...
 
 
 class OneInstance:

@@ -19,11 +19,9 @@ class LangChainEmbeddings(Protocol):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed passages."""
-        ...
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one query."""
-        ...
 
 
 class LlamaIndexEmbedding(Protocol):
@@ -33,11 +31,9 @@ class LlamaIndexEmbedding(Protocol):
         self, texts: list[str], show_progress: bool = False
     ) -> list[list[float]]:
         """Embed passages."""
-        ...
 
     def get_query_embedding(self, query: str) -> list[float]:
         """Embed one query."""
-        ...
 
 
 def is_langchain(value: object) -> TypeGuard[LangChainEmbeddings]:

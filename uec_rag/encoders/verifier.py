@@ -35,7 +35,6 @@ class LangChainCrossEncoder(Protocol):
 
     def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
         """Score pairs of texts."""
-        ...
 
 
 VerifierLike: TypeAlias = (
@@ -85,7 +84,6 @@ class Verifier(Protocol):
 
     def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
         """Score the passages of each query: all pairs, query by query, shape (n,), on any scale."""
-        ...
 
 
 class FunctionVerifier(OneInstance):
