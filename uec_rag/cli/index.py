@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -33,6 +34,7 @@ from uec_rag.cli.console import (
     print_text,
     progress,
     say,
+    show,
 )
 from uec_rag.corpora.folder import CHARACTERS, check_folder
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
@@ -294,11 +296,7 @@ def _bring_up(
             track=tracked,
         )
     with progress() as bar:
-        task = bar.add_task("Encoding passages", total=None)
-
-        def encoded(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+        encoded = partial(show, bar, "Encoding passages")
         # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
         gone = changes.removed | (changes.changed & read.empty.keys())
         files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)

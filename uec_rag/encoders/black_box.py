@@ -174,9 +174,11 @@ def _name_of(source: object) -> str:
 
 def _source_of(source: object) -> _Source:
     if is_langchain(source):
-        return _langchain_source(source)
+        return _framework_source(source, "embed_documents", "embed_query")
     if is_llama_index(source):
-        return _llama_index_source(source)
+        return _framework_source(
+            source, "get_text_embedding_batch", "get_query_embedding", shows_progress=True
+        )
     if callable(source) and not isinstance(source, type):
         return _Source(lambda texts, _: retried(source, texts), lambda t, _: retried(source, t))
     raise TypeError(
@@ -185,23 +187,18 @@ def _source_of(source: object) -> _Source:
     )
 
 
-def _langchain_source(model: LangChainEmbeddings) -> _Source:
-    apassages = getattr(model, "aembed_documents", None)
-    aquery = getattr(model, "aembed_query", None)
-    return _Source(
-        lambda texts, _: retried(model.embed_documents, texts),
-        lambda texts, _: [retried(model.embed_query, text) for text in texts],
-        None if apassages is None else functools.partial(aretried, apassages),
-        None if aquery is None else functools.partial(_each, aquery),
-    )
+def _framework_source(
+    model: object, passages: str, query: str, *, shows_progress: bool = False
+) -> _Source:
+    """Use the methods of these names, and the asynchronous ones, whose names begin with "a"."""
+    apassages, aquery = getattr(model, f"a{passages}", None), getattr(model, f"a{query}", None)
 
+    def embed(texts: list[str], progress: bool) -> object:
+        return retried(getattr(model, passages), texts, *([progress] if shows_progress else []))
 
-def _llama_index_source(model: LlamaIndexEmbedding) -> _Source:
-    apassages = getattr(model, "aget_text_embedding_batch", None)
-    aquery = getattr(model, "aget_query_embedding", None)
     return _Source(
-        lambda texts, progress: retried(model.get_text_embedding_batch, texts, progress),
-        lambda texts, _: [retried(model.get_query_embedding, text) for text in texts],
+        embed,
+        lambda texts, _: [retried(getattr(model, query), text) for text in texts],
         None if apassages is None else functools.partial(aretried, apassages),
         None if aquery is None else functools.partial(_each, aquery),
     )

@@ -1,8 +1,6 @@
 """Verifiers: models that score a pair of query and passage by reading both together."""
 
 import functools
-import hashlib
-import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +13,7 @@ from uec_rag.encoders.base import Float32Array, OneInstance
 from uec_rag.encoders.hub import (
     Precision,
     check_settings,
-    hash_weights,
+    hash_of,
     is_model,
     load_model,
     place,
@@ -199,14 +197,7 @@ class CrossEncoderVerifier(OneInstance):
         return _checked(scores, len(pairs), self.name)
 
 
-def load_verifier(
-    spec: VerifierLike,
-    *,
-    device: str | None = None,
-    dtype: Precision | None = None,
-    batch_size: int = 32,
-    fetch: bool = True,
-) -> Verifier:
+def load_verifier(spec: VerifierLike, **settings: Any) -> Verifier:
     """Load a verifier from a name, a folder, an object or a callable.
 
     Parameters
@@ -215,8 +206,9 @@ def load_verifier(
         A hub name or a folder of a CrossEncoder, a CrossEncoder, a LangChain `BaseCrossEncoder`, a
         callable(query, passages) that returns a score per passage, or a `Verifier`, which is
         returned unchanged.
-    device, dtype, batch_size, fetch
-        As in `CrossEncoderVerifier`.
+    **settings
+        `device`, `dtype`, `batch_size` and `fetch`, as in `CrossEncoderVerifier`; other verifiers
+        ignore them.
 
     Raises
     ------
@@ -230,9 +222,7 @@ def load_verifier(
     if isinstance(spec, (str, Path)) or is_cross_encoder(spec):
         if isinstance(spec, str) and not spec.strip():
             raise ValueError(f"verifier: its name must not be empty; expected {_ACCEPTED}")
-        return CrossEncoderVerifier(
-            spec, device=device, dtype=dtype, batch_size=batch_size, fetch=fetch
-        )
+        return CrossEncoderVerifier(spec, **settings)
     if not isinstance(spec, type) and callable(pairwise := getattr(spec, "score", None)):
 
         def score(query: str, passages: list[str]) -> object:
@@ -291,12 +281,10 @@ def _checked(scores: object, rows: int, name: str) -> Float32Array:
 def _revision(model: "CrossEncoder") -> str:
     """Compute the SHA-256 (hex) of weights, architecture and tokenizer; see `hub.revision_of`."""
     config = getattr(model.model, "config", None)
-    description: dict[str, Any] = {
+    description = {
         "modules": [type(module).__name__ for module in model],
         "model_type": getattr(config, "model_type", None),
         "max_length": str(model.max_seq_length),
         "tokenizer": tokenizer_state(model),
     }
-    digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
-    hash_weights(digest, model)
-    return digest.hexdigest()
+    return hash_of(description, model)

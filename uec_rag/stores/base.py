@@ -292,8 +292,7 @@ def normalised(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     TypeError: metadatas[0]['tags'][0]: expected a string, number, boolean, date, None, list or \
 dict, which are what a saved index keeps, got set; convert it first.
     """
-    copied: dict[str, Any] = _mapping(metadata, where, 0)
-    return copied
+    return _mapping(metadata, where, 0)
 
 
 def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
@@ -332,7 +331,12 @@ def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
     if isinstance(value, str):
         return checked_text(value, where)
     if isinstance(value, int):
-        return _integer(value, where)
+        if abs(value) > _EXACT:
+            raise ValueError(
+                f"{where}: expected whole numbers from -2**53 to 2**53, got one of "
+                f"{value.bit_length()} bits; engines would round it: store it as text."
+            )
+        return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")
@@ -369,15 +373,6 @@ def _check_depth(where: str, depth: int) -> None:
             f"{where[:60]}...: expected at most {DEEPEST} levels of lists and dicts; it is nested "
             "deeper, or contains itself."
         )
-
-
-def _integer(number: int, where: str) -> int:
-    if abs(number) > _EXACT:
-        raise ValueError(
-            f"{where}: expected whole numbers from -2**53 to 2**53, got one of "
-            f"{number.bit_length()} bits; engines would round it: store it as text."
-        )
-    return int(number)
 
 
 def make_passages(

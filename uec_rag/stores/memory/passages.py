@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache, partial, reduce
 from heapq import nsmallest
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,10 +162,6 @@ Rows: TypeAlias = NDArray[np.int64]
 _WARNED = 20  # unknown keys that are remembered, and named: anybody may ask for others without end
 
 
-class _Rows(Protocol):
-    def __getitem__(self, row: int) -> Passage: ...
-
-
 class _Column:
     """The values of one metadata key, as codes of the distinct values and a code per row.
 
@@ -212,7 +208,7 @@ class _Column:
         match operator:
             case "$eq" | "$in":
                 wanted = asked if operator == "$in" else (asked,)
-                return [code for one in wanted if (code := self._code(one)) is not None]
+                return [self._codes[one] for one in map(_frozen, wanted) if one in self._codes]
             case "$exists":
                 return [code for code, held in enumerate(self._values) if held is not None]
             case "$contains":
@@ -220,9 +216,6 @@ class _Column:
                 found = [code for code, text in texts if asked in text]
                 return [*found, *self._items.get(_frozen(asked), ())]
         return self._ordered(operator, asked)
-
-    def _code(self, value: object) -> int | None:
-        return self._codes.get(_frozen(value))
 
     def _ordered(self, operator: str, limit: str | float) -> Rows:
         """Find the codes of the values, texts or numbers like the limit, on one side of it."""
@@ -261,7 +254,7 @@ class MetadataIndex:
     def select(
         self,
         condition: Condition,
-        passages: _Rows,
+        passages: PassageLog | Sequence[Passage],
         rows: Rows,
         row_of: Callable[[str], int | None],
     ) -> Rows:
@@ -308,7 +301,7 @@ class MetadataIndex:
         return chosen(condition, rows)
 
     def _columns_of(
-        self, keys: Sequence[str], passages: _Rows, stop: int
+        self, keys: Sequence[str], passages: PassageLog | Sequence[Passage], stop: int
     ) -> dict[str, tuple[_Column, tuple[Rows, Rows]]]:
         """Return the columns of known keys, with their arrays, of the first rows at least."""
         if not keys or not stop:

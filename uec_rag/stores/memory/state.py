@@ -20,10 +20,6 @@ from uec_rag.stores.memory.vectors import Means, Scan, require_finite
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
 
 
-def _empty() -> FloatArray:
-    return np.zeros((0, 0), dtype=np.float32)
-
-
 @dataclass(frozen=True, eq=False)
 class State:
     """One consistent view of the store. Writers build the next one; readers keep theirs.
@@ -34,7 +30,7 @@ class State:
 
     rows: int = 0
     means: Means = field(default_factory=Means)
-    scales: FloatArray = field(default_factory=_empty)
+    scales: FloatArray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     profile: FloatArray | None = None
     fingerprint: str | None = None  # of the ensemble whose Gaussians these are
     longest: float = 0.0  # norm that no mean exceeds
@@ -81,14 +77,11 @@ class State:
             return Gaussian(mean, scales, widths=widths)
         return Gaussian.factored(mean, scales, self.profile, widths=widths)
 
-    def step(self, count: int) -> int:
-        """Return the step between selected rows at which about `count` are taken."""
-        return max(1, self.count // count)
-
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` selected rows at regular steps, gathered once."""
         if count not in self._samples:
-            self._samples[count] = self.gaussians(self.selected_rows()[:: self.step(count)])
+            step = max(1, self.count // count)
+            self._samples[count] = self.gaussians(self.selected_rows()[::step])
         return self._samples[count]
 
     @cached_property

@@ -16,7 +16,7 @@ from uec_rag.base.checks import check_beta, check_k
 from uec_rag.base.errors import proving
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.postings import Corpus, Frequencies, Postings
+from uec_rag.base.postings import Corpus, Frequencies, Postings, with_room
 from uec_rag.base.similarity import best_rows
 from uec_rag.stores.base import (
     Filter,
@@ -45,7 +45,6 @@ from uec_rag.stores.memory.vectors import (
     longest,
     make_scan,
     require_finite,
-    with_room,
 )
 
 _S = TypeVar("_S", bound="MemoryStore")

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import simsimd
@@ -22,28 +22,8 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import finite
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.postings import with_room
 from uec_rag.base.saved.files import read_array
-
-_Number = TypeVar("_Number", bound=np.generic)
-
-
-def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Number]:
-    """Return the buffer itself if it is long enough, else a copy at least twice as long.
-
-    `buffer`: array, shape (capacity, ...). `used`: rows that are used. `needed`: rows that it must
-    have.
-
-    Examples
-    --------
-    >>> with_room(np.ones(2), 2, 3)[:2].tolist()
-    [1.0, 1.0]
-    """
-    if needed <= len(buffer):
-        return buffer
-    grown = np.empty((max(needed, 2 * used), *buffer.shape[1:]), dtype=buffer.dtype)
-    grown[:used] = buffer[:used]
-    return grown
-
 
 LARGEST_PRODUCT = 1e18
 """No product of stored means and a query's is beyond it; its square is still a float32."""
