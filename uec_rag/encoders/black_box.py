@@ -9,7 +9,14 @@ from typing import Any, Protocol, TypeGuard
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.retries import aretried, retried
-from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_role, check_vectors
+from uec_rag.encoders.base import (
+    Encoded,
+    IdentityHead,
+    Role,
+    check_role,
+    check_vectors,
+    function_name,
+)
 
 _MAX_CONCURRENT_QUERIES = 16  # asynchronous single-query calls in flight; APIs limit the rate
 
@@ -166,10 +173,7 @@ def _name_of(source: object) -> str:
             if isinstance(value, str) and value not in ("", "unknown"):
                 return value.rstrip("/").rpartition("/")[2]
         return type(source).__name__
-    if isinstance(source, functools.partial):
-        return _name_of(source.func)
-    name = getattr(source, "__name__", type(source).__name__)
-    return "callable" if name == "<lambda>" else str(name)
+    return function_name(source, "callable")
 
 
 def _source_of(source: object) -> _Source:

@@ -1,6 +1,5 @@
 """Verifiers: models that score a pair of query and passage by reading both together."""
 
-import functools
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 import numpy as np
 
 from uec_rag.base.retries import retried
-from uec_rag.encoders.base import Float32Array, OneInstance
+from uec_rag.encoders.base import Float32Array, OneInstance, function_name
 from uec_rag.encoders.hub import (
     Precision,
     check_settings,
@@ -106,7 +105,7 @@ class FunctionVerifier(OneInstance):
     spec = None
 
     def __init__(self, function: ScoringFunction) -> None:
-        self.name = _name_of(function)
+        self.name = function_name(function, "verifier")
         self._function = function
 
     def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
@@ -228,7 +227,7 @@ def load_verifier(spec: VerifierLike, **settings: Any) -> Verifier:
         def score(query: str, passages: list[str]) -> object:
             return pairwise([(query, passage) for passage in passages])
 
-        score.__name__ = _name_of(spec)
+        score.__name__ = function_name(spec, "verifier")
         return FunctionVerifier(score)
     if isinstance(spec, type) or not callable(spec):
         raise TypeError(f"verifier: expected {_ACCEPTED}, got {type(spec).__name__} {spec!r:.80}")
@@ -245,13 +244,6 @@ def is_verifier(value: object) -> TypeGuard[Verifier]:
 def is_cross_encoder(value: object) -> "TypeGuard[CrossEncoder]":
     """Return whether a value is a CrossEncoder."""
     return is_model(value, "CrossEncoder")
-
-
-def _name_of(function: object) -> str:
-    if isinstance(function, functools.partial):
-        return _name_of(function.func)
-    name = getattr(function, "__name__", type(function).__name__)
-    return "verifier" if name == "<lambda>" else str(name)
 
 
 def _checked(scores: object, rows: int, name: str) -> Float32Array:
