@@ -139,7 +139,8 @@ def main(
 
 def save(uec: UEC, pairs: int) -> None:
     """Write the fit into the package, with the confidence model that `UEC()` uses."""
-    assert uec.report is not None and uec.fitted.confidence_model is not None
+    assert uec.report is not None
+    assert uec.fitted.confidence_model is not None
     source = f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})"
     report = replace(
         uec.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source, facts=None

@@ -65,16 +65,18 @@ def changed(setting: dict[str, Any]) -> Iterator[None]:
             told = patch.object(words.WordTokenizer, "_with_ngrams", lambda self, given: runs)
             stack.enter_context(told)
         if characters is not None:
-            forms = words.WordTokenizer._forms
+            forms = words._forms
 
-            def others(self: words.WordTokenizer, word: str, runs: bool) -> Iterator[str]:
+            def others(word: str, runs: bool, language: str) -> Iterator[str]:
                 if not words._HAS_SPACELESS.search(word):
-                    return forms(self, word, runs)
+                    return forms(word, runs, language)
                 last = max(0, len(word) - characters)
                 return (word[i : i + characters] for i in range(last + 1))
 
-            stack.enter_context(patch.object(words.WordTokenizer, "_forms", others))
+            stack.enter_context(patch.object(words, "_forms", others))
+        words._cached_keys.cache_clear()
         yield
+    words._cached_keys.cache_clear()
 
 
 def by_words(collection: Collection) -> float:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from uec_rag.base import postings as module
 from uec_rag.base.gaussian import Gaussian, Saturation, Terms, together
-from uec_rag.base.postings import Corpus, Postings
+from uec_rag.base.postings import Corpus, Postings, with_room
 from uec_rag.base.similarity import moments
 
 K1, B = 1.5, 0.75
@@ -28,6 +28,15 @@ def bm25(query, passages):
 
 def terms(texts):
     return Terms.of(texts, Saturation(K1, B))
+
+
+def test_room_is_at_least_doubled_so_that_appending_is_cheap_on_average():
+    buffer, copies = np.zeros(0, dtype=bool), 0
+    for used in range(1000):
+        grown = with_room(buffer, used, used + 1)
+        copies += grown is not buffer
+        buffer = grown
+    assert copies <= 11
 
 
 @given(TEXTS, TEXTS, st.data())

@@ -265,14 +265,8 @@ class Gaussian:
         widths: Sequence[int] | None = None,
         terms: Sequence[Terms] = (),
     ) -> None:
-        self._set(
-            as_matrix(mean, "mean"),
-            as_matrix(variance, "variance"),
-            None,
-            coefficients,
-            widths,
-            terms,
-        )
+        means, scales = as_matrix(mean, "mean"), as_matrix(variance, "variance")
+        self._set(means, scales, None, coefficients, widths, terms)
         if self.scales.shape != self.mean.shape:
             raise ValueError(
                 f"variance: expected the shape of mean, {self.mean.shape}, got {self.scales.shape}."
@@ -304,22 +298,16 @@ class Gaussian:
         terms : sequence of Terms, optional
         """
         self = cls.__new__(cls)
-        self._set(
-            as_matrix(mean, "mean"),
-            as_matrix(scales, "scales"),
-            as_matrix(profile, "profile"),
-            coefficients,
-            widths,
-            terms,
-        )
-        assert self.profile is not None
-        n, d = self.mean.shape
-        if self.scales.shape[0] != n or self.profile.shape != (self.scales.shape[1], d):
+        means, own = as_matrix(mean, "mean"), as_matrix(scales, "scales")
+        shared = as_matrix(profile, "profile")
+        self._set(means, own, shared, coefficients, widths, terms)
+        n, d = means.shape
+        if len(own) != n or shared.shape != (own.shape[1], d):
             raise ValueError(
                 f"scales and profile: expected shapes ({n}, r) and (r, {d}), "
-                f"got {self.scales.shape} and {self.profile.shape}."
+                f"got {own.shape} and {shared.shape}."
             )
-        for name, part in (("scales", self.scales), ("profile", self.profile)):
+        for name, part in (("scales", own), ("profile", shared)):
             if part.size and part.min() < 0:
                 raise ValueError(f"{name}: expected values >= 0, got {part.min()}.")
         return self
@@ -354,15 +342,9 @@ class Gaussian:
         sizes = [*map(len, terms)]
         if {*sizes} - {len(mean)}:
             raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
-        for name, value in (
-            ("mean", mean),
-            ("scales", scales),
-            ("profile", profile),
-            ("coefficients", weights),
-            ("widths", blocks),
-            ("terms", tuple(terms)),
-        ):
-            object.__setattr__(self, name, value)
+        # Not by assignment, since the dataclass is frozen.
+        vars(self).update(mean=mean, scales=scales, profile=profile)
+        vars(self).update(coefficients=weights, widths=blocks, terms=tuple(terms))
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -377,14 +359,9 @@ class Gaussian:
                 f"rows: expected a slice, indices or a mask, got {rows}; write g[[{rows}]]."
             )
         part = Gaussian.__new__(Gaussian)
-        part._set(
-            self.mean[rows],
-            self.scales[rows],
-            self.profile,
-            None if self.coefficients is None else self.coefficients[rows],
-            self.widths,
-            [block[rows] for block in self.terms],
-        )
+        weights = None if self.coefficients is None else self.coefficients[rows]
+        terms = [block[rows] for block in self.terms]
+        part._set(self.mean[rows], self.scales[rows], self.profile, weights, self.widths, terms)
         return part
 
     def with_terms(self, terms: Sequence[Terms]) -> Gaussian:

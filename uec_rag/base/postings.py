@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,27 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import ascending, finite, within
 from uec_rag.base.gaussian import FloatArray, Saturation, Terms
 from uec_rag.base.saved.files import read_array
+
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Number]:
+    """Return the buffer itself if it is long enough, else a copy at least twice as long.
+
+    `buffer`: array, shape (capacity, ...). `used`: rows that are used. `needed`: rows that it must
+    have.
+
+    Examples
+    --------
+    >>> with_room(np.ones(2), 2, 3)[:2].tolist()
+    [1.0, 1.0]
+    """
+    if needed <= len(buffer):
+        return buffer
+    grown = np.empty((max(needed, 2 * used), *buffer.shape[1:]), dtype=buffer.dtype)
+    grown[:used] = buffer[:used]
+    return grown
+
 
 TIER = 4
 """The number of segments of similar size that are merged into one."""
@@ -302,11 +323,7 @@ class Postings:
             self.check_fits(terms)
         scale = float(terms.scale[0]) if len(terms) else self.scale
         stop = start + len(terms)
-        lengths = self.lengths if start else self.lengths[:0]
-        if stop > len(lengths):
-            grown = np.empty(max(stop, 2 * start), dtype=np.float32)
-            grown[:start] = lengths[:start]
-            lengths = grown
+        lengths = with_room(self.lengths if start else self.lengths[:0], start, stop)
         lengths[start:stop] = terms.lengths
         segments = [*(self.segments if start else ()), segment_of(start, terms)]
         while len(segments) >= TIER and level(segments[-TIER]) <= level(segments[-1]):

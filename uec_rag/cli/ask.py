@@ -51,7 +51,7 @@ _COMMAND = re.compile(r"/\w+")
 _PLACES = ("page", "slide", "sheet")
 
 LEGEND = (
-    "score: the similarity, lowered where it is uncertain; variance: of the similarity; relevant: "
+    "score: the similarity, reduced if it is uncertain; variance: of the similarity; relevant: "
     "probability that the passage answers the question; weights: how much each model counts for "
     "this question."
 )
@@ -143,14 +143,15 @@ def ask(
     index: Index,
     question: Annotated[
         str | None,
-        typer.Argument(help="In quotes; without one, ask many in turn."),
+        typer.Argument(help="In quotes; without it, prompts for questions."),
     ] = None,
     history: Annotated[
         list[str],
         typer.Option(metavar="TURN", help="What was asked before, oldest first; repeatable."),
     ] = [],  # noqa: B006
     chat: Annotated[
-        bool, typer.Option("--chat", help="Go on from what was said, as on a terminal.")
+        bool,
+        typer.Option("--chat", help="Treat the questions as a conversation, as on a terminal."),
     ] = False,
     k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
     gate: GatePath = None,

@@ -78,6 +78,13 @@ def progress() -> Progress:
     )
 
 
+def show(bar: Progress, stage: str, done: int, total: int) -> None:
+    """Draw the progress of a stage, for a callback `progress(stage, done, total)`."""
+    known = [task.id for task in bar.tasks if task.description == stage]
+    task = known[0] if known else bar.add_task(stage)
+    bar.update(task, completed=done, total=total)
+
+
 def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Decorate a command to report errors in one line, with exit code 2, and warnings as notes.
 
@@ -171,22 +178,17 @@ def place_of(
 ) -> Place:
     """Return the location of the index and its gate, after checking that they exist.
 
-    Raises ValueError if several options choose a gate, and FileNotFoundError if the index or the
-    gate does not exist.
+    Raises ValueError if several options choose a gate or the file has none, and FileNotFoundError
+    if the index does not exist.
     """
     given = {"--gate": gate is not None, "--no-gate": no_gate, "--threshold": threshold is not None}
     if sum(given.values()) > 1:
         names = " and ".join(name for name, is_given in given.items() if is_given)
         raise ValueError(f"{names}: expected one of them; each says what decides")
-    if gate is not None and not gate.is_file():
-        raise FileNotFoundError(
-            f"--gate: there is no gate in {str(gate)!r}; make one: uec-rag gate INDEX QUESTIONS"
-        )
     check_index(index)
-    from uec_rag.retrieval.live import Place
-
     if gate is not None:
         check_gate(gate)
+    from uec_rag.retrieval.live import Place
 
     return Place(index, store, trust, threshold if gate is None else gate, not no_gate)
 
@@ -197,7 +199,7 @@ def check_gate(gate: Path) -> None:
 
     try:
         Gate.load(gate)
-    except ValueError:
+    except (ValueError, FileNotFoundError):
         raise ValueError(
             f"--gate: there is no gate in {str(gate)!r}, or a damaged one; make one: uec-rag gate "
             "INDEX QUESTIONS"

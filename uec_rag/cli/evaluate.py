@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -24,6 +25,7 @@ from uec_rag.cli.console import (
     print_text,
     progress,
     say,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -89,14 +91,7 @@ def evaluate(
 
     def of(retriever: Retriever, labels: dict[str, set[str]] | None) -> Evaluation:
         with progress() as bar:
-            tasks: dict[str, Any] = {}
-
-            def show(what: str, done: int, total: int) -> None:
-                if what not in tasks:
-                    tasks[what] = bar.add_task(what, total=total)
-                bar.update(tasks[what], completed=done)
-
-            return measured(retriever, labels, k=k, progress=show)
+            return measured(retriever, labels, k=k, progress=partial(show, bar))
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.
     mine = opened(index, store)

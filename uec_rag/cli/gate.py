@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,7 @@ from uec_rag.cli.console import (
     print_text,
     progress,
     say,
+    show,
 )
 from uec_rag.corpora.tables import ids_named, read_questions
 
@@ -120,11 +122,7 @@ def gate(
     if abstain is None:
         relevant = ids_named(asked.values(), retriever.passages(), questions.name)
     with progress() as bar:
-        task = bar.add_task("Searching", total=len(asked))
-
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done)
-
+        advance = partial(show, bar, "Searching")
         if abstain is not None:
             made = Gate.budget(retriever, [*asked], abstain=abstain, k=k, progress=advance)
         else:

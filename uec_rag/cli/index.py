@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -33,6 +34,7 @@ from uec_rag.cli.console import (
     print_text,
     progress,
     say,
+    show,
 )
 from uec_rag.corpora.folder import CHARACTERS, check_folder
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
@@ -84,15 +86,13 @@ def index(
     chunk_size: Annotated[
         int | None,
         typer.Option(
-            help="Tokens in a passage at most, as the first encoder counts; else 800 characters."
+            help="Most tokens of a passage, as the first encoder counts; by default 800 characters."
         ),
     ] = None,
-    overlap: Annotated[
-        int, typer.Option(min=0, help="Tokens that two passages share, at most.")
-    ] = 0,
+    overlap: Annotated[int, typer.Option(min=0, help="Most tokens that two passages share.")] = 0,
     max_characters: Annotated[
         int,
-        typer.Option(min=1, help="Characters of text in a file; one with more is left out."),
+        typer.Option(min=1, help="Most characters of text in a file; longer files are left out."),
     ] = CHARACTERS,
     update: Annotated[
         bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
@@ -142,8 +142,11 @@ def index(
     cut = "" if chunk_size is None else f"{chunk_size}/{overlap}"
     check_output(to)
     if engine == "ray":
-        if model or fit:
-            raise ValueError("--engine ray: expected --uec in place of --model and --fit")
+        if model or fit or chunk_size is not None or follow_symlinks:
+            raise ValueError(
+                "--engine ray reads rows, and encodes them with the ensemble of --uec; expected no "
+                "--model, --fit, --chunk-size, --follow-symlinks"
+            )
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
     check_folder(folder, "FOLDER")
@@ -243,7 +246,7 @@ def _update(
         except SavedMeanwhile:
             if not left:
                 raise
-            say("Somebody else changed these files in the index meanwhile; comparing again ...")
+            say("Another process has changed these files in the index; comparing again ...")
             live.refresh()
     with live.use() as opened:
         passages = len(opened.retriever)
@@ -294,11 +297,7 @@ def _bring_up(
             track=tracked,
         )
     with progress() as bar:
-        task = bar.add_task("Encoding passages", total=None)
-
-        def encoded(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+        encoded = partial(show, bar, "Encoding passages")
         # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
         gone = changes.removed | (changes.changed & read.empty.keys())
         files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)

@@ -108,8 +108,8 @@ def doctor(json: Json = False) -> None:
         out.print(table)
         for problem in found.problems:
             out.print(f"\n[bold red]problem:[/] {escape(problem.what)}", soft_wrap=True)
-            out.print(f"    to mend it: {escape(problem.fix)}", soft_wrap=True)
+            out.print(f"    fix: {escape(problem.fix)}", soft_wrap=True)
         if not found.problems:
-            out.print("\n[green]All is well.[/]")
+            out.print("\n[green]No problems found.[/]")
     if found.problems:
         raise typer.Exit(1)

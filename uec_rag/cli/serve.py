@@ -26,20 +26,23 @@ if TYPE_CHECKING:
 
 _HOST, _PORT = "127.0.0.1", 8000
 
-Host = Annotated[str, typer.Option(help="The address to listen on; others need a token.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
+Host = Annotated[
+    str, typer.Option(help="The address to listen on; if others can reach it, --token is required.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")]
 Token = Annotated[
-    str | None, typer.Option(envvar="UEC_TOKEN", help="What every request must bring.")
+    str | None, typer.Option(envvar="UEC_TOKEN", help="The secret that every request must send.")
 ]
 Names = Annotated[
-    list[str] | None, typer.Option("--allow-host", help="A name that a proxy is reached by.")
+    list[str] | None,
+    typer.Option("--allow-host", help="A host name of the server, such as that of a proxy."),
 ]
 Limit = Annotated[
     list[str] | None,
     typer.Option(
         "--limit",
         metavar="NAME=NUMBER",
-        help="Another limit than usual: body, answer (bytes), connections, headers (seconds), "
+        help="Change a limit: body, answer (bytes), connections, headers (seconds), "
         "queue, conditions, values, characters. See the guide to serving.",
     ),
 ]
@@ -77,14 +80,16 @@ def serve(
     limit: Limit = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Let pages of https://app.example.com ask, too."),
+        typer.Option(
+            metavar="ORIGIN", help="Allow requests by pages of an origin, https://app.example.com."
+        ),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
     workers: Annotated[
         int,
-        typer.Option(min=1, max=64, help="Processes that answer, each with the whole index."),
+        typer.Option(min=1, max=64, help="Number of processes, each of which opens the index."),
     ] = 1,
     gate: GatePath = None,
     no_gate: NoGate = False,
@@ -147,7 +152,7 @@ def mcp(
     name: Annotated[str, typer.Option(help="The server's name, for clients.")] = "uec-rag",
     description: Annotated[
         str | None,
-        typer.Option(help="What the documents are about: agents choose between servers by it."),
+        typer.Option(help="What the documents are about, for agents that choose between servers."),
     ] = None,
     http: Annotated[
         bool, typer.Option("--http", help="Serve at http://HOST:PORT/mcp, not over stdin.")

@@ -113,7 +113,9 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     in capitals, is a section like "OPTIONS": its subject is the source. Hits without a title share
     a subject if they are as similar to each other as passages of one text.
     """
-    bearing = Counter(title for title, _ in {*zip(candidates.titles, candidates.sources, strict=True)})
+    bearing = Counter(
+        title for title, _ in {*zip(candidates.titles, candidates.sources, strict=True)}
+    )
     alike: list[list[bool]] = []
     if candidates.vectors is not None:
         vectors = np.asarray(candidates.vectors, np.float32)

@@ -206,7 +206,11 @@ def file_hashes(
         problem = found[source]
         try:
             if problem is None:
-                hashes[source] = _hash(root, source, follow_symlinks)
+                digest = hashlib.sha256()
+                with _open(root, source, follow_symlinks) as (file, size):
+                    for piece in pieces(file, size):
+                        digest.update(piece)
+                hashes[source] = digest.hexdigest()
         except OSError as error:
             problem = _why(error)
         if problem is not None:
@@ -240,14 +244,6 @@ def _read(
     finally:
         free.put(process)
     return Document(source, tuple(part for part in sections if has_words(part.text)), sha256)
-
-
-def _hash(root: Path, source: str, follow_symlinks: bool) -> str:
-    digest = hashlib.sha256()
-    with _open(root, source, follow_symlinks) as (file, size):
-        for piece in pieces(file, size):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 @contextmanager

@@ -299,10 +299,6 @@ def _rst_sections(node: nodes.Element) -> Iterator[Section]:
         yield from _rst_sections(section)
 
 
-def _read_html(content: bytes) -> list[Section]:
-    return html_sections(content)  # the parser detects the encoding
-
-
 def _read_pdf(content: bytes) -> list[Section]:
     """Read the pages, split at headings of the outline; each page repeats the current heading."""
     from pypdfium2 import PdfDocument
@@ -329,8 +325,8 @@ READERS: dict[str, Callable[[bytes], list[Section]]] = {
     ".md": _read_markdown,
     ".markdown": _read_markdown,
     ".rst": _read_rst,
-    ".html": _read_html,
-    ".htm": _read_html,
+    ".html": html_sections,  # the parser detects the encoding
+    ".htm": html_sections,
     ".pdf": _read_pdf,
     ".docx": read_docx,
     ".pptx": read_pptx,

@@ -95,19 +95,16 @@ class Pool:
     def submit(self, texts: Sequence[str], role: Role) -> ObjectRef[Encoded]:
         """Encode texts on the next of the actors, in turn."""
         if not self._actors:
-            self._start()
+            kind: Any = ray.remote(
+                num_cpus=self._resources.num_cpus,
+                num_gpus=self._resources.num_gpus,
+                max_restarts=-1,
+                max_task_retries=-1,
+            )(_Member)
+            self._actors = [kind.remote(self._encoder) for _ in range(self._resources.workers)]
         actor = self._actors[next(self._turn) % len(self._actors)]
         reference: ObjectRef[Encoded] = actor.encode.remote(list(texts), role)
         return reference
-
-    def _start(self) -> None:
-        kind: Any = ray.remote(
-            num_cpus=self._resources.num_cpus,
-            num_gpus=self._resources.num_gpus,
-            max_restarts=-1,
-            max_task_retries=-1,
-        )(_Member)
-        self._actors = [kind.remote(self._encoder) for _ in range(self._resources.workers)]
 
     def close(self) -> None:
         """End the actors."""

@@ -1,10 +1,12 @@
 """The encoder protocol, the output of encoders, and checks of their input and output."""
 
 import asyncio
+import functools
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
@@ -94,11 +96,9 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages."""
-        ...
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts without blocking the event loop."""
-        ...
 
 
 class OneInstance:
@@ -117,35 +117,16 @@ class EncoderInside(OneInstance):
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
 
-    @property
-    def name(self) -> str:
-        """The name of the wrapped encoder."""
-        return self._encoder.name
-
-    @property
-    def spec(self) -> str | None:
-        """The spec of the wrapped encoder."""
-        return self._encoder.spec
+    name = property(attrgetter("_encoder.name"))
+    spec = property(attrgetter("_encoder.spec"))
+    dimension = property(attrgetter("_encoder.dimension"))
+    feature_dimension = property(attrgetter("_encoder.feature_dimension"))
+    gain = property(attrgetter("_encoder.gain"))
 
     @property
     def tokenizer(self) -> object:
         """The tokenizer of the wrapped encoder; None if it has none."""
         return getattr(self._encoder, "tokenizer", None)
-
-    @property
-    def dimension(self) -> int:
-        """The dimension d of an embedding."""
-        return self._encoder.dimension
-
-    @property
-    def feature_dimension(self) -> int:
-        """The dimension m of the last layer's input."""
-        return self._encoder.feature_dimension
-
-    @property
-    def gain(self) -> Float32Array:
-        """The gain of the wrapped encoder, shape (d,)."""
-        return self._encoder.gain
 
 
 class _Embeds(Protocol):
@@ -335,6 +316,14 @@ def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
         return len(found.ids) + sum(len(cut.ids) for cut in found.overflowing)
 
     return count
+
+
+def function_name(function: object, anonymous: str) -> str:
+    """Return the name of a callable, or of its class; `anonymous` for a lambda."""
+    if isinstance(function, functools.partial):
+        return function_name(function.func, anonymous)
+    name = getattr(function, "__name__", type(function).__name__)
+    return anonymous if name == "<lambda>" else str(name)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

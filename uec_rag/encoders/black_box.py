@@ -9,7 +9,14 @@ from typing import Any, Protocol, TypeGuard
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.retries import aretried, retried
-from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_role, check_vectors
+from uec_rag.encoders.base import (
+    Encoded,
+    IdentityHead,
+    Role,
+    check_role,
+    check_vectors,
+    function_name,
+)
 
 _MAX_CONCURRENT_QUERIES = 16  # asynchronous single-query calls in flight; APIs limit the rate
 
@@ -19,11 +26,9 @@ class LangChainEmbeddings(Protocol):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed passages."""
-        ...
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one query."""
-        ...
 
 
 class LlamaIndexEmbedding(Protocol):
@@ -33,11 +38,9 @@ class LlamaIndexEmbedding(Protocol):
         self, texts: list[str], show_progress: bool = False
     ) -> list[list[float]]:
         """Embed passages."""
-        ...
 
     def get_query_embedding(self, query: str) -> list[float]:
         """Embed one query."""
-        ...
 
 
 def is_langchain(value: object) -> TypeGuard[LangChainEmbeddings]:
@@ -170,17 +173,16 @@ def _name_of(source: object) -> str:
             if isinstance(value, str) and value not in ("", "unknown"):
                 return value.rstrip("/").rpartition("/")[2]
         return type(source).__name__
-    if isinstance(source, functools.partial):
-        return _name_of(source.func)
-    name = getattr(source, "__name__", type(source).__name__)
-    return "callable" if name == "<lambda>" else str(name)
+    return function_name(source, "callable")
 
 
 def _source_of(source: object) -> _Source:
     if is_langchain(source):
-        return _langchain_source(source)
+        return _framework_source(source, "embed_documents", "embed_query")
     if is_llama_index(source):
-        return _llama_index_source(source)
+        return _framework_source(
+            source, "get_text_embedding_batch", "get_query_embedding", shows_progress=True
+        )
     if callable(source) and not isinstance(source, type):
         return _Source(lambda texts, _: retried(source, texts), lambda t, _: retried(source, t))
     raise TypeError(
@@ -189,23 +191,18 @@ def _source_of(source: object) -> _Source:
     )
 
 
-def _langchain_source(model: LangChainEmbeddings) -> _Source:
-    apassages = getattr(model, "aembed_documents", None)
-    aquery = getattr(model, "aembed_query", None)
-    return _Source(
-        lambda texts, _: retried(model.embed_documents, texts),
-        lambda texts, _: [retried(model.embed_query, text) for text in texts],
-        None if apassages is None else functools.partial(aretried, apassages),
-        None if aquery is None else functools.partial(_each, aquery),
-    )
+def _framework_source(
+    model: object, passages: str, query: str, *, shows_progress: bool = False
+) -> _Source:
+    """Use the methods of these names, and the asynchronous ones, whose names begin with "a"."""
+    apassages, aquery = getattr(model, f"a{passages}", None), getattr(model, f"a{query}", None)
 
+    def embed(texts: list[str], progress: bool) -> object:
+        return retried(getattr(model, passages), texts, *([progress] if shows_progress else []))
 
-def _llama_index_source(model: LlamaIndexEmbedding) -> _Source:
-    apassages = getattr(model, "aget_text_embedding_batch", None)
-    aquery = getattr(model, "aget_query_embedding", None)
     return _Source(
-        lambda texts, progress: retried(model.get_text_embedding_batch, texts, progress),
-        lambda texts, _: [retried(model.get_query_embedding, text) for text in texts],
+        embed,
+        lambda texts, _: [retried(getattr(model, query), text) for text in texts],
         None if apassages is None else functools.partial(aretried, apassages),
         None if aquery is None else functools.partial(_each, aquery),
     )

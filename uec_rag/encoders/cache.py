@@ -7,10 +7,10 @@ import sqlite3
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -41,65 +41,57 @@ CREATE TABLE IF NOT EXISTS embedding (
 CREATE TABLE IF NOT EXISTS checksum (key BLOB PRIMARY KEY, crc32 INTEGER NOT NULL);
 """
 
-_Key = TypeVar("_Key", bound=Hashable)
-_Value = TypeVar("_Value")
 _Row: TypeAlias = tuple[bytes, bytes | None]
 """A text's embedding and features; None for features that are the embedding."""
 
 
-class LatestValues(Generic[_Key, _Value]):
-    """A thread-safe LRU cache with a limit on the total size of its values.
+class LatestRows:
+    """A thread-safe LRU cache with a limit on the total size of its rows.
 
     Parameters
     ----------
     capacity
-        Largest total size of all values.
-    size
-        Returns the size of a value.
+        Largest total size of all rows, in bytes.
 
     Examples
     --------
-    >>> latest = LatestValues(3, len)
-    >>> latest.put({"a": "x", "b": "yy"})
-    >>> latest.get(["a"])
-    {'a': 'x'}
-    >>> latest.put({"c": "z"})
-    >>> latest.get(["a", "b", "c"])
-    {'a': 'x', 'c': 'z'}
+    >>> latest = LatestRows(3)
+    >>> latest.put({b"a": (b"x", None), b"b": (b"y", b"y")})
+    >>> latest.get([b"a"])
+    {b'a': (b'x', None)}
+    >>> latest.put({b"c": (b"z", None)})
+    >>> latest.get([b"a", b"b", b"c"])
+    {b'a': (b'x', None), b'c': (b'z', None)}
     """
 
-    def __init__(self, capacity: int, size: Callable[[_Value], int]) -> None:
+    def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._size = size
-        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+        self._rows: OrderedDict[bytes, _Row] = OrderedDict()
         self._taken = 0
         self._lock = free_after_fork(threading.Lock(), inner=True)
 
-    def __len__(self) -> int:
-        return len(self._values)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy or pickle the cache without its values."""
-        return type(self), (self._capacity, self._size)
+        """Copy or pickle the cache without its rows."""
+        return type(self), (self._capacity,)
 
-    def get(self, keys: Iterable[_Key]) -> dict[_Key, _Value]:
-        """Return the values of those keys that are in the cache."""
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, _Row]:
+        """Return the rows of those keys that are in the cache."""
         with self._lock:
-            found = {key: self._values[key] for key in keys if key in self._values}
+            found = {key: self._rows[key] for key in keys if key in self._rows}
             for key in found:
-                self._values.move_to_end(key)
+                self._rows.move_to_end(key)
         return found
 
-    def put(self, values: Mapping[_Key, _Value]) -> None:
-        """Add or replace values."""
+    def put(self, rows: Mapping[bytes, _Row]) -> None:
+        """Add or replace rows."""
         with self._lock:
-            for key, value in values.items():
-                if key in self._values:
-                    self._taken -= self._size(self._values.pop(key))
-                self._values[key] = value
-                self._taken += self._size(value)
+            for key, row in rows.items():
+                if key in self._rows:
+                    self._taken -= _size(self._rows.pop(key))
+                self._rows[key] = row
+                self._taken += _size(row)
             while self._taken > self._capacity:
-                self._taken -= self._size(self._values.popitem(last=False)[1])
+                self._taken -= _size(self._rows.popitem(last=False)[1])
 
 
 class CachedEncoder(EncoderInside):
@@ -140,7 +132,7 @@ class CachedEncoder(EncoderInside):
                 "not detect that its model has changed; give revision='model name and version'"
             )
         super().__init__(encoder)
-        self._memory: LatestValues[bytes, _Row] = LatestValues(_CAPACITY, _size)
+        self._memory = LatestRows(_CAPACITY)
         self._widths: tuple[int, int | None] | None = None
         self.path: Path | None = None
         if folder is not None:

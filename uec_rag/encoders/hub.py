@@ -255,7 +255,6 @@ def revision_of(
     The hash is the same on every machine, device and storage precision. It ignores the names of
     weights, which differ between versions of the library.
     """
-    digest = hashlib.sha256()
     description = {
         "modules": [_describe(module) for module in model],
         "prompts": {role: prompts[role] for role in ("query", "passage")},
@@ -264,20 +263,20 @@ def revision_of(
         "max_length": str(model.max_seq_length),
         "tokenizer": tokenizer_state(model),
     }
-    digest.update(json.dumps(description, sort_keys=True, default=str).encode())
-    hash_weights(digest, model)
-    return digest.hexdigest()
+    return hash_of(description, model)
 
 
-def hash_weights(digest: hashlib._Hash, model: nn.Module) -> None:
-    """Feed a model's weights, in single precision, to a hash."""
+def hash_of(description: Mapping[str, object], model: nn.Module) -> str:
+    """Compute the SHA-256 (hex) of a description of a model and its weights in single precision."""
     import torch
 
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
     for weight in model.state_dict().values():
         # Integer buffers are positions and counters, which only some versions store.
         if weight.is_floating_point():
             digest.update(str(tuple(weight.shape)).encode())
             digest.update(weight.detach().to("cpu", torch.float32).contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def revision_of_files(prompts: Mapping[Role, str], *contents: bytes) -> str:

@@ -114,7 +114,6 @@ class WordTokenizer:
         if language is not None and language not in languages():
             raise ValueError(f"language: expected one of {languages()}, got {language!r}.")
         self.language = language
-        self._cached: dict[tuple[str, bool], tuple[int, ...]] = {}
 
     def __call__(self, text: str) -> NDArray[np.uint64]:
         """Return the keys of a text's terms, with repetitions."""
@@ -122,20 +121,21 @@ class WordTokenizer:
         ngrams = self._with_ngrams(words)
         keys: list[int] = []
         for word in words:
-            keys += self._keys(word, ngrams)
+            keys_of = _keys_of if len(word) > _LONGEST else _cached_keys
+            keys += keys_of(word, ngrams, self.language)
         return np.array(keys, dtype=np.uint64)
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text; parts of words begin with ``~``."""
         words = split_words(text)
         ngrams = self._with_ngrams(words)
-        return [term for word in words for term in self._terms(word, ngrams)]
+        return [term for word in words for term in _terms(word, ngrams, self.language)]
 
     def named(self, text: str) -> dict[int, str]:
         """Map the keys of a text's whole words to the words as written."""
         found: dict[int, str] = {}
         for word in split_words(text):
-            terms = [term for term in self._terms(word, False) if not term.startswith("~")]
+            terms = [t for t in _terms(word, False, self.language) if not t.startswith("~")]
             for place, term in enumerate(terms):
                 found[key_of(term)] = term if place or _HAS_SPACELESS.search(word) else word
         return found
@@ -145,62 +145,56 @@ class WordTokenizer:
         stems = Stemmer.Stemmer(self.language or "english", 0).stemWords(list(words))
         return np.fromiter(map(key_of, stems), dtype=np.uint64, count=len(stems))
 
-    def _keys(self, word: str, ngrams: bool) -> tuple[int, ...]:
-        if len(word) > _LONGEST:
-            return self._computed_keys(word, ngrams)
-        keys = self._cached.get((word, ngrams))
-        if keys is None:
-            if len(self._cached) >= _CACHED_WORDS:
-                self._cached = {}
-            keys = self._computed_keys(word, ngrams)
-            self._cached[word, ngrams] = keys
-        return keys
-
-    def _computed_keys(self, word: str, ngrams: bool) -> tuple[int, ...]:
-        return tuple(key_of(t, part=t.startswith("~")) for t in self._terms(word, ngrams))
-
-    def _terms(self, word: str, ngrams: bool) -> Iterator[str]:
-        if word.startswith("-"):  # letter case matters in an option
-            yield word
-            return
-        spaceless = _HAS_SPACELESS.search(word)
-        if len(word) > _LONGEST and not spaceless:
-            yield word.casefold()
-            return
-        yield from self._forms(word.casefold().strip("_") or word, ngrams)
-        parts = [] if spaceless else _PART.findall(word)
-        if len(parts) > 1:
-            for part in parts:
-                yield from self._forms(part.casefold(), ngrams)
-
-    def _forms(self, word: str, ngrams: bool) -> Iterator[str]:
-        if _HAS_SPACELESS.search(word):
-            for stretch in _STRETCH.findall(word):
-                if not _HAS_SPACELESS.match(stretch):
-                    yield from self._forms(stretch, ngrams)
-                elif len(stretch) == 1:
-                    yield stretch
-                else:
-                    yield from (stretch[i : i + 2] for i in range(len(stretch) - 1))
-            return
-        language = self.language or "english"
-        if not word.isascii():
-            written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
-            language = next(written, language)
-        # A stemmer is not thread-safe, so each call creates one; keys are cached.
-        stem: str = Stemmer.Stemmer(language, 0).stemWord(word)
-        yield stem
-        if len(stem) > _PREFIX:
-            yield f"~{stem[:_PREFIX]}"
-        if ngrams or not word.isascii():
-            edged = f"_{word}_"
-            yield from (f"~{edged[i : i + _NGRAM]}" for i in range(max(1, len(edged) - _NGRAM + 1)))
-
     def _with_ngrams(self, words: list[str]) -> bool:
         if self.language is not None:
             return self.language not in ("english", "porter", "lovins")
         lowered = [word.lower() for word in words]
         return sum(w in FOREIGN for w in lowered) > sum(w in ENGLISH for w in lowered)
+
+
+def _keys_of(word: str, ngrams: bool, language: str | None) -> tuple[int, ...]:
+    return tuple(key_of(t, part=t.startswith("~")) for t in _terms(word, ngrams, language))
+
+
+_cached_keys = lru_cache(_CACHED_WORDS)(_keys_of)
+
+
+def _terms(word: str, ngrams: bool, language: str | None) -> Iterator[str]:
+    if word.startswith("-"):  # letter case matters in an option
+        yield word
+        return
+    spaceless = _HAS_SPACELESS.search(word)
+    if len(word) > _LONGEST and not spaceless:
+        yield word.casefold()
+        return
+    yield from _forms(word.casefold().strip("_") or word, ngrams, language or "english")
+    parts = [] if spaceless else _PART.findall(word)
+    if len(parts) > 1:
+        for part in parts:
+            yield from _forms(part.casefold(), ngrams, language or "english")
+
+
+def _forms(word: str, ngrams: bool, language: str) -> Iterator[str]:
+    if _HAS_SPACELESS.search(word):
+        for stretch in _STRETCH.findall(word):
+            if not _HAS_SPACELESS.match(stretch):
+                yield from _forms(stretch, ngrams, language)
+            elif len(stretch) == 1:
+                yield stretch
+            else:
+                yield from (stretch[i : i + 2] for i in range(len(stretch) - 1))
+        return
+    if not word.isascii():
+        written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
+        language = next(written, language)
+    # A stemmer is not thread-safe, so each call creates one; keys are cached.
+    stem: str = Stemmer.Stemmer(language, 0).stemWord(word)
+    yield stem
+    if len(stem) > _PREFIX:
+        yield f"~{stem[:_PREFIX]}"
+    if ngrams or not word.isascii():
+        edged = f"_{word}_"
+        yield from (f"~{edged[i : i + _NGRAM]}" for i in range(max(1, len(edged) - _NGRAM + 1)))
 
 
 def split_words(text: str) -> list[str]:

@@ -48,8 +48,6 @@ class LearnedSparse(WithoutVectors):
     model_or_name
         Hub name, optionally with "@revision" (a commit or tag), local folder, or a
         SparseEncoder. Code shipped with a model is never run.
-    name
-        By default the last part of the hub name or folder.
     device, dtype, batch_size, fetch
         As in `SentenceTransformerEncoder`.
 
@@ -66,7 +64,6 @@ class LearnedSparse(WithoutVectors):
         self,
         model_or_name: "str | Path | SparseEncoder",
         *,
-        name: str | None = None,
         device: str | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
@@ -81,7 +78,7 @@ class LearnedSparse(WithoutVectors):
                 "expected 'dot' or 'cosine'"
             )
         self.prompts = prompts_of(model, source)
-        self.name = name or without_revision(source) or "sparse-encoder"
+        self.name = without_revision(source) or "sparse-encoder"
         self.spec = f"{SPARSE}{source}" if source else None
         self.device, self.dtype, self.batch_size = device, dtype, batch_size
         self.model: SparseEncoder = model

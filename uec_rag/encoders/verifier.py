@@ -1,8 +1,5 @@
 """Verifiers: models that score a pair of query and passage by reading both together."""
 
-import functools
-import hashlib
-import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 import numpy as np
 
 from uec_rag.base.retries import retried
-from uec_rag.encoders.base import Float32Array, OneInstance
+from uec_rag.encoders.base import Float32Array, OneInstance, function_name
 from uec_rag.encoders.hub import (
     Precision,
     check_settings,
-    hash_weights,
+    hash_of,
     is_model,
     load_model,
     place,
@@ -35,7 +32,6 @@ class LangChainCrossEncoder(Protocol):
 
     def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
         """Score pairs of texts."""
-        ...
 
 
 VerifierLike: TypeAlias = (
@@ -85,7 +81,6 @@ class Verifier(Protocol):
 
     def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
         """Score the passages of each query: all pairs, query by query, shape (n,), on any scale."""
-        ...
 
 
 class FunctionVerifier(OneInstance):
@@ -110,7 +105,7 @@ class FunctionVerifier(OneInstance):
     spec = None
 
     def __init__(self, function: ScoringFunction) -> None:
-        self.name = _name_of(function)
+        self.name = function_name(function, "verifier")
         self._function = function
 
     def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
@@ -201,14 +196,7 @@ class CrossEncoderVerifier(OneInstance):
         return _checked(scores, len(pairs), self.name)
 
 
-def load_verifier(
-    spec: VerifierLike,
-    *,
-    device: str | None = None,
-    dtype: Precision | None = None,
-    batch_size: int = 32,
-    fetch: bool = True,
-) -> Verifier:
+def load_verifier(spec: VerifierLike, **settings: Any) -> Verifier:
     """Load a verifier from a name, a folder, an object or a callable.
 
     Parameters
@@ -217,8 +205,9 @@ def load_verifier(
         A hub name or a folder of a CrossEncoder, a CrossEncoder, a LangChain `BaseCrossEncoder`, a
         callable(query, passages) that returns a score per passage, or a `Verifier`, which is
         returned unchanged.
-    device, dtype, batch_size, fetch
-        As in `CrossEncoderVerifier`.
+    **settings
+        `device`, `dtype`, `batch_size` and `fetch`, as in `CrossEncoderVerifier`; other verifiers
+        ignore them.
 
     Raises
     ------
@@ -232,15 +221,13 @@ def load_verifier(
     if isinstance(spec, (str, Path)) or is_cross_encoder(spec):
         if isinstance(spec, str) and not spec.strip():
             raise ValueError(f"verifier: its name must not be empty; expected {_ACCEPTED}")
-        return CrossEncoderVerifier(
-            spec, device=device, dtype=dtype, batch_size=batch_size, fetch=fetch
-        )
+        return CrossEncoderVerifier(spec, **settings)
     if not isinstance(spec, type) and callable(pairwise := getattr(spec, "score", None)):
 
         def score(query: str, passages: list[str]) -> object:
             return pairwise([(query, passage) for passage in passages])
 
-        score.__name__ = _name_of(spec)
+        score.__name__ = function_name(spec, "verifier")
         return FunctionVerifier(score)
     if isinstance(spec, type) or not callable(spec):
         raise TypeError(f"verifier: expected {_ACCEPTED}, got {type(spec).__name__} {spec!r:.80}")
@@ -257,13 +244,6 @@ def is_verifier(value: object) -> TypeGuard[Verifier]:
 def is_cross_encoder(value: object) -> "TypeGuard[CrossEncoder]":
     """Return whether a value is a CrossEncoder."""
     return is_model(value, "CrossEncoder")
-
-
-def _name_of(function: object) -> str:
-    if isinstance(function, functools.partial):
-        return _name_of(function.func)
-    name = getattr(function, "__name__", type(function).__name__)
-    return "verifier" if name == "<lambda>" else str(name)
 
 
 def _checked(scores: object, rows: int, name: str) -> Float32Array:
@@ -293,12 +273,10 @@ def _checked(scores: object, rows: int, name: str) -> Float32Array:
 def _revision(model: "CrossEncoder") -> str:
     """Compute the SHA-256 (hex) of weights, architecture and tokenizer; see `hub.revision_of`."""
     config = getattr(model.model, "config", None)
-    description: dict[str, Any] = {
+    description = {
         "modules": [type(module).__name__ for module in model],
         "model_type": getattr(config, "model_type", None),
         "max_length": str(model.max_seq_length),
         "tokenizer": tokenizer_state(model),
     }
-    digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
-    hash_weights(digest, model)
-    return digest.hexdigest()
+    return hash_of(description, model)

@@ -42,8 +42,8 @@ class ReadingFound(BaseModel):
     """One of the possible meanings of a question."""
 
     label: str
-    ids: list[str] = Field(description="Of its passages, best first.")
-    probability: float = Field(description="Its share of what the hits say.")
+    ids: list[str] = Field(description="Ids of its passages, best first.")
+    probability: float = Field(description="Its share of the relevance of the hits.")
 
 
 def turns(history: Sequence[str | Message] | None) -> list[str]:

@@ -116,7 +116,6 @@ class View(Protocol):
 
     def __len__(self) -> int:
         """Return the number of columns."""
-        ...
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
         """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
@@ -127,22 +126,18 @@ class View(Protocol):
             Arrays, whose widths add up to the stored dimension, and terms for the sparse blocks, in
             order; the last ones may be left out.
         """
-        ...
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
         """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N).
 
         `k`: from 1 to the number of columns.
         """
-        ...
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
         """Return the passages of columns (n, k), which must not be changed."""
-        ...
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
         """Return the stored means of columns (k,), shape (k, d)."""
-        ...
 
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
@@ -152,7 +147,6 @@ class View(Protocol):
         For each sparse block, return n arrays of shape (k, number of terms of the query), and n
         arrays of the inverse document frequencies of the terms.
         """
-        ...
 
 
 class Store(Protocol):
@@ -161,53 +155,41 @@ class Store(Protocol):
     @property
     def remote(self) -> bool:
         """True if the passages are stored elsewhere, so that a search only examines candidates."""
-        ...
 
     def __len__(self) -> int:
         """Return the number of passages."""
-        ...
 
     def snapshot(self, filter: Filter | None = None) -> Store:
         """Return a read-only view of passages that match a filter; in memory, it is a `View`."""
-        ...
 
     def bind(self, fingerprint: str) -> None:
         """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
-        ...
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those with the same ids."""
-        ...
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
-        ...
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
-        ...
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
-        ...
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that a filter selects, in the order of insertion."""
-        ...
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of a sample of `count` passages, or of all if there are fewer."""
-        ...
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> Found:
         """Find the k passages with the highest s_hat for n queries."""
-        ...
 
     def save(self, folder: Path) -> None:
         """Write the store's files into an existing folder."""
-        ...
 
 
 CALIBRATION = "calibration"
@@ -243,7 +225,6 @@ class RemoteStore(Protocol):
         query : Gaussian
             One query.
         """
-        ...
 
 
 @runtime_checkable
@@ -252,15 +233,12 @@ class SharedState(Protocol):
 
     def stamp(self) -> Stamp:
         """Return the state of what is stored, at little cost."""
-        ...
 
     def put_state(self, name: str, data: bytes) -> str:
         """Store bytes under a name for all processes and return their version."""
-        ...
 
     def get_state(self, name: str) -> tuple[str, bytes] | None:
         """Return the version and the bytes stored under a name; None if there are none."""
-        ...
 
 
 def put_shared_state(store: SharedState, name: str, data: bytes) -> str:
@@ -314,8 +292,7 @@ def normalised(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     TypeError: metadatas[0]['tags'][0]: expected a string, number, boolean, date, None, list or \
 dict, which are what a saved index keeps, got set; convert it first.
     """
-    copied: dict[str, Any] = _mapping(metadata, where, 0)
-    return copied
+    return _mapping(metadata, where, 0)
 
 
 def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
@@ -354,7 +331,12 @@ def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
     if isinstance(value, str):
         return checked_text(value, where)
     if isinstance(value, int):
-        return _integer(value, where)
+        if abs(value) > _EXACT:
+            raise ValueError(
+                f"{where}: expected whole numbers from -2**53 to 2**53, got one of "
+                f"{value.bit_length()} bits; engines would round it: store it as text."
+            )
+        return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")
@@ -391,15 +373,6 @@ def _check_depth(where: str, depth: int) -> None:
             f"{where[:60]}...: expected at most {DEEPEST} levels of lists and dicts; it is nested "
             "deeper, or contains itself."
         )
-
-
-def _integer(number: int, where: str) -> int:
-    if abs(number) > _EXACT:
-        raise ValueError(
-            f"{where}: expected whole numbers from -2**53 to 2**53, got one of "
-            f"{number.bit_length()} bits; engines would round it: store it as text."
-        )
-    return int(number)
 
 
 def make_passages(

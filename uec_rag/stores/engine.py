@@ -305,7 +305,7 @@ class EngineStore(ABC):
         check_query(query, notes.dimension)
         count, frequencies = max(count, self.candidates), self._frequencies(query.terms)
         wanted = [
-            noted.wanted(terms, known)[0]
+            noted.wanted(terms, known)
             for noted, terms, known in zip(notes.words, query.terms, frequencies, strict=False)
         ]
         points = self.near(self._condition, query.mean[0], wanted, count, exact=size <= count)
@@ -503,38 +503,24 @@ class BlockSchema:
         usual = float(terms.lengths.mean()) if len(terms) else 1.0
         return cls(terms.saturation, float(terms.scale[0]), max(1.0, usual))
 
-    def saturated(self, words: Words, mean_length: float | None = None) -> FloatArray:
-        """Compute the saturated counts of a passage.
-
-        `mean_length`: `usual_length` by default.
-        """
+    def saturated(self, words: Words) -> FloatArray:
+        """Compute the saturated counts of a passage."""
         if self.saturation is None:
             return words.counts
-        weights: FloatArray = words.counts / (words.counts + self.damping(words, mean_length))
+        k1, b = self.saturation.k1, self.saturation.b
+        damping = k1 * (1 - b + b * float(words.counts.sum()) / self.usual_length)
+        weights: FloatArray = words.counts / (words.counts + damping)
         return weights
 
-    def damping(self, words: Words, mean_length: float | None = None) -> float:
-        """Return the BM25 damping of a passage's counts."""
-        assert self.saturation is not None
-        k1, b = self.saturation.k1, self.saturation.b
-        usual = self.usual_length if mean_length is None else mean_length
-        return k1 * (1 - b + b * float(words.counts.sum()) / max(usual, 1e-30))
-
-    def wanted(self, queries: Terms, frequencies: Frequencies) -> list[QueryTerms]:
-        """Return the terms of each of n queries, weighted by their rarity."""
-        found = []
-        for row in range(len(queries)):
-            mine = slice(queries.starts[row], queries.starts[row + 1])
-            keys = queries.keys[mine]
-            rare = None if self.saturation is None else frequencies.idf(keys)
-            scale = float(queries.scale[row]) * self.scale
-            share = shares(queries.weights[mine], rare, scale).astype(np.float32)
-            held = frequencies.held(keys)
-            order = np.argsort(held, kind="stable")
-            found.append(
-                QueryTerms(keys[order], share[order], held[order], frequencies.mean_length)
-            )
-        return found
+    def wanted(self, query: Terms, frequencies: Frequencies) -> QueryTerms:
+        """Return the terms of one query, weighted by their rarity."""
+        keys = query.keys
+        rare = None if self.saturation is None else frequencies.idf(keys)
+        scale = float(query.scale[0]) * self.scale
+        share = shares(query.weights, rare, scale).astype(np.float32)
+        held = frequencies.held(keys)
+        order = np.argsort(held, kind="stable")
+        return QueryTerms(keys[order], share[order], held[order], frequencies.mean_length)
 
     def terms(self, words: Sequence[Words]) -> Terms:
         """Rebuild the `Terms` of passages."""
@@ -614,13 +600,10 @@ class CollectionSchema:
             noted.terms([point.words[block] for point in points])
             for block, noted in enumerate(self.words)
         ]
-        return self.described(mean, scales.reshape(len(mean), self.scales)).with_terms(terms)
-
-    def described(self, mean: FloatArray, scales: FloatArray) -> Gaussian:
-        """Make Gaussians from means and scales, shapes (n, d) and (n, F)."""
+        scales = scales.reshape(len(mean), self.scales)
         if self.profile is None:
-            return Gaussian(mean, scales, widths=self.widths)
-        return Gaussian.factored(mean, scales, self.profile, widths=self.widths)
+            return Gaussian(mean, scales, widths=self.widths, terms=terms)
+        return Gaussian.factored(mean, scales, self.profile, widths=self.widths, terms=terms)
 
     def metadata(self) -> dict[str, Any]:
         """Return the state in JSON's types."""

@@ -117,11 +117,9 @@ def read_manifest(folder: Path) -> Manifest:
     state = read_json(file)
     damaged = IndexCorrupted(f"path: {str(file)!r} is damaged or was changed; save again.")
     kind, files = state.get("kind"), state.get("files")
-    if not isinstance(kind, str) or not isinstance(files, dict):
+    if not isinstance(kind, str) or not isinstance(files, dict) or "format" not in state:
         raise damaged
     if not all(all(map(_PART.fullmatch, name.split("/"))) for name in files):
-        raise damaged
-    if "format" not in state:
         raise damaged
     given, generation = state.pop("sha256", None), state.get("generation")
     if state["format"] != _FORMAT:
@@ -131,9 +129,11 @@ def read_manifest(folder: Path) -> Manifest:
         )
     if given != _digest(state) or not _GENERATION.fullmatch(str(generation)):
         raise damaged
-    if not all(map(_is_entry, files.values())):
-        raise damaged
-    return Manifest(kind, str(generation), {name: Entry(**held) for name, held in files.items()})
+    try:
+        entries = {name: Entry(**held) for name, held in files.items()}
+    except TypeError as error:
+        raise damaged from error
+    return Manifest(kind, str(generation), entries)
 
 
 def names_in(root: Path) -> Iterator[str]:
@@ -165,19 +165,6 @@ def _entry(file: Path) -> Entry:
 
 def _digest(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_entry(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"bytes", "sha256"}
-        and _is_size(value["bytes"])
-        and isinstance(value["sha256"], str)
-    )
 
 
 def _folders(names: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Passages and their Gaussians in memory, searched exactly or over a graph."""
+"""Passages and their Gaussians in memory, searched exactly."""
 
 from uec_rag.stores.memory.store import MemoryStore
 

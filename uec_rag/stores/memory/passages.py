@@ -1,4 +1,4 @@
-"""The passages of a store in memory, by row and by metadata; those on disk are read lazily."""
+"""The passages of a store in memory, by row and by metadata; saved ones are read lazily."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache, partial, reduce
 from heapq import nsmallest
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,17 @@ from uec_rag.stores.filters import (
     keys_of,
 )
 
-_REMEMBERED, _LONG = 4096, 4096  # passages of a file that are kept, and bytes of one that is not
+_REMEMBERED, _LONG = 4096, 4096  # size of the cache, and bytes of a passage too long for it
 
 # A single encoder, since json.dumps would create one for every line.
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class PassageLog:
-    """Passages by row. Rows only ever get added, so a reader of the first n rows may share it.
+    """Passages by row. Rows are only ever added, so readers of the first n rows can share it.
 
-    `folder`: where `write` left passages; they are parsed when asked for, so opening costs nothing.
-    `ids`: of those. IndexCorrupted if the files are missing or do not belong together.
+    `folder`: a folder in which `write` saved passages, which are parsed on first use. `ids`: their
+    ids. IndexCorrupted if the files are missing or do not belong together.
 
     Examples
     --------
@@ -89,10 +89,10 @@ class PassageLog:
         return (self._read if is_long else self._recall)(row)
 
     def write(self, rows: NDArray[np.int64], folder: Path) -> list[str]:
-        """Write rows, ascending, as ``passages.jsonl`` and ``offsets.npy``; returns their ids.
+        """Write rows, in ascending order, as ``passages.jsonl`` and ``offsets.npy``.
 
-        Those of the file are copied as they lie there, not parsed. TypeError if metadata cannot be
-        written as JSON.
+        Lines of the file are copied without parsing. Returns the ids of the rows. TypeError if
+        metadata cannot be written as JSON.
         """
         on_disk = len(self._offsets) - 1
         saved, new = np.split(rows, [np.searchsorted(rows, on_disk)])
@@ -159,11 +159,7 @@ def line_of(passage: Passage) -> bytes:
 
 Rows: TypeAlias = NDArray[np.int64]
 
-_WARNED = 20  # unknown keys that are remembered, and named: anybody may ask for others without end
-
-
-class _Rows(Protocol):
-    def __getitem__(self, row: int) -> Passage: ...
+_WARNED = 20  # unknown keys that are remembered, and named; requests may have any number
 
 
 class _Column:
@@ -203,7 +199,7 @@ class _Column:
         """Find the rows whose value satisfies an operator other than `$ne` and `$nin`."""
         rows, codes = arrays
         matching = np.asarray(self._matching(operator, asked), dtype=np.int64)
-        wanted = np.zeros(len(self._values), dtype=bool)  # of now: as many codes at least
+        wanted = np.zeros(len(self._values), dtype=bool)  # at least one for each of the codes
         wanted[matching] = True
         return rows[wanted[codes]]
 
@@ -212,7 +208,7 @@ class _Column:
         match operator:
             case "$eq" | "$in":
                 wanted = asked if operator == "$in" else (asked,)
-                return [code for one in wanted if (code := self._code(one)) is not None]
+                return [self._codes[one] for one in map(_frozen, wanted) if one in self._codes]
             case "$exists":
                 return [code for code, held in enumerate(self._values) if held is not None]
             case "$contains":
@@ -220,9 +216,6 @@ class _Column:
                 found = [code for code, text in texts if asked in text]
                 return [*found, *self._items.get(_frozen(asked), ())]
         return self._ordered(operator, asked)
-
-    def _code(self, value: object) -> int | None:
-        return self._codes.get(_frozen(value))
 
     def _ordered(self, operator: str, limit: str | float) -> Rows:
         """Find the codes of the values, texts or numbers like the limit, on one side of it."""
@@ -240,9 +233,9 @@ class _Column:
 
 
 class MetadataIndex:
-    """Rows by metadata value, built when first asked and extended as rows are added.
+    """An index of rows by metadata value, built on first use and extended as rows are added.
 
-    Rows never change, so what was looked at once is not looked at again.
+    Rows never change, so each is only read once.
 
     Examples
     --------
@@ -261,19 +254,19 @@ class MetadataIndex:
     def select(
         self,
         condition: Condition,
-        passages: _Rows,
+        passages: PassageLog | Sequence[Passage],
         rows: Rows,
         row_of: Callable[[str], int | None],
     ) -> Rows:
-        """Return the given rows that satisfy a condition, in ascending order.
+        """Return those of the given rows that satisfy a condition, in ascending order.
 
-        Warn, once, of a key that no passage has.
+        Warns once about each key that no passage has.
         """
         stop = int(rows[-1]) + 1 if len(rows) else 0
         columns = self._columns_of(sorted(keys_of(condition)), passages, stop)
 
         def marked(some: Iterable[Rows | list[int]]) -> NDArray[np.bool_]:
-            """Mark the rows that are among some, which may go beyond `stop`."""
+            """Mark the rows of these arrays, which may exceed `stop`."""
             mask = np.zeros(stop, dtype=bool)
             for each in some:
                 found = np.asarray(each, dtype=np.int64)
@@ -308,9 +301,9 @@ class MetadataIndex:
         return chosen(condition, rows)
 
     def _columns_of(
-        self, keys: Sequence[str], passages: _Rows, stop: int
+        self, keys: Sequence[str], passages: PassageLog | Sequence[Passage], stop: int
     ) -> dict[str, tuple[_Column, tuple[Rows, Rows]]]:
-        """Return the columns of known keys, with their arrays, of the first rows at least."""
+        """Return the columns of known keys with their arrays, which cover at least `stop` rows."""
         if not keys or not stop:
             return {}
         with self._lock:
@@ -336,10 +329,10 @@ def _frozen(value: Any) -> Hashable:  # noqa: ANN401
     """Convert a value to a hashable one such that equal values stay equal."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
-    if isinstance(value, dict):  # marked by what no list holds
+    if isinstance(value, dict):  # marked by an item that no list contains
         return dict, frozenset((key, _frozen(item)) for key, item in value.items())
     try:
         hash(value)
-    except TypeError:  # of a type that no metadata has: equal to none
+    except TypeError:  # a type that metadata cannot have, so that no value is equal
         return object()
     return value  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The files of a store: NumPy arrays and JSON, written at once or an addition at a time."""
+"""The files of a store: NumPy arrays and JSON, written at once or one addition at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +29,7 @@ _MEAN = "mean.{}.npy"
 def write_state(state: State, folder: Path) -> None:
     """Write the selected rows of a state into an existing folder."""
     selected = state.selected_rows()
-    rows = slice(state.rows) if state.selected is None else state.selected  # a slice copies nothing
+    rows = slice(state.rows) if state.selected is None else state.selected  # a slice is no copy
     for name, array in rows_of(state.means, state.scales, state.scan, rows):
         np.save(folder / name, array, allow_pickle=False)
     ids = state.passages.write(selected, folder)
@@ -42,7 +41,7 @@ def write_state(state: State, folder: Path) -> None:
 def rows_of(
     means: Means, scales: FloatArray, scan: Scan | None, rows: Rows
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Return means and scales of rows, and their 8-bit copy, by the names of their files."""
+    """Yield means and scales of rows and their 8-bit copy, with the names of their files."""
     for number, block in enumerate(means.blocks):
         yield _MEAN.format(number), block[rows]
     yield "scales.npy", scales[rows]
@@ -162,15 +161,15 @@ def _check_belong_together(
 
 
 class StreamedStore:
-    """A store that writes what is added to files, which `MemoryStore.load` opens after `finish`.
+    """A store that writes additions to files, which `MemoryStore.load` opens after `finish`.
 
-    In memory are ids and the postings of words, if there are any, and no means. Several threads
-    may add.
+    It only keeps ids and the postings of words in memory, no means. Several threads may add
+    passages.
 
     Parameters
     ----------
     folder : path
-        An empty one.
+        An empty folder.
     dtype
         As `MemoryStore` takes it.
 
@@ -188,7 +187,7 @@ class StreamedStore:
     """
 
     def __init__(self, folder: Path, *, dtype: Dtype = "float32") -> None:
-        # Of rows that are elsewhere: its means are as wide as theirs, and none.
+        # The rows are in the files; the means have their widths, but no rows.
         self._state = State(scan=make_scan(dtype))
         self._folder, self._ids = folder, dict[str, None]()
         self._arrays: dict[str, GrowingArray] = {}
@@ -200,12 +199,7 @@ class StreamedStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._open.close()
 
     def __len__(self) -> int:
@@ -222,21 +216,21 @@ class StreamedStore:
         return self._state.fingerprint if self._ids else None
 
     def bind(self, fingerprint: str) -> None:
-        """Record which ensemble the Gaussians are of; FingerprintMismatch for another."""
+        """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
         with self._writing:
             self._state = bound(self._state, fingerprint)
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Write passages behind those that are there.
+        """Append passages to the files.
 
         Raises
         ------
         ValueError
-            If an id was there before, and as `MemoryStore.add`.
+            If an id was added before, and as raised by `MemoryStore.add`.
         TypeError
             If metadata cannot be written as JSON.
         RuntimeError
-            If an addition ended half-way, or `finish` was called.
+            If an addition failed half-way, or `finish` was called.
         """
         passages = checked_addition(passages, gaussians)
         if not passages:
@@ -261,7 +255,7 @@ class StreamedStore:
         means = Means().written(0, gaussians.mean, widths)
         scan = None if old.scan is None else old.scan.written(0, len(passages), means)
         postings = old.postings_with(gaussians.terms)
-        self._whole = False  # until all files are as long
+        self._whole = False  # until all files have the same number of rows
         self._append(dict(rows_of(means, gaussians.scales, scan, rows)))
         end = self._lines.tell() + np.cumsum([len(line) for line in lines], dtype=np.int64)
         self._lines.writelines(lines)
@@ -279,9 +273,9 @@ class StreamedStore:
         self._whole = True
 
     def finish(self) -> None:
-        """Write what is not stored row by row.
+        """Write everything that is not stored by row.
 
-        Raises RuntimeError if an addition ended half-way.
+        Raises RuntimeError if an addition failed half-way.
         """
         with self._writing:
             self._check_whole()

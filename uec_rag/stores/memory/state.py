@@ -20,33 +20,29 @@ from uec_rag.stores.memory.vectors import Means, Scan, require_finite
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
 
 
-def _empty() -> FloatArray:
-    return np.zeros((0, 0), dtype=np.float32)
-
-
 @dataclass(frozen=True, eq=False)
 class State:
-    """One consistent view of the store. Writers build the next one; readers keep theirs.
+    """A consistent state of the store. Writers build the next one; readers keep theirs.
 
-    The buffers may be longer than `rows`, and are shared between states: a writer only fills
-    places that no earlier state looks at. A row never changes; replacing a passage adds a row.
+    Buffers may be longer than `rows`, and are shared by states: a writer only fills rows that no
+    earlier state reads. Rows never change; replacing a passage adds a row.
     """
 
     rows: int = 0
     means: Means = field(default_factory=Means)
-    scales: FloatArray = field(default_factory=_empty)
+    scales: FloatArray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     profile: FloatArray | None = None
-    fingerprint: str | None = None  # of the ensemble whose Gaussians these are
-    longest: float = 0.0  # norm that no mean exceeds
+    fingerprint: str | None = None  # fingerprint of the ensemble of the Gaussians
+    longest: float = 0.0  # upper bound of the norms of the means
     passages: PassageLog = field(default_factory=PassageLog)
     alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     row_of: dict[str, int] = field(default_factory=dict)
-    earlier: dict[int, int] = field(default_factory=dict)  # row -> the row its id had before
+    earlier: dict[int, int] = field(default_factory=dict)  # row -> previous row of the same id
     selected: NDArray[np.int64] | None = None  # None: all rows
     index: MetadataIndex = field(default_factory=MetadataIndex)
-    scan: Scan | None = None  # what to multiply with instead of the means
-    postings: tuple[Postings, ...] = ()  # of the sparse blocks
-    frequencies: tuple[Frequencies, ...] = ()  # of each, if the rows are some of a larger corpus
+    scan: Scan | None = None  # 8-bit copy of the means, to be multiplied instead of them
+    postings: tuple[Postings, ...] = ()  # one for each sparse block
+    frequencies: tuple[Frequencies, ...] = ()  # those of a larger corpus that the rows are part of
 
     @property
     def count(self) -> int:
@@ -56,7 +52,7 @@ class State:
     def postings_with(self, blocks: Sequence[Terms]) -> tuple[Postings, ...]:
         """Return the postings of each sparse block with those of new rows added.
 
-        ValueError if they are weighed otherwise than those that are there.
+        ValueError if the weights of the terms differ from those of the stored ones.
         """
         held = self.postings or [Postings.none() for _ in blocks]
         return tuple(one.written(self.rows, terms) for one, terms in zip(held, blocks, strict=True))
@@ -66,9 +62,9 @@ class State:
         return np.arange(self.rows) if self.selected is None else self.selected
 
     def row(self, id_: str) -> int | None:
-        """Return the row of an id, None if it is not there."""
+        """Return the row of an id; None if it is unknown."""
         row = self.row_of.get(id_)
-        # Both dicts are shared with later states: go back past what those have added.
+        # Both dicts are shared with later states, whose rows are skipped.
         while row is not None and row >= self.rows:
             row = self.earlier.get(row)
         return row if row is not None and self.alive[row] else None
@@ -81,14 +77,11 @@ class State:
             return Gaussian(mean, scales, widths=widths)
         return Gaussian.factored(mean, scales, self.profile, widths=widths)
 
-    def step(self, count: int) -> int:
-        """Return the step between selected rows at which about `count` are taken."""
-        return max(1, self.count // count)
-
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of about `count` selected rows at regular steps, gathered once."""
+        """Return the Gaussians of about `count` selected rows at regular steps; cached."""
         if count not in self._samples:
-            self._samples[count] = self.gaussians(self.selected_rows()[:: self.step(count)])
+            step = max(1, self.count // count)
+            self._samples[count] = self.gaussians(self.selected_rows()[::step])
         return self._samples[count]
 
     @cached_property
@@ -97,22 +90,22 @@ class State:
 
 
 def filtered(state: State, filter: Filter | None) -> State:
-    """Return the state with only the rows that a filter lets through."""
+    """Return the state with only the rows that match a filter."""
     if filter is None:
         return state
-    condition = parse(filter)  # also of an empty store: a filter that is wrong is always refused
+    condition = parse(filter)  # even if the store is empty, so that an invalid one is rejected
     rows = state.index.select(condition, state.passages, state.selected_rows(), state.row)
     return replace(state, selected=rows)
 
 
 def without_leftovers(state: State) -> State:
-    """Drop the rows that an interrupted `add` left in buffers that states share."""
+    """Drop the rows that an interrupted `add` left in the shared buffers."""
     row_of = {id_: row for id_ in state.row_of if (row := state.row(id_)) is not None}
     return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
 
 
 def bound(state: State, fingerprint: str) -> State:
-    """Record which ensemble the Gaussians are of; FingerprintMismatch for another."""
+    """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
     if not state.count or state.fingerprint in (None, fingerprint):
         return replace(state, fingerprint=fingerprint)
     raise FingerprintMismatch(
@@ -123,7 +116,7 @@ def bound(state: State, fingerprint: str) -> State:
 
 
 def check_fits(state: State, gaussians: Gaussian) -> None:
-    """Raise ValueError unless Gaussians are of the stored dimension and posterior."""
+    """Raise ValueError unless Gaussians have the stored dimension and posterior."""
     if not state.rows:
         return
     if gaussians.dimension != state.means.dimension:
@@ -151,7 +144,7 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
 
 
 def compacted(state: State) -> State:
-    """Return the state itself, or one without its deleted rows if these are most of it."""
+    """Return the state itself, or a copy without deleted rows if most rows are deleted."""
     if state.count >= state.rows * (1 - _COMPACT_ABOVE):
         return state
     selected = state.selected_rows()

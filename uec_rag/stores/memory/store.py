@@ -16,7 +16,7 @@ from uec_rag.base.checks import check_beta, check_k
 from uec_rag.base.errors import proving
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.postings import Corpus, Frequencies, Postings
+from uec_rag.base.postings import Corpus, Frequencies, Postings, with_room
 from uec_rag.base.similarity import best_rows
 from uec_rag.stores.base import (
     Filter,
@@ -45,16 +45,15 @@ from uec_rag.stores.memory.vectors import (
     longest,
     make_scan,
     require_finite,
-    with_room,
 )
 
 _S = TypeVar("_S", bound="MemoryStore")
 
 
 def packed(store: MemoryStore) -> dict[str, bytes]:
-    """Return what `MemoryStore.save` writes, by file name.
+    """Return the contents of the files that `MemoryStore.save` writes, by name.
 
-    TypeError if metadata cannot be written as JSON. RuntimeError if they do not load again.
+    TypeError if metadata cannot be written as JSON. RuntimeError if the files do not load again.
     """
     with tempfile.TemporaryDirectory() as folder:
         store.save(Path(folder))
@@ -64,38 +63,38 @@ def packed(store: MemoryStore) -> dict[str, bytes]:
 
 
 def unpacked(kind: type[_S], files: Mapping[str, bytes]) -> _S:
-    """Return the store that `packed` took apart."""
-    # The files stay mapped when their folder is gone.
+    """Rebuild a store from the files of `packed`."""
+    # The files remain mapped after their folder is removed.
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         return kind.load(Path(folder))
 
 
-_COPY_BELOW = 0.25  # share of rows below which they are copied out rather than all multiplied
-_BLOCK = 2**26  # similarities held at a time
+_COPY_BELOW = 0.25  # share of selected rows below which they are copied before multiplication
+_BLOCK = 2**26  # similarities in memory at a time
 
 
 class MemoryStore:
     """Passages and their Gaussians in memory.
 
-    Means are a float32 matrix for each encoder's block. A factored variance costs one number per
-    passage and encoder, any other as much as the means. Appends are amortised O(1); deleted rows
-    are skipped and copied out when they are more than half. Reads see one consistent state while
-    another thread writes. A loaded store maps its files and reads what it touches.
+    Means are stored as a float32 matrix for each encoder. A factored variance takes one number per
+    passage and encoder, any other as much memory as the means. Appends are amortised O(1). Deleted
+    rows are skipped, and removed once they are more than half. Reads see one consistent state while
+    another thread writes. A loaded store maps its files, and only reads what it needs.
 
     Parameters
     ----------
     dtype : "float32" or "int8"
-        With "int8", scan an 8-bit copy of the means, and score in float32 every passage that its
-        rounding does not exclude: `search` finds the same hits. The copy takes a quarter of the
-        memory of the float32 means, which stay on disk once the store is loaded. Evidence and
-        confidence use the compressed similarities. The copy is saved with the store.
+        With "int8", search scans an 8-bit copy of the means, and scores every passage that the
+        rounding error does not exclude in float32, so that it finds the same hits. The copy takes
+        a quarter of the memory of the float32 means, which stay on disk in a loaded store. Evidence
+        and confidence use the compressed similarities. The copy is saved with the store.
 
     Raises
     ------
     ValueError
-        If dtype is not one of the above.
+        If dtype has another value.
 
     Examples
     --------
@@ -108,7 +107,7 @@ class MemoryStore:
     """
 
     remote = False
-    """True if the passages are elsewhere, and a search looks at candidates only."""
+    """Whether the passages are stored elsewhere, so that a search only examines candidates."""
 
     def __init__(self, *, dtype: Dtype = "float32") -> None:
         self._state = State(scan=make_scan(dtype))
@@ -122,9 +121,9 @@ class MemoryStore:
         gaussians: Gaussian,
         frequencies: Sequence[Frequencies] = (),
     ) -> Self:
-        """Make a read-only view of passages from elsewhere, such as one query's candidates.
+        """Make a read-only view of passages of another store, such as one query's candidates.
 
-        `frequencies`: of the terms of each sparse block, in the corpus that they are some of.
+        `frequencies`: for each sparse block, the term frequencies in the whole corpus.
         """
         view, held, count = cls(), PassageLog(), len(passages)
         held.extend(passages)
@@ -147,46 +146,44 @@ class MemoryStore:
         return self._state.count
 
     def snapshot(self, filter: Filter | None = None) -> MemoryStore:
-        """Return a view that does not change while others write; it copies nothing.
-
-        A snapshot is not written to: RuntimeError.
+        """Return a read-only view that does not change while others write; it copies nothing.
 
         Parameters
         ----------
         filter : Filter, optional
-            Only passages that match it are in the view.
+            Limits the view to the passages that match it.
 
         Raises
         ------
         TypeError, ValueError
-            If it is not a filter; see `uec_rag.stores.filters`.
+            If the filter is invalid; see `uec_rag.stores.filters`.
         """
         view = MemoryStore.__new__(MemoryStore)
         view._state, view._is_snapshot = filtered(self._state, filter), True
-        view._writing = threading.RLock()  # of its own: it waits for no writer
+        view._writing = threading.RLock()  # its own, so that it does not wait for writers
         return view
 
     def bind(self, fingerprint: str) -> None:
-        """Record which ensemble the Gaussians are of, or refuse another.
+        """Record the ensemble of the Gaussians.
 
         Raises
         ------
         FingerprintMismatch
-            If passages of another ensemble are stored.
+            If the stored passages are of another ensemble.
         """
         with self._writing:
             self._state = bound(self._state, fingerprint)
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Add passages, replacing those whose id is there already.
+        """Add passages, replacing those with the same ids.
 
         Raises
         ------
         ValueError
-            If there is not one Gaussian per passage, an id comes twice, or the Gaussians are of
-            another dimension or variance profile than the stored ones, or of variances above 1e19.
+            If there is not one Gaussian per passage, an id is repeated, the Gaussians have another
+            dimension or variance profile than the stored ones, or a variance is above 1e19.
         TypeError, ValueError
-            If a saved index could not keep a passage, see `uec_rag.stores.base.normalised`.
+            If a passage could not be saved, see `uec_rag.stores.base.normalised`.
         """
         self._check_writable()
         passages = checked_addition(passages, gaussians)
@@ -236,7 +233,7 @@ class MemoryStore:
             )
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Remove passages; ids that are not there are ignored. Returns how many went."""
+        """Remove passages, ignoring unknown ids; return the number removed."""
         self._check_writable()
         with self._writing:
             old = self._state
@@ -249,7 +246,7 @@ class MemoryStore:
             return len(gone)
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there, in the order asked."""
+        """Return the passages with the given ids, in that order, leaving out unknown ids."""
         state = self._state
         return [state.passages[row] for id_ in ids if (row := state.row(id_)) is not None]
 
@@ -259,7 +256,7 @@ class MemoryStore:
         Raises
         ------
         KeyError
-            If an id is not there.
+            If an id is unknown.
         """
         state = self._state
         rows = [state.row(id_) for id_ in ids]
@@ -268,17 +265,16 @@ class MemoryStore:
         return state.gaussians(np.array(rows, dtype=np.int64))
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate over all passages, or those a filter lets through, in the order they came."""
+        """Iterate over all passages, or those that a filter selects, in the order of insertion."""
         state = filtered(self._state, filter)
         return (state.passages[row] for row in state.selected_rows().tolist())
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
         """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
 
-        A column for every passage, in the order of `passages`. Terms are compared with the stored
-        sparse blocks, in their order.
-
-        Those of a store of dtype "int8" are off by its rounding: around 1e-3 for unit vectors.
+        There is a column for every passage, in the order of `passages`. Terms are compared with the
+        stored sparse blocks, in their order. With dtype "int8", results have a rounding error of
+        about 1e-3 for unit vectors.
         """
         state, selected, postings = self._state, self._state.selected, iter(self._postings())
         dense = [block for block in blocks if not isinstance(block, Terms)]
@@ -301,9 +297,9 @@ class MemoryStore:
         return out
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """Find the columns of the k highest s_hat of n queries, whose mu_s (n, N) are known.
+        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N).
 
-        Those of a store of dtype "int8" may be off by its rounding; hits have exact ones.
+        With dtype "int8", `mu` may have a rounding error; the hits are scored exactly.
         """
         state, variance = self._state, query.variance
         second: FloatArray = query.mean**2 + variance
@@ -343,7 +339,7 @@ class MemoryStore:
         return first
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """Return the passages of columns (n, k) as they are stored: not to be changed."""
+        """Return the passages of columns (n, k), which must not be changed."""
         rows, log = self._rows(columns).tolist(), self._state.passages
         stored = {row: log.stored(row) for row in {row for of_one in rows for row in of_one}}
         return [[stored[row] for row in of_one] for of_one in rows]
@@ -356,20 +352,21 @@ class MemoryStore:
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
     ) -> list[tuple[list[FloatArray], list[NDArray[np.float64]]]]:
-        """Compute what each term of n queries adds to the similarity with columns (n, k).
+        """Compute the contribution of each term of n queries to the similarity of columns (n, k).
 
-        For each sparse block n arrays, shape (k, terms of the query), and n arrays of the terms'
-        inverse document frequencies.
+        For each sparse block, return n arrays of shape (k, number of terms of the query), and n
+        arrays of the inverse document frequencies of the terms.
         """
         rows = self._rows(columns)
-        # Without terms a query is known as a vector only.
+        # A query without terms is only known as a vector.
         pairs = zip(self._postings() if terms else (), terms, strict=True)
         return [held.contributions(block, rows, corpus) for (held, corpus), block in pairs]
 
     def _postings(self) -> list[tuple[Postings, Corpus]]:
-        """Return each sparse block, and the corpus over which a term's idf is counted.
+        """Return each sparse block with the corpus for its inverse document frequencies.
 
-        That is all rows that are alive, selected or not, or what is known of a larger corpus.
+        The corpus consists of all rows that are alive, selected or not, unless the frequencies of a
+        larger corpus are given.
         """
         state = self._state
         alive = state.alive[: state.rows]
@@ -379,7 +376,7 @@ class MemoryStore:
         return [(held, Corpus(state.rows, left, frequencies)) for held, frequencies in pairs]
 
     def document_frequencies(self, block: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the number of passages that hold each term of a sparse block."""
+        """Return the number of passages that contain each term of a sparse block."""
         held, corpus = self._postings()[block]
         return held.holding(keys, corpus)
 
@@ -388,22 +385,22 @@ class MemoryStore:
         return columns if selected is None else selected[columns]
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of `count` passages at regular distances, or of all."""
+        """Return the Gaussians of about `count` passages at regular steps, or of all."""
         return self._state.sample(count)
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> Found:
-        """Find the k passages of the highest s_hat, exactly.
+        """Find the k passages with the highest s_hat, exactly.
 
-        Equal scores go to the passage that came first.
+        Of passages with equal scores, earlier ones come first.
 
         Raises
         ------
         ValueError
-            If k < 1, or the query is of another dimension than the stored passages.
+            If k < 1, or the query does not have the dimension of the stored passages.
         TypeError, ValueError
-            If an argument is of another type, or the filter none: see `uec_rag.stores.filters`.
+            If an argument has another type, or the filter is invalid; see `uec_rag.stores.filters`.
         """
         k = check_k(k)
         if not isinstance(query, Gaussian):
@@ -430,7 +427,7 @@ class MemoryStore:
             raise RuntimeError("this is a snapshot of a store; write to the store itself.")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy it as the files that it saves."""
+        """Pickle and copy the store as the files that `save` writes."""
         return unpacked, (type(self), packed(self))
 
     def save(self, folder: Path) -> None:
@@ -439,7 +436,7 @@ class MemoryStore:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Open a store that `save` wrote; its files are mapped, not read.
+        """Open a store that `save` wrote, by memory-mapping its files.
 
         Parameters
         ----------

@@ -1,10 +1,10 @@
 """The stored means, as float32 and as 8-bit integers, block by block.
 
-Evidence multiplies each encoder's queries with that encoder's block alone. Rows that lie together
-can be multiplied in the quickest way, slices of wide rows cannot.
+Each encoder's queries are multiplied with that encoder's block alone, which is fastest if its rows
+are contiguous.
 
-A product with 8-bit integers is off by no more than a bound (see `Scan.bound`), so a search that
-scores everything within the bound in float32 finds what one over the float32 means finds.
+The error of a product with 8-bit integers is bounded (see `Scan.bound`), so that a search that
+scores every passage within the bound in float32 finds the same hits as one over the float32 means.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import simsimd
@@ -22,39 +22,19 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import finite
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.postings import with_room
 from uec_rag.base.saved.files import read_array
 
-_Number = TypeVar("_Number", bound=np.generic)
-
-
-def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Number]:
-    """Return the buffer itself if it is long enough, else a copy at least twice as long.
-
-    `buffer`: array, shape (capacity, ...). `used`: rows that are used. `needed`: rows that it must
-    have.
-
-    Examples
-    --------
-    >>> with_room(np.ones(2), 2, 3)[:2].tolist()
-    [1.0, 1.0]
-    """
-    if needed <= len(buffer):
-        return buffer
-    grown = np.empty((max(needed, 2 * used), *buffer.shape[1:]), dtype=buffer.dtype)
-    grown[:used] = buffer[:used]
-    return grown
-
-
 LARGEST_PRODUCT = 1e18
-"""No product of stored means and a query's is beyond it; its square is still a float32."""
+"""The largest product of a stored mean and a query's; its square does not overflow float32."""
 
 
 def require_finite(numbers: list[FloatArray], most: float = math.inf) -> list[FloatArray]:
-    """Return stored numbers, or results of them, once they are known to be finite.
+    """Return stored numbers, or results computed from them, after checking that they are finite.
 
-    Opening an index reads as little of its means as it can: what is no number shows here.
+    Opening an index reads as little of its means as possible, so damage is only detected here.
 
-    IndexCorrupted if one is NaN or infinite, or beyond `most` in either direction.
+    IndexCorrupted if a number is NaN or infinite, or its absolute value exceeds `most`.
     """
     for some in numbers:
         if not finite(some, least=-most, most=most):
@@ -78,11 +58,11 @@ def row_slices(count: int, size: int) -> Iterator[slice]:
 
 
 Rows = slice | NDArray[np.int64]
-"""The first rows, or rows by number."""
+"""A slice of rows, or their indices."""
 
 
 class Piece(NamedTuple):
-    """A part of a query, of shape (n, width), and the columns of the stored block it is for."""
+    """A part of n queries, shape (n, width), and the columns of a stored block to multiply with."""
 
     block: int
     columns: slice
@@ -116,7 +96,7 @@ class Means:
         return sum(self.widths)
 
     def rows(self, rows: Rows) -> FloatArray:
-        """Return whole means of some rows, shape (m, d); with one block a slice is not copied."""
+        """Return the means of some rows, shape (m, d); a slice of a single block is not copied."""
         if len(self.blocks) == 1:
             return self.blocks[0][rows]
         return np.concatenate([block[rows] for block in self.blocks], axis=1)
@@ -126,12 +106,12 @@ class Means:
         return Means(tuple(block[rows] for block in self.blocks))
 
     def written(self, start: int, mean: FloatArray, widths: Sequence[int]) -> Means:
-        """Put new rows behind the first `start`.
+        """Return the first `start` rows with new ones appended.
 
-        The buffers are shared if they are long enough, else copied into longer ones.
+        Buffers that are long enough are shared, others are copied to longer ones.
 
-        `start`: with 0 the blocks are made anew. `mean`: array, shape (m, d). `widths`: of the
-        blocks, if there are none yet.
+        `start`: if 0, new blocks are made. `mean`: array, shape (m, d). `widths`: the widths of new
+        blocks.
         """
         stop = start + len(mean)
         if start:
@@ -147,19 +127,19 @@ class Means:
         return Means(tuple(blocks))
 
     def products(self, rows: Rows, queries: Sequence[FloatArray]) -> list[FloatArray]:
-        """Multiply queries with consecutive parts of the means, however those fit the blocks.
+        """Multiply queries with consecutive parts of the means, which need not match the blocks.
 
-        By BLAS alone: which of several ways to multiply is quickest differs by a factor of two
-        between machines, one way or the other. `require_finite` refuses what a damaged row gives.
+        This only uses BLAS, since no alternative is faster on all machines: on one it takes half
+        the time, on another twice. Products with damaged rows are rejected by `require_finite`.
 
-        `queries`, shapes (n, width): their widths add up to the dimension. Returns list of array,
-        shapes (n, len(rows)).
+        `queries`: list of array, shapes (n, width), whose widths add up to the dimension. Returns a
+        list of arrays of shape (n, len(rows)).
         """
         out, stored = [], [block[rows] for block in self.blocks]
         widths = [block.shape[1] for block in stored]
         with np.errstate(invalid="ignore", over="ignore"):
             for query, parts in zip(queries, pieces(widths, queries), strict=True):
-                if not parts:  # of words alone, or nothing is stored yet
+                if not parts:  # there are only words, or nothing is stored yet
                     out.append(np.zeros((len(query), len(stored[0])), dtype=np.float32))
                     continue
                 first, *others = parts
@@ -171,7 +151,7 @@ class Means:
 
 
 def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Piece]]:
-    """Pair each part of the queries with the stored block that it is multiplied with, by widths.
+    """Pair each part of the queries with the stored blocks of these widths.
 
     Examples
     --------
@@ -194,13 +174,13 @@ def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Pi
 
 
 def longest(mean: FloatArray) -> float:
-    """Compute the norm of the longest row, shape (n, d); 0 of none."""
+    """Compute the largest norm of a row, shape (n, d); 0 if there is none."""
     return float(np.linalg.norm(mean, axis=1).max(initial=0.0))
 
 
 Dtype = Literal["float32", "int8"]
 
-_WIDENED = 2**21  # numbers that are compressed at a time
+_AT_ONCE = 2**21  # numbers that are compressed at a time
 _FILE, _SCALES = "scan.{}.npy", "scan_scales.{}.npy"
 
 
@@ -209,11 +189,11 @@ class Scan:
     """Means of rows as 8-bit integers."""
 
     blocks: tuple[NDArray[np.int8], ...] = ()  # shapes (capacity, d_k)
-    # shape (capacity,): What a row was divided by, so that its largest number is 127
+    # shape (capacity,): divisor of each row, so that its largest number is 127
     scales: tuple[FloatArray, ...] = ()
-    # Length of the longest difference between a row of a block and its float32 mean
+    # for each block, the largest norm of the difference between a row and its float32 mean
     errors: tuple[float, ...] = ()
-    lengths: tuple[float, ...] = ()  # Length of the longest row of each block
+    lengths: tuple[float, ...] = ()  # largest norm of a row of each block
 
     @property
     def widths(self) -> list[int]:
@@ -221,7 +201,7 @@ class Scan:
         return [block.shape[1] for block in self.blocks]
 
     def written(self, start: int, stop: int, means: Means) -> Scan:
-        """Compress the rows from `start` to `stop` that `Means.written` has added."""
+        """Compress the rows from `start` to `stop`, which `Means.written` has added."""
         blocks, scales, errors, lengths = [], [], [], []
         for k, block in enumerate(means.blocks):
             width = block.shape[1]
@@ -231,7 +211,7 @@ class Scan:
             scale = self.scales[k] if start else np.empty(0, np.float32)
             scales.append(with_room(scale, start, stop))
             error, length = (self.errors[k], self.lengths[k]) if start else (0.0, 0.0)
-            for tile in row_slices(stop - start, _WIDENED // max(1, width)):
+            for tile in row_slices(stop - start, _AT_ONCE // max(1, width)):
                 rows = slice(start + tile.start, start + tile.stop)
                 held[rows], scale = _compressed(block[rows])
                 scales[k][rows] = scale[:, 0]
@@ -252,7 +232,7 @@ class Scan:
             for part in parts if total.size else ():
                 query, factor = _compressed(part.query)
                 block = stored[part.block][:, part.columns]
-                # By one thread: a child of a process whose OpenMP has made more waits for ever.
+                # In one thread: with more, OpenMP would wait forever in a forked child.
                 found = np.asarray(simsimd.cdist(query, block, "dot", dtype="int8"))
                 with np.errstate(invalid="ignore", over="ignore"):  # of a damaged row
                     total += found * factor * scales[part.block]
@@ -260,10 +240,10 @@ class Scan:
         return out
 
     def bound(self, query: FloatArray) -> NDArray[np.float64]:
-        """Bound the error of each query's products, shape (n,), however they are cut into parts.
+        """Bound the error of each query's products, shape (n,), for any division into parts.
 
-        By Cauchy-Schwarz: the query's length times the longest error of a row, the longest error
-        of the query's own compression times the longest row, and what sums round.
+        By Cauchy-Schwarz, it is at most the query's norm times the largest error of a row, plus the
+        error of the query's own compression times the largest norm of a row, plus rounding.
 
         `query`: array, shape (n, d).
         """
@@ -273,22 +253,22 @@ class Scan:
             left += width
             length = np.linalg.norm(part, axis=1)
             off = np.abs(part).max(axis=1, initial=0.0) / 253 * np.sqrt(width)
-            summing = width * 2.0**-22  # of float32 products, here and where hits are scored
+            summing = width * 2.0**-22  # rounding of float32 sums, here and when hits are scored
             total += length * error + most * (off + summing * (length + off))
         return total
 
     def arrays(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Yield the compressed rows of each block and their scales, by the names of the files."""
+        """Yield the compressed rows and scales of each block, with the names of their files."""
         for k, (block, scale) in enumerate(zip(self.blocks, self.scales, strict=True)):
             yield _FILE.format(k), block[rows]
             yield _SCALES.format(k), scale[rows]
 
     def settings(self) -> dict[str, object]:
-        """Return the parameters of `load` beside the arrays."""
+        """Return the parameters of `load` other than the arrays."""
         return {"dtype": "int8", "errors": self.errors, "lengths": self.lengths}
 
     def beside(self, other: Scan) -> Scan:
-        """Return these rows with bounds on errors and lengths that hold for the other's, too."""
+        """Return these rows with bounds of errors and lengths that also hold for the other's."""
         return replace(
             self,
             errors=tuple(map(max, self.errors, other.errors)) or other.errors,
@@ -297,9 +277,9 @@ class Scan:
 
     @classmethod
     def load(cls, folder: Path, settings: Mapping[str, Any]) -> Scan | None:
-        """Open what `save` wrote, its files mapped; None if the means are to be multiplied.
+        """Open the memory-mapped files of `arrays`; None if the means have no 8-bit copy.
 
-        That is also so for the 16-bit copies of version 0.1, which hold nothing of their own.
+        16-bit copies of version 0.1 are ignored, since they add nothing to the means.
         """
         if settings.get("dtype") != "int8":
             return None
@@ -322,7 +302,7 @@ class Scan:
 
 def _compressed(values: FloatArray) -> tuple[NDArray[np.int8], FloatArray]:
     """Round rows to integers; return these and the scales, shape (n, 1)."""
-    # Words alone have means without a number.
+    # `initial`, since the means have width 0 if there are only words.
     scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(127)
     scale[scale == 0] = 1
     return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale

@@ -178,12 +178,7 @@ class Server:
 
     def rows(self, text: sql.Composed, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one statement."""
-
-        def read() -> list[tuple[Any, ...]]:
-            with self.transaction() as connection:
-                return connection.execute(text, values).fetchall()
-
-        return self.asked(read)
+        return self.within(lambda connection: connection.execute(text, values).fetchall())
 
     def close(self) -> None:
         """Close the connections."""

@@ -294,7 +294,11 @@ def point_of(row: Sequence[Any]) -> Point:
     passage = Passage(*row[:3])
     if len(row) == 3:
         return Point(passage)
-    return Point(passage, _sent(row[3]), _sent(row[4]), _words_of(row[5:]))
+    words = (
+        Words(np.array(keys, np.int64).view(np.uint64), np.array(counts, np.float32))
+        for keys, counts in zip(row[5::2], row[6::2], strict=True)
+    )
+    return Point(passage, _sent(row[3]), _sent(row[4]), tuple(words))
 
 
 def _sendable(vector: FloatArray) -> bytes:
@@ -305,13 +309,6 @@ def _sendable(vector: FloatArray) -> bytes:
 def _sent(vector: bytes) -> FloatArray:
     """Decode a vector from pgvector's binary format."""
     return np.frombuffer(vector, ">f4", offset=4).astype(np.float32)
-
-
-def _words_of(columns: Sequence[Any]) -> tuple[Words, ...]:
-    return tuple(
-        Words(np.array(keys, np.int64).view(np.uint64), np.array(counts, np.float32))
-        for keys, counts in zip(columns[::2], columns[1::2], strict=True)
-    )
 
 
 # BM25 in SQL over a table of postings.

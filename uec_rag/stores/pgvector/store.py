@@ -33,7 +33,13 @@ from uec_rag.stores.filters import AnyFact, Condition
 try:
     from psycopg import sql
 
-    from uec_rag.stores.pgvector.server import Server, make_index, make_tables, notes_of
+    from uec_rag.stores.pgvector.server import (
+        Connection,
+        Server,
+        make_index,
+        make_tables,
+        notes_of,
+    )
 except ModuleNotFoundError as error:
     if error.name not in ("psycopg", "psycopg_pool"):
         raise
@@ -266,16 +272,15 @@ class PgVectorStore(EngineStore):
             "enable_indexscan": "off" if exact else "on",
         }
 
-        def search() -> list[tuple[Any, ...]]:
-            with self._server.transaction() as connection:
-                connection.execute(
-                    "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) "
-                    "AS given (name, value)",
-                    ([*settings], [*settings.values()]),
-                )
-                return connection.execute(query.text, query.values).fetchall()
+        def search(connection: Connection) -> list[tuple[Any, ...]]:
+            connection.execute(
+                "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) "
+                "AS given (name, value)",
+                ([*settings], [*settings.values()]),
+            )
+            return connection.execute(query.text, query.values).fetchall()
 
-        return [*map(point_of, self._server.asked(search))]
+        return [*map(point_of, self._server.within(search))]
 
     def read_stamp(self) -> Stamp:
         """Return the state of the collection."""

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from packaging.version import Version
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -14,7 +15,7 @@ from uec_rag.base.retries import is_passing, retried
 from uec_rag.stores.base import KEPT, Stamp
 from uec_rag.stores.engine import point_id
 
-_OLDEST = (1, 16)  # the first version with metadata of collections
+_OLDEST = "1.16"  # the first version with metadata of collections
 _WITHIN = 10.0  # seconds after which requests are not retried
 _REFUSED, _NOT_THERE, _CONFLICT = (401, 403), 404, 409
 
@@ -76,12 +77,11 @@ class Place:
         self.indexed = options.get("location") != ":memory:" and options.get("path") is None
         if url is not None:
             version = self.ask(self.client.info).version
-            major, minor = version.split("-")[0].split(".")[:2]
-            if (int(major), int(minor)) < _OLDEST:
+            if Version(version.split("-")[0]) < Version(_OLDEST):
                 self.client.close()
                 raise RuntimeError(
                     f"url: the Qdrant at {self.url!r} has version {version}, expected "
-                    f"{'.'.join(map(str, _OLDEST))} or newer; update the server."
+                    f"{_OLDEST} or newer; update the server."
                 )
 
     def ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -180,16 +180,11 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
     if not isinstance(vectors, dict):
         return Point(passage)
     mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))
-    words = _words_of(payload, [*map(words_name, range(blocks))])
-    return Point(passage, mean, spread, words)
-
-
-def _words_of(payload: Mapping[str, Any] | None, names: Sequence[str]) -> tuple[Words, ...]:
-    blocks = [(payload or {})[name] for name in names]
-    return tuple(
+    words = (
         Words(
             np.array(block["terms"], dtype=np.int64).view(np.uint64),
             np.array(block["counts"], dtype=np.float32),
         )
-        for block in blocks
+        for block in (payload[words_name(number)] for number in range(blocks))
     )
+    return Point(passage, mean, spread, tuple(words))

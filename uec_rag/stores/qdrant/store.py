@@ -236,12 +236,9 @@ class QdrantStore(EngineStore):
 
     def count(self, condition: Condition | AnyFact | None) -> int:
         """Return the number of points that match a condition."""
-        return self._counted(_where(condition))
-
-    def _counted(self, where: models.Filter | None) -> int:
         if self.notes() is None:
             return 0
-        return self._ask(self._client.count, self._collection, where, exact=True).count
+        return self._ask(self._client.count, self._collection, _where(condition), exact=True).count
 
     def check(self, condition: Condition) -> None:
         """Raise ValueError if Qdrant cannot run a condition."""
