@@ -71,7 +71,7 @@ class Example:
     ----------
     label : str
         One of `LABELS`.
-    found : array, shape (6,)
+    found : array, shape (5,)
         `features`.
     confidence, in_corpus : float
     before : str

@@ -32,7 +32,7 @@ ASK = 0.7
 SUBJECT_KEYS = ("title", "heading", "header", "source")
 """Metadata keys for the subject of a passage; the first one that a passage has is used."""
 
-FEATURES = ("rivals", "brief", "common", "others", "referent", "namesakes")
+FEATURES = ("rivals", "brief", "others", "referent", "namesakes")
 """The names of the `features`, each of which is evidence for an underspecified question."""
 
 _ALIKE = 0.93  # cosine from which two passages without a subject in their metadata share one
@@ -147,7 +147,7 @@ def subject_of(metadata: Mapping[str, Any]) -> str:
 
 
 def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -> FloatArray:
-    """Compute the evidence that a question does not say which reading is meant, shape (6,).
+    """Compute the evidence that a question does not say which reading is meant, shape (5,).
 
     rivals
         How many subjects match everything in the question:
@@ -156,10 +156,8 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
         those of r; h_r is the same for titles and first words. 0 if the question contains exactly
         one title of several words in full, as a phrase.
     brief
-        How little the question says: minus the log of the number of its words, among which an
-        option ("-n") counts once.
-    common
-        How unspecific its words are: minus the highest idf of a word that occurs in any hit.
+        How little the question says: minus the log of the number of its words, without English
+        function words; an option ("-n") counts once.
     others
         Log odds, by the posterior over the hits, of subjects other than that of the best hit.
     referent
@@ -198,7 +196,7 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     has = [[[word in some for word in words] for some in of_one] for of_one in said]
     # The words in the hits of each subject, and the words of the first subject that each lacks.
     table = np.array(has, dtype=bool).swapaxes(0, 1)
-    in_text, _, in_title = table
+    in_title = table[2]
     lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
     rivals = np.exp(-_LACK * (lacks_text + lacks_head) @ idf)[1:].sum()
     titles = zip(subject.tolist(), candidates.titles, strict=True)
@@ -217,14 +215,17 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     return np.array(
         [
             np.log1p(rivals),
-            -np.log(max(sum(not word.startswith("-") for word in words), 1)),
-            -(in_text.any(axis=0) * idf).max(initial=0.0),
+            -np.log(max(sum(map(_is_content, words)), 1)),
             np.log1p(-best) - np.log(best),
             lacks_referent(question),
             namesakes,
         ],
         dtype=np.float32,
     )
+
+
+def _is_content(word: str) -> bool:
+    return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
 def _named(text: str, called: Mapping[str, Set[str]], inside: Mapping[str, str]) -> set[str]:
@@ -285,7 +286,7 @@ def underspecified(
 
     Parameters
     ----------
-    found : array, shape (n, 6)
+    found : array, shape (n, 5)
         `features` of each question.
     in_corpus : array, shape (n,)
         P(the corpus answers the question).
