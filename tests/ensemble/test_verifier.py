@@ -1,5 +1,3 @@
-import logging
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -103,11 +101,6 @@ def test_fit_learns_what_its_score_is_worth_and_reports_it(verified):
     assert "shared_words" in str(verified.report)
 
 
-def test_one_that_knows_nothing_is_worth_nothing(members, fit_pairs):
-    summary = UEC(members, verifier=chance).fit(fit_pairs).report.encoders["chance"]
-    assert summary.slope < 0.1  # logits for a standard deviation of its score
-
-
 def test_the_encoders_are_fitted_as_they_are_without_it(plain, verified):
     assert verified.fingerprint == plain.fingerprint  # stored vectors serve both
     assert verified.fitted.confidence_model == plain.fitted.confidence_model
@@ -171,20 +164,6 @@ def test_a_name_that_an_encoder_has_is_numbered(members, fit_pairs):
 def test_a_number_of_hits_below_one_is_refused(members, wrong):
     with pytest.raises(ValueError, match="verify_k: expected an integer >= 1"):
         UEC(members, verifier=shared_words, verify_k=wrong)
-
-
-def test_where_it_may_fail_it_does_not_count_and_the_log_says_why(verified, caplog):
-    def failing(query, passages):
-        raise ValueError("no such model")
-
-    uec = UEC(verified.encoders, verifier=failing, on_error="drop")
-    uec.fitted = verified.fitted
-    with caplog.at_level(logging.WARNING):
-        assert uec.verification.verify(["a"], [["b"]]) is None
-    assert "is left out for 1 queries: ValueError: no such model" in caplog.text
-    uec.on_error = "raise"
-    with pytest.raises(ValueError, match="no such model"):
-        uec.verification.verify(["a"], [["b"]])
 
 
 class TestSaving:

@@ -12,14 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.helpers import (
-    NUMERIC,
-    assert_same_result,
-    bag_of_words,
-    files_of,
-    labelled,
-    pairs,
-)
+from tests.helpers import NUMERIC, assert_same_result, bag_of_words, files_of, labelled, pairs
 from tests.survival.in_a_child import in_batches, run
 from tests.survival.scale import report, times
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
@@ -193,11 +186,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
     report(f"{len(items)} made-up folders: all refused or harmless")
 
 
-SEALED = {
-    **STORES,
-    "words": {},
-    "diagonal": {},
-}
+SEALED = {**STORES, "words": {}, "diagonal": {}}
 # Where no two may change places.
 ORDERED = ("keys", "starts", "rows", "offsets", "contents")
 
