@@ -4,7 +4,16 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, index_of, labelled, of_members, shared_words, titled
+from tests.helpers import (
+    agree,
+    bag_of_words,
+    by_name,
+    index_of,
+    labelled,
+    of_members,
+    shared_words,
+    titled,
+)
 from uec_rag import UEC, Retriever
 from uec_rag.encoders.verifier import FunctionVerifier
 from uec_rag.retrieval.gate import Gate
@@ -271,11 +280,10 @@ class TestCalibration:
         assert index_of(plain.uec, texts).calibrate(*asking).calibration.verifier is None
 
     def test_of_a_saved_index_it_counts_with_the_same_verifier_alone(
-        self, calibrated, plain, members, tmp_path
+        self, calibrated, plain, tmp_path
     ):
         calibrated.save(tmp_path / "index")
-        own = dict(zip(["coarse", "coarser"], members, strict=True))
-        given = own | {"shared_words": shared_words}
+        given = by_name(plain.uec) | {"shared_words": shared_words}
         back = Retriever.load(tmp_path / "index", encoders=given)
         assert back.calibration == calibrated.calibration
         assert plain.uec.fingerprint == calibrated.uec.fingerprint
