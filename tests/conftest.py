@@ -18,10 +18,7 @@ from tests.survival.scale import LONG
 # How long an example takes, or drawing it, is the machine's business; what is too slow is found by
 # benchmarks. The same examples in every run: only the long one looks for new ones.
 settings.register_profile(
-    "steady",
-    deadline=None,
-    derandomize=not LONG,
-    suppress_health_check=[HealthCheck.too_slow],
+    "steady", deadline=None, derandomize=not LONG, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("steady")
 

@@ -221,6 +221,18 @@ def titled(texts):
     return [{"title": f"On {' '.join(text.split()[:4])}"} for text in texts]
 
 
+def by_name(uec):
+    """The encoders of an ensemble, to load it with."""
+    return dict(zip(uec.names, uec.encoders, strict=True))
+
+
+def load_index(path, uec, **options):
+    """The index saved at a path, with the encoders of an ensemble."""
+    from uec_rag import Retriever
+
+    return Retriever.load(path, encoders=by_name(uec), **options)
+
+
 def agree(result):
     """The highest relevance, confidence, in_corpus and the sum of relevance are in this order.
 

@@ -9,18 +9,8 @@ import pytest
 import uec_rag
 
 HEAVY = {
-    "numpy",
-    "scipy",
-    "torch",
-    "sentence_transformers",
-    "transformers",
-    "laplace",
-    "sklearn",
-    "matplotlib",
-    "langchain_core",
-    "llama_index",
-    "rich",
-    "typer",
+    *("numpy", "scipy", "torch", "sentence_transformers", "transformers", "laplace", "sklearn"),
+    *("matplotlib", "langchain_core", "llama_index", "rich", "typer"),
 }
 
 

@@ -36,7 +36,6 @@ def _name(path: Path) -> str:
 
 
 MODULES = {_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
 
 
 @cache

@@ -3,12 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from uec_rag.confidence.fit import (
-    FitView,
-    fit_confidence,
-    fit_temperature,
-    view_examples,
-)
+from uec_rag.confidence.fit import FitView, fit_confidence, fit_temperature, view_examples
 from uec_rag.confidence.model import Examples, shipped_model
 from uec_rag.ensemble.evidence_fit import corpus_views
 

@@ -262,10 +262,7 @@ def test_readings_are_the_likeliest_first_with_their_passages_and_titles():
     ("texts", "labels"),
     [
         (["The loan for a home runs 30 years.", "The loan for a car runs 5."], ["home", "car"]),
-        (
-            ["Founded in Paris, Ubi sold loans.", "In a New-Age shop."],
-            ["Founded", "New-Age shop"],
-        ),
+        (["Founded in Paris, Ubi sold loans.", "In a New-Age shop."], ["Founded", "New-Age shop"]),
         (["A loan (see b) of A. x", "of a loan"], ["see", "p1"]),
     ],
 )

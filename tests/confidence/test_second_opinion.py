@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from uec_rag.confidence.risk import conformal_threshold
-from uec_rag.confidence.second_opinion import (
-    SecondOpinion,
-    cascade,
-    opinions,
-    prompt,
-    read_reply,
-)
+from uec_rag.confidence.second_opinion import SecondOpinion, cascade, opinions, prompt, read_reply
 
 
 def asked(rng, count):

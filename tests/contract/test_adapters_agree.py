@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -265,15 +264,6 @@ def test_filters_leave_the_same(uec, adapter):
         agree(ours.search(QUESTIONS[1], 6, lang), expected)
 
 
-@pytest.mark.parametrize("kind", [Plain, *ADAPTERS], ids=lambda kind: kind.__name__)
-def test_a_key_that_no_passage_has_matches_nothing_and_is_warned_of_once_by_all(fitted, kind):
-    index = kind(fitted, TEXTS, IDS, [{"place": i} for i in range(len(TEXTS))])
-    with pytest.warns(UserWarning, match="filter: no passage has the metadata key 'lang'"):
-        assert index.search(QUESTIONS[0], lang="de") == []
-    with warnings.catch_warnings(action="error"):
-        assert index.search(QUESTIONS[0], lang="de") == []
-
-
 @pytest.mark.parametrize("k", [1, 30, 100])
 def test_as_many_come_as_there_are_and_are_asked_for_though_they_answer_nothing(fitted, adapter, k):
     expected = Plain(fitted, TEXTS, IDS, METADATAS).search("fooba rabaz", k)
@@ -303,12 +293,6 @@ def test_an_empty_question_is_refused_by_all(fitted, adapter, question):
     for kind in (Plain, adapter):
         with pytest.raises(ValueError, match="empty"):
             kind(fitted, TEXTS, IDS, METADATAS).search(question)
-
-
-def test_an_id_that_comes_twice_is_refused_by_all(fitted, adapter):
-    for kind in (Plain, adapter):
-        with pytest.raises(ValueError, match=r"'p0' is given twice"):
-            kind(fitted, TEXTS[:2], ["p0", "p0"], METADATAS[:2])
 
 
 def test_no_hits_asked_for_is_refused_by_all(fitted, adapter):

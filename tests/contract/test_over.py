@@ -232,15 +232,6 @@ def test_nothing_is_found_in_an_empty_store_which_is_looked_at_again_when_it_hol
         assert found["uec_confidence"] == pytest.approx(expected["uec_confidence"])
 
 
-def test_fitting_again_needs_no_new_vectors(theirs):
-    uec = UEC([bag_of_words(16, "small")])
-    over = theirs.over(theirs.store(theirs.Member()), uec)
-    with pytest.warns(UserWarning, match="not fitted"):
-        assert theirs.hits(over, QUERIES[0])[0][1]["uec_sigma2"] == 0
-    uec.fit(pairs(60))
-    assert theirs.hits(over, QUERIES[0])[0][1]["uec_sigma2"] > 0
-
-
 def test_what_cannot_be_done_from_here_is_said_before_the_store_is_asked(
     theirs, fitted, monkeypatch
 ):

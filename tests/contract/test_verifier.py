@@ -12,7 +12,6 @@ from tests.helpers import bag_of_words, index_of, shared_words
 from uec_rag import UEC
 from uec_rag.encoders.verifier import load_verifier
 from uec_rag.langchain import UECRetriever, UECVectorStore
-from uec_rag.llama_index import UECQueryEngine
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
 from uec_rag.llama_index import UECVectorStore as LlamaIndexStore
 from uec_rag.llama_index.nodes import as_verifier
@@ -108,16 +107,6 @@ class TestTheFrameworksOwnRerankers:
         expected = CrossEncoder(folder, device="cpu").predict([(query, p) for p in passages])
         verifier = load_verifier(as_verifier(reranker))
         assert verifier.score([query], [passages]) == pytest.approx(expected, abs=1e-6)
-
-    def test_a_query_engine_reads_with_it(self, members, fit_pairs, texts, queries):
-        from llama_index.core.llms import MockLLM
-
-        verifier = as_verifier(MostWords())
-        uec = UEC(list(members.values()), verifier=verifier, verify_k=8).fit(fit_pairs)
-        retriever = LlamaIndexRetriever.from_texts(texts, uec, similarity_top_k=3, details=True)
-        engine = UECQueryEngine.from_args(retriever, llm=MockLLM(), gate=0.0)
-        hit = engine.query(queries[0]).source_nodes[0]
-        assert hit.metadata["uec_members"]["BaseNodePostprocessor"]["rank"]
 
     def test_a_postprocessor_as_it_is_says_what_to_write(self):
         with pytest.raises(TypeError, match=r"uec_rag\.llama_index\.nodes\.as_verifier"):

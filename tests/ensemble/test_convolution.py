@@ -453,11 +453,6 @@ def test_weights_of_other_features_are_refused():
     [({"weights": (1.0,)}, "weights: expected 6"), ({"spread": (1.0,)}, "spread: expected 6")],
 )
 def test_weights_that_cannot_be_are_refused(change, message):
-    given = {
-        "weights": (0.0,) * 6,
-        "location": (0.0,) * 6,
-        "spread": (1.0,) * 6,
-        "prior": (0.0,),
-    }
+    given = {"weights": (0.0,) * 6, "location": (0.0,) * 6, "spread": (1.0,) * 6, "prior": (0.0,)}
     with pytest.raises(ValueError, match=message):
         EvidenceWeights(**(given | change))

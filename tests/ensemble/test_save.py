@@ -5,16 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, bag_of_words, files_of, resaved, static_model
+from tests.helpers import LinearHead, bag_of_words, by_name, files_of, resaved, static_model
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.ensemble.save import KIND
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
-
-
-def by_name(uec):
-    return dict(zip(uec.names, uec.encoders, strict=True))
 
 
 def assert_same(one, other):

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from uec_rag import UEC, Retriever
-from uec_rag.evaluation.inspection import (
-    disagreement,
-    inspect,
-    members_alone,
-    neighbours,
-    writing,
-)
+from uec_rag.evaluation.inspection import disagreement, inspect, members_alone, neighbours, writing
 
 
 @pytest.fixture(scope="module")

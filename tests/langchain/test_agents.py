@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from tests.helpers import FORGED, SUBJECTS, VAGUE, bag_of_words, namesakes, pairs, passages
+from tests.helpers import FORGED, VAGUE, bag_of_words, namesakes, pairs, passages
 from uec_rag import UEC
 from uec_rag.langchain import (
     Gated,
@@ -128,11 +128,6 @@ class TestTool:
         tool = retriever_tool(retriever | RunnableLambda(lambda found: found[:1]))
         assert len(call(tool, questions["answer"]).artifact["documents"]) == 1
 
-    def test_documents_of_others_are_refused(self):
-        tool = retriever_tool(RunnableLambda(lambda _: [Document("lumane")]))
-        with pytest.raises(ValueError, match="none has uec_decision"):
-            call(tool, "lumane")
-
     def test_nothing_found_is_nothing_to_answer_from(self):
         message = call(retriever_tool(RunnableLambda(lambda _: [])), "lumane")
         assert message.artifact["decision"] == "abstain"
@@ -196,7 +191,7 @@ class TestGraph:
     def test_a_state_without_question_or_decision_is_refused(self, retriever):
         with pytest.raises(ValueError, match='expected a "question"'):
             retrieval_node(retriever).invoke({"messages": []})
-        with pytest.raises(ValueError, match="it has no decision"):
+        with pytest.raises(ValueError, match="state: has no decision"):
             route_on_decision({"messages": [HumanMessage("hello")]})
 
 
@@ -224,10 +219,7 @@ def asks(*questions):
 def agent_of(retriever, script):
     model = Scripted(messages=iter(script), told=[])
     agent = create_agent(
-        model,
-        [retriever.as_tool()],
-        middleware=[UECGateMiddleware()],
-        checkpointer=InMemorySaver(),
+        model, [retriever.as_tool()], middleware=[UECGateMiddleware()], checkpointer=InMemorySaver()
     )
     return agent, model
 
@@ -261,14 +253,6 @@ class TestAgent:
             assert words in state["messages"][-1].content
             assert state["messages"][-1].response_metadata["uec_decision"] == way
             assert len(model.told) == 1
-
-    def test_it_asks_back_naming_the_readings(self, retriever, questions):
-        agent, _ = agent_of(retriever, [asks(questions["clarify"])])
-        messages = say(agent)
-        found = next(m for m in messages if isinstance(m, ToolMessage)).artifact
-        assert messages[-1].content == found["question_back"]
-        assert all(reading["label"] in found["question_back"] for reading in found["readings"])
-        assert {one["label"] for one in found["readings"]} <= {*SUBJECTS}
 
     def test_a_later_turn_is_a_new_one(self, retriever, questions):
         script = [asks(questions["abstain"]), asks(questions["answer"]), AIMessage("It is so.")]

@@ -10,15 +10,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from examples import chat
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import ask_back
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node, retriever_tool
 from uec_rag.langchain.documents import question_and_history, turns
 
 ASKED, FOLLOW_UP = "Who repairs the door opener?", "And how long does it take?"
 HISTORY = [SystemMessage("Be brief."), HumanMessage(ASKED), AIMessage("The caretaker.")]
 VAGUE = "What is the force option?"
-SENTENCE = ask_back([Reading(label, (label,), 0.5) for label in ("git add", "rsync")])
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +43,6 @@ class TestTurns:
         ]
         assert turns(given) == ["one", "two", "three"]
         assert turns(None) == turns([]) == []
-
-    def test_have_the_answers_that_asked_back(self):
-        said = [HumanMessage("zero"), AIMessage(SENTENCE), HumanMessage("one"), AIMessage("So.")]
-        assert turns(said) == ["zero", SENTENCE, "one"]
 
     def test_have_only_the_text_of_a_message_of_several_parts(self):
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -108,7 +101,7 @@ async def test_langchains_history_aware_retriever_finds_by_what_its_model_rewrot
 def test_a_retriever_that_takes_a_question_alone_is_warned_of(retriever):
     gate = UECGate(retriever=EnsembleRetriever(retrievers=[retriever]))
     given = {"input": FOLLOW_UP, "chat_history": HISTORY}
-    with pytest.warns(UserWarning, match="an? EnsembleRetriever takes a question alone") as said:
+    with pytest.warns(UserWarning, match="an? EnsembleRetriever takes only a question") as said:
         assert gate.invoke(given)["decision"] == "abstain"
     assert said[0].filename == __file__
 

@@ -12,8 +12,7 @@ from uec_rag.laplace.likelihood import fitting_intercept, predictive_nll
 from uec_rag.laplace.pairs import OfVectors, check_pairs, held_out_pairs, split_queries
 
 EVERY_KIND = pytest.mark.parametrize(
-    ("structure", "likelihood"),
-    [(s, y) for s in ("kron", "diag") for y in ("pairs", "in_batch")],
+    ("structure", "likelihood"), [(s, y) for s in ("kron", "diag") for y in ("pairs", "in_batch")]
 )
 
 

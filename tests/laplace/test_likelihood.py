@@ -29,11 +29,7 @@ def sample(rng, slope, centre, spread, count=4000):
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    slope=st.floats(2, 400),
-    centre=st.floats(-0.2, 0.95),
-    seed=st.integers(0, 100),
-)
+@given(slope=st.floats(2, 400), centre=st.floats(-0.2, 0.95), seed=st.integers(0, 100))
 def test_at_the_map_the_gradient_of_the_likelihood_vanishes(slope, centre, seed):
     """Also for an encoder whose cosines all lie between 0.84 and 0.86, as some do."""
     similarity, labels = sample(np.random.default_rng(seed), slope, centre, spread=2 / slope)

@@ -8,10 +8,7 @@ from llama_index.core.chat_engine import (
     ContextChatEngine,
 )
 from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import (
-    CitationQueryEngine,
-    RetrieverQueryEngine,
-)
+from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
 
 from tests.llama_index.conftest import always
@@ -98,12 +95,7 @@ def fusion(request, retriever, texts):
     llm = Rephrasing()
     llm.question = " ".join(texts[3].split()[:6])  # that the same passage answers
     return QueryFusionRetriever(
-        [retriever],
-        llm=llm,
-        mode=request.param,
-        num_queries=2,
-        similarity_top_k=4,
-        use_async=False,
+        [retriever], llm=llm, mode=request.param, num_queries=2, similarity_top_k=4, use_async=False
     )
 
 

@@ -120,7 +120,7 @@ def test_a_language_model_says_if_the_passages_suffice(words, action):
     assert judge(nodes, "?", gate, llm_judge(Saying(words=words))).action == action
     restored = UECGatePostprocessor(**processor.model_dump())
     assert (restored.gate, restored.second) == (gate, None)
-    with pytest.raises(ValueError, match="second: expected with it the gate"):
+    with pytest.raises(ValueError, match="second: expected together with the gate"):
         judge(nodes, "?", None, llm_judge(Saying(words=words)))
 
 

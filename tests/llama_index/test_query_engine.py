@@ -8,10 +8,7 @@ from llama_index.core.base.response.schema import (
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import (
-    RetrieverQueryEngine,
-    TransformQueryEngine,
-)
+from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
 from llama_index.core.schema import QueryBundle
 
 from tests.llama_index.conftest import always

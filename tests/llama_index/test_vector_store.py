@@ -152,10 +152,7 @@ def test_mmr_leaves_out_what_says_the_same(fitted, nodes, texts, question):
 
 def diverse(store, text, threshold, **options):
     query = VectorStoreQuery(
-        query_str=text,
-        similarity_top_k=4,
-        mode=VectorStoreQueryMode.MMR,
-        mmr_threshold=threshold,
+        query_str=text, similarity_top_k=4, mode=VectorStoreQueryMode.MMR, mmr_threshold=threshold
     )
     return store.query(query, **options)
 

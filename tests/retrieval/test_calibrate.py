@@ -23,7 +23,7 @@ from tests.helpers import (
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval import Preferences
-from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration, corpus_fingerprint
+from uec_rag.retrieval.calibrate import FEWEST, corpus_fingerprint
 from uec_rag.stores.memory import MemoryStore
 
 IDS = [f"p{i}" for i in range(150)]
@@ -373,11 +373,6 @@ def test_a_shared_space_calibrates_itself_too(fit_pairs):
     retriever = index_of(uec, sentences(80), IDS[:80])
     retriever.self_calibrate()
     assert "which encoders to trust" not in retriever.report
-
-
-def test_metadata_of_no_calibration_is_refused():
-    with pytest.raises(ValueError, match="CorpusCalibration: no saved one looks like"):
-        CorpusCalibration.restore({"source": "labels"})
 
 
 def test_first_sentences_that_nothing_answers_leave_confidence_as_fitted(fitted):

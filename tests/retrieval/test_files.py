@@ -8,11 +8,7 @@ from tests.helpers import bag_of_words, index_of
 from uec_rag import UEC, Retriever
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.corpora.document import Document, Section
-from uec_rag.retrieval.files import (
-    EncodedFiles,
-    add_files,
-    changes_since,
-)
+from uec_rag.retrieval.files import EncodedFiles, add_files, changes_since
 from uec_rag.retrieval.live import LiveIndex, Place
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
+from tests.helpers import WORDS, bag_of_words, by_name, index_of, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.ensemble.conversation import Turn
 from uec_rag.ensemble.fitted import TrainingProfile, distance
@@ -157,9 +157,8 @@ def test_what_was_learned_from_labels_of_the_corpus_is_not_lowered(uec, chinese)
 
 
 def test_what_a_fit_was_like_is_saved_with_it(uec, tmp_path):
-    encoders = dict(zip(uec.names, uec.encoders, strict=True))
     uec.save(tmp_path / "uec")
-    again = UEC.load(tmp_path / "uec", encoders=encoders)
+    again = UEC.load(tmp_path / "uec", encoders=by_name(uec))
     assert again.fitted.training_profile == uec.fitted.training_profile
     assert again.fitted.training_profile.writings == ("Latin letters",)
 

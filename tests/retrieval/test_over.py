@@ -107,8 +107,11 @@ async def test_what_an_engine_fails_with_is_said_with_its_name(fitted, what, err
 
 
 def test_another_fit_makes_its_own_of_the_sample():
-    theirs, uec = Theirs(TEXTS), UEC([bag_of_words(16, "small")]).fit(pairs(60))
+    theirs, uec = Theirs(TEXTS), UEC([bag_of_words(16, "small")])
     over = retriever_over(uec, theirs, 10, vectors="small")
+    with pytest.warns(UserWarning, match="not fitted"):
+        assert not over.search(QUERIES).sigma2.any()
+    uec.fit(pairs(60))
     before = over.search(QUERIES)
     uec.fit(pairs(120))
     assert theirs.asked.count("anywhere") == 1
@@ -116,7 +119,7 @@ def test_another_fit_makes_its_own_of_the_sample():
         over.search(QUERIES), retriever_over(uec, Theirs(TEXTS), 10).search(QUERIES), rtol=1e-5
     )
     assert not np.array_equal(before.sigma2, over.search(QUERIES).sigma2)
-    assert theirs.asked.count(len(TEXTS[::2])) == 2
+    assert theirs.asked.count(len(TEXTS[::2])) == 3
 
 
 def test_of_a_store_that_does_not_tell_its_size_it_is_drawn_after_many_searches(

@@ -16,9 +16,11 @@ from tests.helpers import (
     as_before,
     assert_same_result,
     bag_of_words,
+    by_name,
     files_of,
     index_of,
     labelled,
+    load_index,
     resaved,
     shared_words,
 )
@@ -31,15 +33,10 @@ from uec_rag.stores.memory.saved import write_state
 from uec_rag.stores.qdrant import QdrantStore
 
 
-def load(path, uec, **options):
-    named = dict(zip(uec.names, uec.encoders, strict=True))
-    return Retriever.load(path, encoders=named, **options)
-
-
 def test_an_index_comes_back_with_the_same_hits_to_the_last_bit(full, queries, tmp_path):
     full.save(tmp_path / "index")
     for loaded in (
-        load(tmp_path / "index", full.uec),
+        load_index(tmp_path / "index", full.uec),
         Retriever.load(tmp_path / "index", full.uec),
     ):
         assert len(loaded) == len(full)
@@ -66,17 +63,17 @@ def test_so_does_one_of_another_kind_of_ensemble(
 ):
     retriever = index_of(make(encoders, fit_pairs), texts[:50])
     retriever.save(tmp_path / "index")
-    loaded = load(tmp_path / "index", retriever.uec)
+    loaded = load_index(tmp_path / "index", retriever.uec)
     assert_same_result(loaded.search(queries), retriever.search(queries))
 
 
 def test_a_loaded_index_can_be_written_to_and_saved_over_itself(small, texts, tmp_path):
     small.save(tmp_path / "index")
-    loaded = load(tmp_path / "index", small.uec)
+    loaded = load_index(tmp_path / "index", small.uec)
     loaded.delete(["p0"])
     loaded.add(["tavone tavone"], ids=["new"])
     loaded.save(tmp_path / "index")
-    again = load(tmp_path / "index", small.uec)
+    again = load_index(tmp_path / "index", small.uec)
     assert [p.id for p in again.passages()] == [*(f"p{i}" for i in range(1, 10)), "new"]
     assert again.search(["tavone"], k=1).ids == loaded.search(["tavone"], k=1).ids == [["new"]]
     assert len(small) == 10
@@ -84,7 +81,7 @@ def test_a_loaded_index_can_be_written_to_and_saved_over_itself(small, texts, tm
 
 def test_an_empty_index_is_saved_too(fitted, tmp_path):
     Retriever(fitted).save(tmp_path / "index")
-    assert len(load(tmp_path / "index", fitted)) == 0
+    assert len(load_index(tmp_path / "index", fitted)) == 0
 
 
 def test_another_ensemble_is_refused(full, encoders, fit_pairs, tmp_path):
@@ -143,7 +140,7 @@ def test_files_that_were_made_up_are_said_to_be_corrupted(small, tmp_path, file,
         else:
             np.save(folder / file, change)
     with pytest.raises(IndexCorrupted):
-        load(tmp_path / "made up", small.uec)
+        load_index(tmp_path / "made up", small.uec)
 
 
 def test_an_index_of_words_that_tells_of_no_means_is_corrupted(tmp_path):
@@ -165,7 +162,7 @@ def test_means_beyond_float32_are_found_by_the_first_search(small, tmp_path):
         means = np.load(file)
         file.unlink()
         np.save(file, np.full_like(means, 1e38))
-    made_up = load(tmp_path / "made up", small.uec)
+    made_up = load_index(tmp_path / "made up", small.uec)
     with pytest.raises(IndexCorrupted, match="a stored vector gives NaN or infinity"):
         made_up.search(["badero"], k=3)
 
@@ -179,16 +176,7 @@ def test_a_store_of_another_width_is_another_indexs(small, tmp_path):
         (folder / "store").mkdir()
         narrow.save(folder / "store")
     with pytest.raises(IndexCorrupted, match=r"store' holds vectors of width 2, expected \d+"):
-        load(tmp_path / "made up", small.uec)
-
-
-def test_a_store_of_an_unknown_kind_is_named_and_asked_for(small, tmp_path):
-    small.save(tmp_path / "index")
-    with resaved(tmp_path / "index", KIND) as folder:
-        settings = read_json(folder / "store" / "store.json")
-        write_json(folder / "store" / "store.json", settings | {"store": "cellar"})
-    with pytest.raises(ValueError, match=r"a store elsewhere \('cellar'\).*store=\.\.\."):
-        load(tmp_path / "made up", small.uec)
+        load_index(tmp_path / "made up", small.uec)
 
 
 def test_what_is_no_ensemble_is_refused(small, tmp_path):
@@ -212,7 +200,7 @@ def test_a_line_of_another_passage_or_none_is_said_to_be_corrupted(
         lines = folder / "store" / "passages.jsonl"
         lines.write_bytes(lines.read_bytes().replace(was, becomes))
     with pytest.raises(IndexCorrupted, match=message):
-        load(tmp_path / "made up", small.uec).get(["p0"])
+        load_index(tmp_path / "made up", small.uec).get(["p0"])
 
 
 @pytest.mark.parametrize(
@@ -237,14 +225,14 @@ def test_metadata_that_no_addition_takes_is_said_to_be_corrupted(small, tmp_path
         (folder / "store" / "passages.jsonl").write_bytes(b"".join(content))
         np.save(folder / "store" / "offsets.npy", np.cumsum([0, *map(len, content)]))
     with pytest.raises(IndexCorrupted, match=rf"line 1 .*{said}"):
-        load(tmp_path / "made up", small.uec).get(["p0"])
+        load_index(tmp_path / "made up", small.uec).get(["p0"])
 
 
 def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     texts, queries, fit_pairs, tmp_path
 ):
     members = [bag_of_words(16, "coarse"), bag_of_words(8, "coarser", seed=1)]
-    given = dict(zip(["coarse", "coarser"], members, strict=True)) | {"shared_words": shared_words}
+    given = by_name(UEC(members)) | {"shared_words": shared_words}
     index = index_of(UEC(members, verifier=shared_words).fit(fit_pairs), texts)
     index.calibrate(*labelled(texts, 30)).save(tmp_path / "index")
     with resaved(tmp_path / "index", KIND, "before") as folder:
@@ -277,7 +265,7 @@ def test_a_store_that_was_saved_with_a_graph_or_in_half_precision_is_searched_ex
         with resaved(tmp_path / "index", KIND, "before") as folder:
             settings = read_json(folder / "store" / "store.json")
             write_json(folder / "store" / "store.json", settings | change)
-        loaded = load(tmp_path / "before", small.uec)
+        loaded = load_index(tmp_path / "before", small.uec)
         assert_same_result(loaded.search(queries), small.search(queries))
 
 
@@ -296,7 +284,7 @@ def test_a_scale_of_another_number_type_is_said_to_be_corrupted(fitted, texts, t
         scales = np.load(folder / "store" / "scan_scales.0.npy")
         np.save(folder / "store" / "scan_scales.0.npy", scales.astype(np.int64))
     with pytest.raises(IndexCorrupted, match=r"scan_scales\.0\.npy' holds <i8 .* expected float32"):
-        load(tmp_path / "made up", fitted)
+        load_index(tmp_path / "made up", fitted)
 
 
 def damaged(write):
@@ -318,9 +306,9 @@ def test_what_would_not_load_takes_no_saved_indexs_place(small, tmp_path, monkey
     with pytest.raises(RuntimeError, match="does not load again"):
         pickle.dumps(small.store)
     monkeypatch.undo()
-    assert len(load(tmp_path / "index", small.uec)) == 10
+    assert len(load_index(tmp_path / "index", small.uec)) == 10
     small.save(tmp_path / "index")
-    assert len(load(tmp_path / "index", small.uec)) == 11
+    assert len(load_index(tmp_path / "index", small.uec)) == 11
 
 
 def test_an_ensemble_that_would_not_load_takes_no_saved_ones_place(fitted, tmp_path, monkeypatch):
@@ -329,8 +317,7 @@ def test_an_ensemble_that_would_not_load_takes_no_saved_ones_place(fitted, tmp_p
     with pytest.raises(RuntimeError, match=r"does not load again .* has another fingerprint"):
         fitted.save(tmp_path / "uec")
     monkeypatch.undo()
-    named = dict(zip(fitted.names, fitted.encoders, strict=True))
-    assert UEC.load(tmp_path / "uec", encoders=named).fingerprint == fitted.fingerprint
+    assert UEC.load(tmp_path / "uec", encoders=by_name(fitted)).fingerprint == fitted.fingerprint
 
 
 def test_an_empty_store_elsewhere_is_not_taken_for_that_of_the_index(full, texts, tmp_path):

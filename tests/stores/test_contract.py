@@ -1,8 +1,6 @@
 """What every store does, whatever engine it is in."""
 
-import asyncio
 import re
-import threading
 import warnings
 
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 from tests.helpers import bag_of_words, index_of, pairs, passages
 from tests.stores.kinds import DISTINCT, KINDS, SAVED, opened_again
 from tests.stores.test_filters import COMPARISONS, METADATA, ORDERS_OF_TEXTS, holds
-from uec_rag import UEC, Gaussian, Retriever
+from uec_rag import UEC, Gaussian
 from uec_rag.base.similarity import moments, probit
 from uec_rag.stores import Passage
 from uec_rag.stores.filters import Predicate, parse
@@ -300,23 +298,6 @@ def test_a_saved_store_is_opened_as_what_it_was(store, kind, tmp_path):
     assert_finds(opened, {f"p{i}": stored[[i]] for i in range(50)})
     with pytest.raises(ValueError, match="of another ensemble"):
         opened.bind("other")
-
-
-@every_store
-async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store, monkeypatch):
-    retriever = Retriever(UEC([bag_of_words(24, "first")]).fit(pairs(64)), store)
-    retriever.add(passages(50))
-    let_go, snapshot = threading.Event(), store.snapshot
-
-    def slow(*given):
-        assert let_go.wait(60)
-        return snapshot(*given)
-
-    monkeypatch.setattr(store, "snapshot", slow)
-    searching = asyncio.ensure_future(retriever.asearch(["a question"], k=3))
-    await asyncio.sleep(0.05)
-    let_go.set()  # which happens only if the search leaves the loop to others
-    assert len((await searching).ids[0]) == 3
 
 
 def halves(uec, texts, store=None):

@@ -94,25 +94,6 @@ def test_another_collection_of_the_same_ensemble_is_told_from_ones_own(uec, tmp_
         Retriever.load(tmp_path / "index of mine", uec, store=at("other")).store.close()
 
 
-def test_both_frameworks_hand_the_store_on(engine, uec, tmp_path):
-    from uec_rag.langchain import UECVectorStore
-    from uec_rag.llama_index import UECVectorStore as LlamaIndexStore
-
-    index = index_of(uec, ["a text", "another text"], ["a", "b"], store=engine())
-    index.save(tmp_path / "index")
-    path = str(tmp_path / "index")
-    index.store.close()
-    for load in (
-        lambda **options: UECVectorStore.load(path, uec, **options),
-        lambda **options: LlamaIndexStore.from_persist_path(path, uec=uec, **options),
-    ):
-        with pytest.raises(ValueError, match=r"store=\.\.\."):
-            load()
-        loaded = load(store=engine()).retriever
-        assert loaded.search(["a text"], k=1).ids == [["a"]]
-        loaded.store.close()
-
-
 def test_a_store_is_given_where_there_is_one_and_must_be_one(uec, small, tmp_path):
     small.save(tmp_path / "index")
     with pytest.raises(ValueError, match=r"store: expected none, .* holds its passages itself"):

@@ -18,6 +18,7 @@ from tests.helpers import (
     bag_of_words,
     files_of,
     labelled,
+    load_index,
     pairs,
 )
 from tests.survival.in_a_child import in_batches, run
@@ -37,11 +38,6 @@ QUERIES = ["badero fimafi", "golugo"]
 STORES = {"exact": {}, "int8": {"dtype": "int8"}}
 
 
-def load(path, uec, **options):
-    encoders = dict(zip(uec.names, uec.encoders, strict=True))
-    return Retriever.load(path, encoders=encoders, **options)
-
-
 @pytest.fixture(params=STORES)
 def saved(request, fitted, texts, tmp_path):
     """A saved index, calibrated, and what it finds."""
@@ -50,7 +46,7 @@ def saved(request, fitted, texts, tmp_path):
     index.add(texts[:60], ids=ids, metadatas=[{"number": i} for i in range(60)])
     index.calibrate(*labelled(texts[:60], 60, unanswerable=0.2))
     index.save(tmp_path / "index")
-    return tmp_path / "index", load(tmp_path / "index", fitted).search(QUERIES, k=5)
+    return tmp_path / "index", load_index(tmp_path / "index", fitted).search(QUERIES, k=5)
 
 
 def files(path):
@@ -76,7 +72,7 @@ def test_flipped_bits_and_cut_or_exchanged_bytes_are_noticed(saved, fitted):
             if bytes(changed) == content:
                 return
             try:
-                loaded = load(path, fitted)
+                loaded = load_index(path, fitted)
             except IndexCorrupted:
                 return
             assert_same_result(loaded.search(QUERIES, k=5), expected)
@@ -94,7 +90,7 @@ def test_flipped_bits_and_cut_or_exchanged_bytes_are_noticed(saved, fitted):
 
 def test_files_of_two_indexes_are_never_mixed(saved, fitted, texts, tmp_path):
     path, _ = saved
-    other = load(path, fitted)
+    other = load_index(path, fitted)
     other.add(texts[60:120], ids=[f"p{i}" for i in range(60)])
     other.save(tmp_path / "other")
     swapped = 0
@@ -106,7 +102,7 @@ def test_files_of_two_indexes_are_never_mixed(saved, fitted, texts, tmp_path):
             continue
         file.write_bytes(twin.read_bytes())
         with pytest.raises(IndexCorrupted):
-            load(path, fitted)
+            load_index(path, fitted)
         file.write_bytes(content)
         swapped += 1
     assert swapped >= 3
@@ -178,7 +174,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                loaded = load(made_up, fitted)
+                loaded = load_index(made_up, fitted)
                 loaded.search(QUERIES, k=5)
                 loaded.get(["p0"])
                 loaded.delete(["p1"])
@@ -193,11 +189,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
     report(f"{len(items)} made-up folders: all refused or harmless")
 
 
-SEALED = {
-    **STORES,
-    "words": {},
-    "diagonal": {},
-}
+SEALED = {**STORES, "words": {}, "diagonal": {}}
 # Where no two may change places.
 ORDERED = ("keys", "starts", "rows", "offsets", "contents")
 
@@ -213,7 +205,7 @@ def sealed(request, fitted, texts, tmp_path):
     index = Retriever(uec, MemoryStore(**SEALED[request.param]))
     index.add(texts[:60], ids=[f"p{i}" for i in range(60)])
     index.save(tmp_path / "index")
-    return tmp_path / "index", uec, load(tmp_path / "index", uec).search(QUERIES, k=5)
+    return tmp_path / "index", uec, load_index(tmp_path / "index", uec).search(QUERIES, k=5)
 
 
 def with_one_wrong_number(array, name):
@@ -267,7 +259,7 @@ def test_one_wrong_number_under_right_hashes_is_refused_or_harmless(sealed, tmp_
             else:
                 np.save(folder / name, changed)
         try:
-            found = load(made_up, uec, verify=False).search(QUERIES, k=5)
+            found = load_index(made_up, uec, verify=False).search(QUERIES, k=5)
         except (IndexCorrupted, FingerprintMismatch):
             return
         for of_hits in NUMERIC:
@@ -296,7 +288,7 @@ def test_odd_files_in_place_of_ours_are_refused_at_once(saved, fitted, tmp_path)
             else:
                 file.symlink_to({"zero": "/dev/zero", "itself": kept, "file": "/etc/hosts"}[kind])
             with pytest.raises(IndexCorrupted):
-                load(path, fitted, verify=False)
+                load_index(path, fitted, verify=False)
         finally:
             file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
             kept.rename(file)

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from tests.helpers import passages
+from tests.helpers import load_index, passages
 from tests.stores.postgres_server import new_place
 from tests.survival import in_a_child
 from tests.survival.scale import report, times
-from tests.survival.versions import Saver, after_a_while, fill, load, save, version_of, write
+from tests.survival.versions import Saver, after_a_while, fill, save, version_of, write
 from uec_rag import Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
@@ -45,7 +45,7 @@ def test_kills_lose_and_mix_nothing(how, fitted, tmp_path):
         after_a_while(rng, 0.1)
         saved = saver.kill()
         during += len(os.listdir(path / "generations")) != before
-        found = version_of(load(path, fitted))
+        found = version_of(load_index(path, fitted))
         # What was said to be saved is saved, and at most the one after it.
         last = version if saved is None else saved
         assert found in (last, last + 1)
@@ -148,7 +148,7 @@ def test_copies_that_are_killed_go_on_where_they_were(kind, fitted, tmp_path):
         if kind == "memory":
             finished = (tmp_path / "copy" / "manifest.json").exists()
             if finished:  # it is there whole; without a manifest it is not there
-                assert checksum(load(tmp_path / "copy", fitted).store) == expected
+                assert checksum(load_index(tmp_path / "copy", fitted).store) == expected
         else:
             store = store_at(place)
             assert len(store) >= held  # what was copied stays
@@ -178,7 +178,7 @@ def test_a_first_save_that_is_killed_can_be_done_again(fitted, tmp_path):
         index = Retriever(fitted)
         write(index, 7)
         index.save(path)
-        assert version_of(load(path, fitted)) == 7
+        assert version_of(load_index(path, fitted)) == 7
 
 
 @pytest.mark.interrupts
@@ -219,7 +219,7 @@ def _interrupted_saves(fitted, path, rng):
                 raise
             hit += 1
         signal.alarm(_HANGS)
-        found = version_of(load(path, fitted))
+        found = version_of(load_index(path, fitted))
         assert found == version + 1 if done else found in (version, version + 1)
         version = found
     index.save(path)
@@ -238,7 +238,7 @@ def test_readers_beside_a_saver_see_one_version_each(fitted, tmp_path):
     saver.wait_for_first()
     try:
         for _ in range(reads):
-            seen.append(version_of(load(path, fitted)))
+            seen.append(version_of(load_index(path, fitted)))
     finally:
         saver.kill()
     assert seen == sorted(seen)  # never back
@@ -255,7 +255,7 @@ def test_of_two_who_save_at_once_each_saves_or_is_told(fitted, tmp_path):
             try:
                 save(path, fitted, version)
                 saved += 1
-                assert version_of(load(path, fitted)) == version
+                assert version_of(load_index(path, fitted)) == version
             except BlockingIOError:
                 told += 1
                 os.kill(saver.pid, signal.SIGCONT)
@@ -265,5 +265,5 @@ def test_of_two_who_save_at_once_each_saves_or_is_told(fitted, tmp_path):
         os.kill(saver.pid, signal.SIGCONT)
         os.kill(saver.pid, signal.SIGKILL)
         os.waitpid(saver.pid, 0)
-    version_of(load(path, fitted))
+    version_of(load_index(path, fitted))
     report(f"{saved} saves beside another process's, {told} told to wait")

@@ -6,9 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from tests.helpers import passages
+from tests.helpers import load_index, passages
 from tests.survival.scale import LONG, report
-from tests.survival.versions import load
 from uec_rag import Retriever
 
 pytestmark = pytest.mark.slow
@@ -60,7 +59,7 @@ def test_eight_threads_see_whole_states_and_lose_nothing(fitted, tmp_path):
             index.save(tmp_path / "index")
         except BlockingIOError:
             return
-        whole(list(load(tmp_path / "index", fitted).passages()))
+        whole(list(load_index(tmp_path / "index", fitted).passages()))
 
     works = [(write, "writes")] * 3 + [(search, "searches")] * 4 + [(save, "saves")]
     threads = [

@@ -35,10 +35,6 @@ def version_of(index):
     return version
 
 
-def load(path, uec):
-    return Retriever.load(path, encoders=dict(zip(uec.names, uec.encoders, strict=True)))
-
-
 def save(path, uec, version):
     """Make an index of a version in memory and save it."""
     index = Retriever(uec)

@@ -9,13 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from langchain_core.callbacks import BaseRunManager
 from langchain_core.documents import Document
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    BaseMessage,
-    ChatMessage,
-    HumanMessage,
-)
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ChatMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 from langchain_core.structured_query import (
     Comparator,
@@ -162,7 +156,7 @@ def from_documents(
     TypeError or ValueError if one is not a `Document`, or the number of ids differs.
     """
     if isinstance(documents, Document):
-        raise TypeError("documents: expected a list of Documents, got one; write [document].")
+        raise TypeError("documents: expected a list of Documents, got one; pass [document].")
     all_ = list(documents)
     for index, document in enumerate(all_):
         if not isinstance(document, Document):

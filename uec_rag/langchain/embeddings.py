@@ -58,18 +58,15 @@ class UECEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one query."""
-        vector: list[float] = self.uec.embed([check_text(text, "text")], "query").mean[0].tolist()
-        return vector
+        return as_lists(self.uec.embed([check_text(text, "text")], "query").mean)[0]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed passages without blocking the event loop."""
+        """Run `embed_documents`, awaiting encoders that are asynchronous."""
         return await asyncio.to_thread(as_lists, (await self.uec.aembed(texts, "passage")).mean)
 
     async def aembed_query(self, text: str) -> list[float]:
-        """Embed one query without blocking the event loop."""
-        gaussian = await self.uec.aembed([check_text(text, "text")], "query")
-        vector: list[float] = gaussian.mean[0].tolist()
-        return vector
+        """Run `embed_query`, awaiting encoders that are asynchronous."""
+        return as_lists((await self.uec.aembed([check_text(text, "text")], "query")).mean)[0]
 
 
 def as_ensemble(embedding: UEC | Embeddings | None) -> UEC:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, cast
+from typing import Annotated, Any, Self, cast
 
 from langchain_core.callbacks import CallbackManagerForChainRun, dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import (
-    Runnable,
-    RunnableBranch,
-    RunnableConfig,
-    RunnableSerializable,
-)
+from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.config import get_config_list, merge_configs, run_in_executor
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import ConfigDict, SkipValidation, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
 from uec_rag.base.errors import warn
@@ -40,6 +35,26 @@ from uec_rag.retrieval.result import surest_decision
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
+
+
+def as_judge(second: BaseChatModel | Judge | None) -> Judge | None:
+    """Create a judge from a chat model, which says with yes or no whether the passages suffice.
+
+    Anything but a chat model is returned unchanged.
+
+    Examples
+    --------
+    >>> from langchain_core.language_models import FakeListChatModel
+    >>> as_judge(FakeListChatModel(responses=["Yes."]))("What purrs?", ["Cats purr."])
+    True
+    """
+    if not isinstance(second, BaseChatModel):
+        return second
+
+    def judge(question: str, texts: Sequence[str]) -> bool | None:
+        return read_reply(second.invoke(prompt(question, texts)).text)
+
+    return judge
 
 
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
@@ -83,8 +98,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """
 
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
-    gate: Gate | None = None
-    second: Judge | None = None
+    gate: Annotated[Gate | None, BeforeValidator(as_gate)] = None
+    second: Annotated[Judge | None, BeforeValidator(as_judge)] = None
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -103,23 +118,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             )
         return retriever
 
-    @field_validator("second", mode="before")
-    @classmethod
-    def _as_judge(cls, second: object) -> object:
-        return chat_judge(second) if isinstance(second, BaseChatModel) else second
-
-    @field_validator("gate", mode="before")
-    @classmethod
-    def _plain_threshold(cls, gate: object) -> object:
-        return as_gate(gate)
-
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.gate is None and isinstance(self.retriever, UECRetriever):
             self.gate = Gate.of_index(self.retriever.index)
         if self.second is not None:
             if self.gate is None:
-                raise ValueError("second: expected a gate with it, from UECGate.calibrate.")
+                raise ValueError("second: expected together with a gate from UECGate.calibrate.")
             self.gate.check_second(self.second)
         return self
 
@@ -130,12 +135,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
-        wrong: float | None = None,
-        risk: float | None = None,
-        certainty: float = 0.95,
-        needless: float | None = None,
         second: BaseChatModel | Judge | None = None,
-        groups: Sequence[Hashable] | None = None,
+        **options: Any,
     ) -> Self:
         """Create a gate that keeps wrong answers below a target.
 
@@ -146,8 +147,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             selects the passages.
         second : BaseChatModel or callable, optional
             As in the class; asked once for each query.
-        queries, relevant_ids, wrong, risk, certainty, needless, groups
-            As in `uec_rag.retrieval.gate.Gate.calibrate`.
+        queries, relevant_ids, **options
+            As in `uec_rag.retrieval.gate.Gate.calibrate`: `wrong`, `risk`, `certainty`, `needless`
+            and `groups`.
         """
         cls._check_retriever(retriever)
         if not isinstance(retriever, UECRetriever):
@@ -155,19 +157,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
-        judge = chat_judge(second) if isinstance(second, BaseChatModel) else second
+        judge, where = as_judge(second), passage_filter(retriever.filter)
         gate = Gate.calibrate(
             retriever.index,
             queries,
             relevant_ids,
-            wrong=wrong,
-            risk=risk,
-            certainty=certainty,
-            needless=needless,
-            second=judge,
             k=retriever.k,
-            filter=passage_filter(retriever.filter),
-            groups=groups,
+            filter=where,
+            second=judge,
+            **options,
         )
         return cls(retriever=retriever, gate=gate, second=judge)
 
@@ -177,10 +175,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return (self.gate or Gate.at(0.5)).report
 
     def route(
-        self,
-        answer: Runnable[Any, Any],
-        clarify: Runnable[Any, Any],
-        abstain: Runnable[Any, Any],
+        self, answer: Runnable[Any, Any], clarify: Runnable[Any, Any], abstain: Runnable[Any, Any]
     ) -> Runnable[Question, Any]:
         """Route each decision to its own runnable, which receives the gate's output."""
         return self | RunnableBranch(
@@ -286,9 +281,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             if turns(history):
                 kind = type(self.retriever).__name__
                 warn(
-                    f"retriever: a {kind} takes a question alone, and is not told the turns "
-                    "before it. Put the UECRetriever itself into the gate, or make a history-aware "
-                    f"retriever of the {kind}."
+                    f"retriever: a {kind} takes only a question, without the turns before it. "
+                    "Give the gate the UECRetriever itself, or make a history-aware retriever of "
+                    f"the {kind}."
                 )
             return question
         return {"input": question, **given}
@@ -301,29 +296,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if known is None:
             raise ValueError(
                 f"retriever: the documents of this {type(self.retriever).__name__} have no "
-                "uec_decision and uec_confidence in their metadata, which a UECRetriever writes "
-                "on its own; expected a retriever over one, that keeps metadata."
+                "uec_decision and uec_confidence in their metadata, which a UECRetriever adds; "
+                "expected a retriever over one that keeps metadata."
             )
         if self.gate is None:
             return known
         texts = [document.page_content for document in documents]
         return self.gate.redecide(known, question, texts, self.second)
-
-
-def chat_judge(model: BaseChatModel) -> Judge:
-    """Create a judge from a chat model, which says with yes or no whether the passages suffice.
-
-    Examples
-    --------
-    >>> from langchain_core.language_models import FakeListChatModel
-    >>> chat_judge(FakeListChatModel(responses=["Yes."]))("What purrs?", ["Cats purr."])
-    True
-    """
-
-    def judge(question: str, texts: Sequence[str]) -> bool | None:
-        return read_reply(model.invoke(prompt(question, texts)).text)
-
-    return judge
 
 
 def _event(found: Gated) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _joined(question: str, documents: Sequence[Document], decision: Decision) ->
 class ToolInput(BaseModel):
     """The input of the tool."""
 
-    query: str = Field(description="What to look up, as a question that can stand alone.")
+    query: str = Field(description="The question to look up, phrased so that it can stand alone.")
 
 
 def retriever_tool(

@@ -65,8 +65,8 @@ def route_on_decision(state: object) -> Action:
     found = searches(messages_of(state))
     if not found:
         raise ValueError(
-            "state: it has no decision; expected one from retrieval_node, or a message of a "
-            "retriever_tool since the last human one."
+            "state: has no decision; expected one from retrieval_node, or a message of a "
+            "retriever_tool after the last human message."
         )
     return best(found)["decision"]
 

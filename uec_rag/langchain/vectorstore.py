@@ -8,10 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias, cast
 
-import numpy as np
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
     CallbackManager,
@@ -259,18 +258,6 @@ class UECVectorStore(VectorStore):
             self._search("similarity_search_with_uncertainty", query, k, filter, kwargs)
         )
 
-    def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        """Return an increasing function from s_hat to [0, 1], a probability if fitted.
-
-        The relevance in the metadata and in `similarity_search_with_relevance_scores` also depends
-        on the other passages, so it is not a function of the score.
-        """
-        uec = self.retriever.uec
-        if not uec.is_fitted:
-            return lambda score: float(np.clip((1 + score) / 2, 0, 1))
-        slope, intercept = uec.fitted.slope, float(np.mean(uec.fitted.intercepts))
-        return lambda score: float(1 / (1 + np.exp(-(slope * score + intercept))))
-
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
@@ -280,7 +267,8 @@ class UECVectorStore(VectorStore):
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        # LangChain's implementation would use _select_relevance_score_fn.
+        # LangChain's implementation would want a function of the score, but the relevance of a
+        # document depends on the other documents as well.
         search = self._similarity_search_with_relevance_scores
         return await run_in_executor(None, search, query, k, filter, **kwargs)
 
@@ -366,10 +354,7 @@ class UECVectorStore(VectorStore):
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        embedding: UEC | Embeddings | None = None,
-        **kwargs: Any,
+        cls, path: str | os.PathLike[str], embedding: UEC | Embeddings | None = None, **kwargs: Any
     ) -> Self:
         """Load a store saved by `dump` or `Retriever.save`.
 
@@ -652,7 +637,10 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return self.index if weights is None else self.index.weighting(weights), arguments
 
     def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
-        """Convert a result of `search` with these options to the documents of each question."""
+        """Convert a result of `search` with these options to the documents of each question.
+
+        Documents below the score threshold, if there is one, are left out.
+        """
         hits = self._hits(result, options)
         if self.docstore is None:
             return hits
@@ -660,7 +648,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return [larger_documents(best, self.docstore.mget(list(best))) for best in named]
 
     async def adocuments(self, result: SearchResult, **options: Any) -> list[list[Document]]:
-        """Run `documents` without blocking the event loop."""
+        """Run `documents` with the asynchronous methods of the docstore."""
         hits = self._hits(result, options)
         if self.docstore is None:
             return hits
@@ -668,13 +656,10 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return [larger_documents(best, await self.docstore.amget(list(best))) for best in named]
 
     def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
-        """Convert hits to documents, leaving out those below the score threshold, if any."""
         rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
         if self.search_type != "similarity_score_threshold":
             return rows
-        least = options.get("score_threshold")
-        if least is None:
-            least = self.search_kwargs.get("score_threshold", _USUAL["score_threshold"])
+        least = self.search_options(options)["score_threshold"]
         return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
 
     def search_runs(

@@ -85,7 +85,6 @@ def retriever_tool(
 
     def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
         decision = judge(nodes, query, decides)
-        rivals = competing(nodes, decision) if decision.action == "clarify" else []
         labels = [reading.label for reading in decision.readings]
         passages = [
             (node.get_content(MetadataMode.NONE), node.metadata.get(source_key)) for node in nodes
@@ -96,7 +95,7 @@ def retriever_tool(
             reason=decision.reason,
             confidence=decision.confidence,
             nodes=nodes,
-            candidates=rivals,
+            candidates=competing(nodes, decision),
             readings=decision.choices,
             question_back=decision.question_back,
             text=tool_reply(decision.action, decision.reason, labels, passages),

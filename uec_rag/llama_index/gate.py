@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
@@ -13,7 +13,7 @@ from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
-from pydantic import Field, field_serializer, field_validator
+from pydantic import BeforeValidator, Field, field_serializer
 
 from uec_rag.base.checks import quoted
 from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
@@ -103,7 +103,7 @@ def judge(
     """
     gate = as_gate(gate)
     if second is not None and gate is None:
-        raise ValueError("second: expected with it the gate that it was calibrated with.")
+        raise ValueError("second: expected together with the gate that was calibrated with it.")
     nothing = Decision("abstain", NOTHING_FOUND)
     decision = surest_decision(node.metadata for node in nodes) if nodes else nothing
     if decision is None:
@@ -137,6 +137,15 @@ def llm_judge(llm: LLM) -> Judge:
     return asked
 
 
+def as_judge(second: LLM | Judge | None) -> Judge | None:
+    """Return the judge that an LLM makes; anything but an LLM is returned unchanged."""
+    return llm_judge(second) if isinstance(second, LLM) else second
+
+
+def _restored(gate: Mapping[str, Any] | Gate | float | None) -> Gate | None:
+    return Gate.restore(gate) if isinstance(gate, Mapping) else as_gate(gate)
+
+
 class UECGatePostprocessor(BaseNodePostprocessor):
     """Replaces nodes by a notice if a query should not be answered, in any LlamaIndex engine.
 
@@ -168,20 +177,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     answer. Reply with this alone: "It is not certain enough that these passages answer this."
     """
 
-    gate: Gate | None = None
-    second: Judge | None = Field(default=None, exclude=True)
-
-    @field_validator("second", mode="before")
-    @classmethod
-    def _as_judge(cls, second: object) -> object:
-        return llm_judge(second) if isinstance(second, LLM) else second
-
-    @field_validator("gate", mode="before")
-    @classmethod
-    def _restore_gate(cls, value: object) -> object:
-        if isinstance(value, Mapping):
-            return Gate.restore(value)
-        return as_gate(value)
+    gate: Annotated[Gate | None, BeforeValidator(_restored)] = None
+    second: Annotated[Judge | None, BeforeValidator(as_judge)] = Field(default=None, exclude=True)
 
     @field_serializer("gate")
     def _dump_gate(self, gate: Gate | None) -> dict[str, object] | None:
@@ -199,8 +196,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         decision = judge(nodes, query, self.gate, self.second)
         if decision.action == "answer":
             return nodes
-        rivals = competing(nodes, decision) if decision.action == "clarify" else []
-        return [notice(decision), *rivals]
+        return [notice(decision), *competing(nodes, decision)]
 
 
 def notice(decision: Decision) -> NodeWithScore:
@@ -225,5 +221,10 @@ def gate_of_index(source: object) -> Gate | None:
 
 
 def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
-    """Return the nodes that are candidates of a decision, or all nodes if there are none."""
+    """Return the nodes that a question may mean, if the decision is to ask back; else none.
+
+    These are the candidates of the decision, or all nodes if it has none.
+    """
+    if decision.action != "clarify":
+        return []
     return [node for node in nodes if node.node_id in decision.candidates] or nodes

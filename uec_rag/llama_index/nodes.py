@@ -124,9 +124,7 @@ _HITS: dict[type[BaseNode], type[BaseNode]] = {
 }
 
 
-def as_verifier(
-    postprocessor: BaseNodePostprocessor,
-) -> Callable[[str, list[str]], list[float]]:
+def as_verifier(postprocessor: BaseNodePostprocessor) -> Callable[[str, list[str]], list[float]]:
     """Convert a reranker to a verifier: ``UEC([...], verifier=as_verifier(reranker)).fit(pairs)``.
 
     All passages are scored, and `top_n` of the reranker, if it has one, is raised accordingly. A

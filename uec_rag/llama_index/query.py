@@ -143,7 +143,7 @@ def check_asked(
     index.check_filter(where)
     if query.query_embedding is None:
         if not text:
-            raise ValueError("query: query_str is empty and query_embedding None; give one.")
+            raise ValueError("query: query_str is empty and query_embedding None; pass one.")
         return text, None, where
     vector = as_matrix([query.query_embedding], "query_embedding")
     if vector.shape[1] == uec.dimension:
@@ -151,7 +151,7 @@ def check_asked(
     if not text:
         raise ValueError(
             f"query_embedding: expected {uec.dimension} numbers, the ensemble's dimension, got "
-            f"{vector.shape[1]}; embed with UECEmbedding, or give query_str."
+            f"{vector.shape[1]}; embed with UECEmbedding, or pass query_str."
         )
     return text, None, where
 
@@ -165,7 +165,7 @@ def _check_mode(uec: UEC, query: VectorStoreQuery) -> None:
     if query.mode in (VectorStoreQueryMode.HYBRID, *_WORDS):
         if not any(_wordwise(uec)):
             raise ValueError(
-                f"mode: {mode!r} looks for words, and the ensemble {uec.names} does not; add "
+                f"mode: {mode!r} searches for words, but the ensemble {uec.names} does not; add "
                 "'bm25' to its members."
             )
         if not query.query_str:

@@ -23,13 +23,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.second_opinion import Judge
-from uec_rag.llama_index.gate import (
-    competing,
-    gate_of_index,
-    judge,
-    llm_judge,
-    response_metadata,
-)
+from uec_rag.llama_index.gate import as_judge, competing, gate_of_index, judge, response_metadata
 from uec_rag.retrieval.gate import Gate, as_gate
 
 
@@ -84,7 +78,7 @@ class UECQueryEngine(BaseQueryEngine):
             )
         self._engine = query_engine
         self._gate = gate_of_index(query_engine) if gate is None else as_gate(gate)
-        self._second = llm_judge(second) if isinstance(second, LLM) else second
+        self._second = as_judge(second)
         self._streaming = streaming
         super().__init__(callback_manager or query_engine.callback_manager)
 
@@ -177,7 +171,7 @@ class UECQueryEngine(BaseQueryEngine):
         self, decision: Decision, nodes: list[NodeWithScore], *, asynchronous: bool = False
     ) -> RESPONSE_TYPE:
         """Return a clarifying question or the reason to abstain, without an LLM."""
-        rivals = competing(nodes, decision) if decision.action == "clarify" else []
+        rivals = competing(nodes, decision)
         text = decision.question_back or decision.reason
         if not self._streaming:
             return Response(text, rivals, response_metadata(decision))

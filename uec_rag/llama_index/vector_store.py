@@ -27,9 +27,7 @@ from pydantic import PrivateAttr
 
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
-from uec_rag.llama_index.embedding import (
-    as_ensemble,
-)
+from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
 from uec_rag.llama_index.query import check_asked, counted, is_of, passage_filter
 from uec_rag.retrieval import Retriever
@@ -314,10 +312,7 @@ class UECVectorStore(BasePydanticVectorStore):
 
     @classmethod
     def from_persist_path(
-        cls,
-        persist_path: str,
-        fs: AbstractFileSystem | None = None,
-        **kwargs: Any,
+        cls, persist_path: str, fs: AbstractFileSystem | None = None, **kwargs: Any
     ) -> Self:
         """Load an index saved by `persist`.
 
