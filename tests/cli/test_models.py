@@ -142,7 +142,7 @@ def test_with_the_folder_a_machine_needs_no_network(run, tmp_path):
 
 def test_a_sound_environment_is_listed(run, own_cache):
     shown, found = run("doctor").stdout, run("doctor", "--json", json_output=True)
-    for line in ("python", "torch", "devices", "cache folder", "All is well"):
+    for line in ("python", "torch", "devices", "cache folder", "No problems found"):
         assert line in shown
     assert found["problems"] == []
     assert found["rows"]["cache folder"] == str(own_cache)
@@ -155,6 +155,6 @@ def test_a_problem_comes_with_its_remedy_and_exit_code_1(run, monkeypatch):
     shown = run("doctor", code=1).stdout
     assert "numpy 1.0 is not numpy>=2" in shown
     assert 'pip install "numpy>=2"' in shown
-    assert "All is well" not in shown
+    assert "No problems found" not in shown
     [found] = run("doctor", "--json", code=1, json_output=True)["problems"]
     assert found["fix"] == 'pip install "numpy>=2"'

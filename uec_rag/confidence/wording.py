@@ -101,14 +101,15 @@ def _ends_sentence(word: str) -> bool:
 def named_words(question: str) -> frozenset[str]:
     """Find the words of names, numbers, identifiers and quotations in an English question.
 
-    The words are casefolded, and function words are left out. A capitalised title has none.
+    The words are casefolded, with and without the marks of an option or an identifier; function
+    words are left out. A capitalised title has none.
 
     Examples
     --------
     >>> sorted(named_words("When did Apollo 11 land on the moon?"))
     ['11', 'apollo']
     >>> sorted(named_words("Risk to Reward Ratio")), sorted(named_words("What does --rss do?"))
-    ([], ['rss'])
+    ([], ['--rss', 'rss'])
     """
     words = question.split()
     if words and words[0].casefold() not in FUNCTION_WORDS:
