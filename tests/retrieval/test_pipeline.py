@@ -7,6 +7,7 @@ import pytest
 
 from tests.helpers import agree, bag_of_words, index_of, labelled
 from uec_rag import UEC, Retriever
+from uec_rag.confidence.model import NEAREST
 from uec_rag.ensemble.conversation import Turn
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
 from uec_rag.retrieval.pipeline import at_hits, find
@@ -257,6 +258,13 @@ class TestEqualPassages:
                 )
         if k == 1:
             assert moved  # or the order in which they are added decides nothing here
+
+    def test_texts_that_are_all_there_many_times_are_judged_whatever_k(self, with_words, texts):
+        index = index_of(with_words, [text for text in texts[:6] for _ in range(NEAREST)])
+        few, many = (index.search(texts[:6], k) for k in (1, 6 * NEAREST))
+        for one, same in zip(few.decisions, many.decisions, strict=True):
+            assert one == same
+            assert (one.confidence, one.underspecified) == (same.confidence, same.underspecified)
 
     def test_three_copies_hardly_move_an_ensemble(self, fitted, texts, queries):
         distinct = list(dict.fromkeys(texts))

@@ -266,7 +266,7 @@ def find_block(
     if method.verification is not None:
         hits = rerank(fitted, method.verification, asked, hits)
         method = method if hits.verified else method.without_verifier
-    attribution = attribute(view, parts, similarities, hits, k)
+    attribution = attribute(view, parts, similarities, hits)
     unfamiliar, foreign = unfamiliar_questions(method, asked, hits)
     seen = hits, attribution
     if lengths is not None:
@@ -458,8 +458,7 @@ class Attribution:
         Each encoder's similarity to a hit; no encoders in the shared space.
     words : list of n lists of dict of str to float, or None
         Words of the question that a hit contains, with the similarity that each adds, largest
-        first, for the first k hits, or the first `NEAREST` if k is smaller; None if no member is
-        lexical.
+        first; None if no member is lexical.
     idf : list of n dict of str to float
         Inverse document frequency of the words of each question; empty if no member is lexical.
     """
@@ -470,9 +469,9 @@ class Attribution:
 
 
 def attribute(
-    view: View, parts: Sequence[Gaussian], similarities: Similarities, hits: Hits, k: int
+    view: View, parts: Sequence[Gaussian], similarities: Similarities, hits: Hits
 ) -> Attribution:
-    """Look up each encoder's similarity to the hits, and the matching words of the first hits."""
+    """Look up each encoder's similarity to the hits, and the words that they match."""
     columns, members = hits.columns, similarities.members
     to_hits = np.empty((len(columns), len(members), columns.shape[1]), dtype=np.float32)
     for member, to_all in enumerate(members):
@@ -481,10 +480,10 @@ def attribute(
     idf: list[dict[str, float]] = [{} for _ in columns]
     if not terms:
         return Attribution(to_hits, None, idf)
-    some, words = columns[:, : max(k, NEAREST)], list[list[dict[str, float]]]()
-    contributions = view.contributions(terms, some)
+    words = list[list[dict[str, float]]]()
+    contributions = view.contributions(terms, columns)
     for row, of_words in enumerate(idf):
-        hits_words: list[dict[str, float]] = [{} for _ in some[row]]
+        hits_words: list[dict[str, float]] = [{} for _ in columns[row]]
         for block, (added, rarities) in zip(terms, contributions, strict=True):
             if block.labels is None:
                 continue
@@ -712,7 +711,7 @@ def estimates(found: Findings) -> list[Estimate]:
     # would be nearly equal.
     shares, words = found.features.relevance[..., 1], found.attribution.words
     for row, places in enumerate(found.hits.distinct(NEAREST)):
-        near = places[(places >= 0) & (places < len(words[row]))]
+        near = places[places >= 0]
         held = [words[row][place] for place in near]
         competing = candidates(found, row, near, shares[row, : len(near)], held)
         subject = readings.subjects(competing)
