@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 
 import pytest
 
@@ -73,6 +74,19 @@ def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
     before = (tmp_path / "gate.json").read_bytes()
     assert "the index has changed" in " ".join(run(*command, code=2).stderr.split())
     assert (tmp_path / "gate.json").read_bytes() == before
+
+
+def test_an_index_made_anew_keeps_no_gate_of_other_documents(
+    run, index, questions, few_documents, words
+):
+    run("gate", index, questions, "--risk", "0.2")
+    run("copy", index, index.parent / "same")
+    shutil.copy(index / "gate.json", index.parent / "same")
+    assert "gate" not in run("copy", index, index.parent / "same").stderr
+    assert (index.parent / "same" / "gate.json").exists()
+    told = run("index", few_documents, "--out", index, "--model", words).stderr
+    assert "removed" in told and "make it again with 'uec-rag gate'" in " ".join(told.split())
+    assert run("ask", index, "honey", "--json", json_output=True)["threshold"] == 0.5
 
 
 def test_questions_about_one_file_are_noted_and_counted_once_where_asked(

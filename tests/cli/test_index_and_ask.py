@@ -248,6 +248,17 @@ class TestUpdating:
         assert [p["id"] for p in after["passages"]] == [p["id"] for p in before["passages"]]
         assert after["passages"][0]["score"] == pytest.approx(before["passages"][0]["score"], 1e-2)
 
+    def test_files_that_are_removed_are_named(self, run, folder, index):
+        (folder / "bees.md").unlink()
+        told = run("index", folder, "--out", index, "--update").stdout
+        assert "0 changed, 1 removed (bees.md); 90 passages" in " ".join(told.split())
+
+    def test_a_folder_of_other_files_is_refused(self, run, index, few_documents):
+        told = run("index", few_documents, "--out", index, "--update", code=2).stderr
+        named = "4 files (bees.md, boats.md, bread.md, ...) would be removed"
+        assert named in " ".join(told.split())
+        assert len(Retriever.load(index)) == 120
+
     def test_where_nothing_has_changed_nothing_is_read(self, run, folder, index):
         (folder / "bees.md").touch()
         told = run("index", folder, "--out", index, "--update")

@@ -193,6 +193,24 @@ def check_output(path: Path, argument: str = "--out") -> None:
     check_writable(path, argument)
 
 
+def save_anew(retriever: Retriever, to: Path) -> None:
+    """Save an index in place of any other, and remove a gate that was made for that one."""
+    retriever.save(to)
+    from uec_rag.retrieval.gate import GATE_FILE, Gate
+
+    try:
+        gate = Gate.of_index(retriever)
+        fits = gate is None or gate.fits(retriever)
+    except ValueError:  # damaged
+        fits = False
+    if not fits:
+        (to / GATE_FILE).unlink()
+        note(
+            f"removed {to / GATE_FILE}, the gate of the index that was there, whose guarantee does "
+            "not hold for this one; make it again with 'uec-rag gate'"
+        )
+
+
 def index_on_ray(
     source: Path,
     to: Path,
@@ -219,7 +237,7 @@ def index_on_ray(
             Resources(workers=workers, num_gpus=gpus),
             advance=lambda count: bar.advance(task, count),
         )
-    retriever.save(to)
+    save_anew(retriever, to)
     if json:
         print_json({"path": str(to), "passages": done.read, "written": done.written})
         return

@@ -20,6 +20,7 @@ from uec_rag.cli.building import (
     fit_if_better,
     index_on_ray,
     load_ensemble,
+    save_anew,
     tracked,
 )
 from uec_rag.cli.console import (
@@ -117,7 +118,8 @@ def index(
     questions.
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
-    files are read again and split as before, and the passages of removed files are deleted.
+    files are read again and split as before, and the passages of removed files are deleted; a
+    folder with none of its files is refused.
 
     With --engine ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
     "text", or lines of .txt. This requires --uec. After an interruption, run it again; it resumes
@@ -190,7 +192,7 @@ def index(
         add_passages(retriever, passages)
     if uec is not None and ensemble.report is not None and not ensemble.report.source:
         _calibrate(retriever)
-    retriever.save(to)
+    save_anew(retriever, to)
     if json:
         print_json(
             {
@@ -261,7 +263,7 @@ def _update(
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
-        f"{to}: {parts}; {counted(passages, 'passage')}, {len(files):,} of them encoded now; "
+        f"{to}: {parts}{_some(sorted(changes.removed))}; {counted(passages, 'passage')}, {len(files):,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
 
@@ -285,6 +287,13 @@ def _bring_up(
     with live.use() as opened:
         retriever = opened.retriever
     changes = changes_since(retriever, hashes, unreadable)
+    if changes.removed and not changes.unchanged | changes.changed:
+        raise ValueError(
+            f"FOLDER: none of the files of the index is in {str(folder)!r}, so that "
+            f"{counted(len(changes.removed), 'file')}{_some(sorted(changes.removed))} would be "
+            "removed; expected the folder that it was made from. If the new files are to replace "
+            "it, leave out --update"
+        )
     _note_other_files(folder, follow_symlinks)
     read = FolderRead()
     if unknown := changes.new | changes.changed:
@@ -373,7 +382,7 @@ def copy(
     with progress() as bar:
         task = bar.add_task("Copying passages", total=len(index))
         made, done = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
-    made.save(folder)
+    save_anew(made, folder)
     counts = {"passages": done.passages, "written": done.written, "others": done.others}
     if json:
         print_json({"path": str(folder), **counts, "checksum": done.checksum})
