@@ -14,6 +14,7 @@ from uec_rag.confidence.readings import (
     features,
     readings,
     shipped_underspecified,
+    subject_of,
     subjects,
     underspecified,
 )
@@ -75,6 +76,27 @@ def test_sections_that_other_sources_have_too_are_of_their_source():
     assert subjects(found).tolist() == [0, 0, 0, 1, 2]
     labels = [one.label for one in readings(found, subjects(found))]
     assert labels == ["tag.html", "Usage", "Locks"]
+
+
+def test_a_page_is_named_with_its_file_and_a_file_without_its_folder():
+    found = candidates(["page 1", "docs/loans.md", "docs/fees.md", "old/fees.md"], [()] * 4)
+    sourced = replace(found, sources=["plan.pdf", *found.titles[1:]])
+    labels = [one.label for one in readings(sourced, subjects(sourced))]
+    assert labels == ["plan.pdf: page 1", "loans.md", "docs/fees.md", "old/fees.md"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "subject"),
+    [
+        ({"source": "loans.md", "Header 1": "Loans", "Header 2": "Laptop"}, "Laptop"),
+        ({"source": "loans.html", "h1": "Loans"}, "Loans"),
+        ({"source": "loans.md", "title": "Laptop", "Header 1": "Loans"}, "Laptop"),
+        ({"source": "loans.md", "header 9": "", "Header 1": ""}, "loans.md"),
+        ({}, ""),
+    ],
+)
+def test_the_subject_is_the_title_or_the_deepest_heading_before_the_file(metadata, subject):
+    assert subject_of(metadata) == subject
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.confidence.second_opinion import SecondOpinion
@@ -82,8 +82,8 @@ def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
 
 def test_no_nodes_are_nothing_to_answer_from():
     [told] = UECGatePostprocessor().postprocess_nodes([])
-    assert told.text.endswith('Reply with this alone: "There is no passage to answer from."')
-    assert judge([]) == Decision("abstain", "There is no passage to answer from.")
+    assert told.text.endswith(f'Reply with this alone: "{NOTHING_FOUND}"')
+    assert judge([]) == Decision("abstain", NOTHING_FOUND)
 
 
 def test_it_is_a_llama_index_component():

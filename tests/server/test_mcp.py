@@ -148,12 +148,20 @@ async def test_what_goes_wrong_is_told_without_where_things_are(index, monkeypat
     assert "hunter2" not in "".join(LogFormatter().format(record) for record in records)
 
 
+async def test_an_argument_that_a_tool_does_not_have_is_refused(index):
+    server = create_server(LiveIndex(Place(index)))
+    for tool in ("ask", "search"):
+        with pytest.raises(Exception, match="filter: is not expected"):
+            await server.call_tool(tool, {"question": QUESTION, "filter": {"source": "a.md"}})
+
+
 def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
     app = create_mcp_app(LiveIndex(Place(index)), Access())
     wrong = [
         {"name": ["who owns a zebra"]},
         {"name": "ask", "arguments": "who owns a zebra"},
         {"name": "ask", "arguments": {"question": ["who owns a zebra"]}},
+        {"name": "ask", "arguments": {"question": "who owns it", "zebra": 1}},
         {"name": "zebra", "arguments": {}},
     ]
     known = {"Accept": "application/json, text/event-stream"}

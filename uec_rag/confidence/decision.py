@@ -19,7 +19,10 @@ REASONS: dict[Action, str] = {
 }
 """The default reasons, as sentences for users."""
 
-NOTHING_FOUND = "There is no passage to answer from."
+NOTHING_FOUND = (
+    "There is no passage to answer from: the index is empty, or no passage matches the filter."
+)
+"""The reason if nothing was found."""
 
 PLAUSIBLE = 0.3
 """The value of P(the corpus answers the query) below which the reason says that it does not."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import islice
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,12 @@ from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, lacks_referent
 ASK = 0.7
 """The lowest P(underspecified) at which to ask back; 2 % of ordinary questions are above it."""
 
-SUBJECT_KEYS = ("title", "heading", "header", "source")
-"""Metadata keys for the subject of a passage; the first one that a passage has is used."""
+SUBJECT_KEYS = ("title", "heading", "header")
+"""Metadata keys for the subject of a passage; the first one that a passage has is used.
+
+Then the deepest of "Header 1", "Header 2" and so on, as LangChain's splitters of Markdown and HTML
+call the headings, and then "source".
+"""
 
 FEATURES = ("rivals", "brief", "common", "others", "referent", "namesakes")
 """The names of the `features`, each of which is evidence for an underspecified question."""
@@ -43,6 +48,8 @@ MOST_READINGS, LONGEST_LABEL = 5, 60
 _ENOUGH = 0.98  # share of the posterior for the readings to cover
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
+_HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
+_PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # equal to WORD for ASCII texts, in a third of the time
 
@@ -140,7 +147,8 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
 
 def subject_of(metadata: Mapping[str, Any]) -> str:
     """Return the subject of a passage by its metadata; "" if there is none."""
-    for key in SUBJECT_KEYS:
+    headings = sorted(filter(_HEADING.fullmatch, metadata), reverse=True)
+    for key in (*SUBJECT_KEYS, *headings, "source"):
         if metadata.get(key):
             return str(metadata[key]).strip()
     return ""
@@ -325,15 +333,22 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     """Find a label for each group of hits that distinguishes it from the others."""
     titles = {number: candidates.titles[some[0]] for number, some in rows.items()}
     bearing = Counter(titles.values())
-    headings = {number: _SECTION_NUMBER.sub("", title) for number, title in titles.items()}
+    headings = {
+        # Of a path only the last part, if it stands for the title.
+        number: PurePath(title).name
+        if title == candidates.sources[rows[number][0]]
+        else _SECTION_NUMBER.sub("", title)
+        for number, title in titles.items()
+    }
     named = Counter(headings.values())
     labels = {}
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
         source = candidates.sources[some[0]]
+        unclear = title.isupper() or _PAGE.fullmatch(title)
         if len({candidates.titles[row] for row in some}) > 1:  # several sections of one source
             title = source
-        elif title and (bearing[title] > 1 or (title.isupper() and source)):
+        elif title and (bearing[title] > 1 or (unclear and source not in ("", titles[number]))):
             title = f"{source}: {title}"
         elif not title:
             others = [row for other in rows for row in rows[other] if other != number]
