@@ -90,6 +90,21 @@ def test_text_is_decoded_whatever_its_encoding(tmp_path, data):
     assert sections_of(tmp_path, "a.txt") == (Section("", "Größe – 5 €"),)
 
 
+def test_a_mark_of_utf_16_before_other_bytes_is_named(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xff\xfeplain")
+    assert read_files(tmp_path).unreadable == {
+        "a.txt": "cannot be read: it begins as UTF-16 does, and goes on otherwise"
+    }
+
+
+def test_a_table_of_a_header_alone_holds_no_text(tmp_path):
+    (tmp_path / "a.csv").write_text("name,price\n\n,\n")
+    (tmp_path / "b.csv").write_text("One line.\n")
+    read = read_files(tmp_path)
+    assert [*read.empty] == ["a.csv"]
+    assert [document.source for document in read.documents] == ["b.csv"]
+
+
 def test_markdown_is_cut_at_its_headings_and_not_at_comments_in_code(tmp_path):
     (tmp_path / "a.md").write_text(
         "---\ntitle: x\n---\nBefore.\n\n# Baking *bread*\n\nKnead it.\n\n```sh\n# not a heading\n"

@@ -133,7 +133,7 @@ def test_questions_that_come_together_keep_their_own_conversations(client):
             {"history": [{"role": "user", "content": ["x"]}]},
             "history.0.content: should be a string",
         ),
-        ({"within": "tar"}, "within: expected a reading's ids, or the label of one that"),
+        ({"within": "tar"}, "within: expected a reading's ids, the label or the place ('2')"),
         ({"within": []}, "within: should have at least 1 item"),
         ({"within": {"label": "rsync"}}, "within: should be a string or a list"),
     ],

@@ -24,7 +24,7 @@ from rich.progress import (
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
 from uec_rag.base.saved.manifest import MANIFEST
-from uec_rag.stores.places import EXPECTED, is_engine, store_at
+from uec_rag.stores.places import check_engine, store_at
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
@@ -122,8 +122,10 @@ def _message(error: Exception) -> str:
 
 def _engine(address: str) -> str:
     """Check the format of an engine's address, without opening it."""
-    if not is_engine(address):
-        raise typer.BadParameter(EXPECTED)  # without the address, which may contain a password
+    try:
+        check_engine(address)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     return address
 
 

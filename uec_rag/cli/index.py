@@ -40,7 +40,7 @@ from uec_rag.cli.console import (
 from uec_rag.corpora.folder import CHARACTERS, check_folder
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
-from uec_rag.stores.places import EXPECTED, is_engine, store_at
+from uec_rag.stores.places import check_engine, store_at
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead
@@ -367,8 +367,13 @@ def copy(
     if ":/" in str(source):
         raise ValueError("FROM: expected the folder of an index, got a place; give that as --store")
     place = target if "://" in target else None
-    if place is not None and not is_engine(place):
-        raise ValueError(f"TO: expected a folder, {EXPECTED.removeprefix('expected ')}")
+    if place is not None:
+        try:
+            check_engine(place)
+        except ValueError as error:
+            raise ValueError(
+                f"TO: expected a folder or the address of an engine; {error}"
+            ) from None
     if (place is None) == (to is not None):
         raise ValueError("--out: expected a folder for the index that opens TO, if TO is not one")
     folder = to or Path(target)
@@ -379,7 +384,8 @@ def copy(
     from uec_rag.stores import MemoryStore
 
     index = open_index(source, store, trust)
-    made_in: Store = MemoryStore() if place is None else store_at(place)
+    engine = None if place is None else store_at(place)
+    made_in: Store = MemoryStore() if engine is None else engine
     with progress() as bar:
         task = bar.add_task("Copying passages", total=len(index))
         made, done = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
@@ -388,8 +394,9 @@ def copy(
     if json:
         print_json({"path": str(folder), **counts, "checksum": done.checksum})
         return
+    where = folder if engine is None else engine.address
     others = f", {done.others:,} others were there" if done.others else ""
     print_text(
-        f"{counted(done.passages, 'passage')} in {folder}, {done.written:,} of them written "
+        f"{counted(done.passages, 'passage')} in {where}, {done.written:,} of them written "
         f"now{others}; checksum {done.checksum}."
     )

@@ -97,8 +97,8 @@ def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
     places = _places_named(reply, labels, len(labels))
     if places is None:
         raise UnknownReading(
-            "within: expected a reading's ids, or the label of one that this question has, "
-            f"{labels}, got {reply!r:.60}."
+            "within: expected a reading's ids, the label or the place ('2') of one that this "
+            f"question has, {labels}, 'both' or 'neither', got {reply!r:.60}."
         )
     return [found[place] for place in places]
 

@@ -50,10 +50,13 @@ def has_words(text: str) -> bool:
 def decoded(data: bytes) -> str:
     """Decode UTF-16 with a byte order mark, else UTF-8, or Windows-1252 if that fails.
 
-    Raises ValueError if the data contains a null byte and no UTF-16 mark.
+    Raises ValueError if the data contains a null byte and no UTF-16 mark, or the mark alone.
     """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16")
+        try:
+            return data.decode("utf-16")
+        except UnicodeDecodeError:
+            raise ValueError("it begins as UTF-16 does, and goes on otherwise") from None
     if b"\0" in data:
         raise ValueError("it is not a text file")
     try:

@@ -188,15 +188,17 @@ def read_xlsx(content: bytes) -> list[Section]:
 
 
 def read_csv(content: bytes) -> list[Section]:
-    """Read a table as one section with one line per row."""
+    """Read a table as one section with one line per row; without text if it has only a header."""
     text = decoded(content)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     try:
         dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:10_000], ",;\t|")
     except csv.Error:  # a single column
         dialect = csv.excel
-    rows = csv.reader(io.StringIO(text, newline=""), dialect, doublequote=True)
-    return [Section("", _table(rows))]
+    reader = csv.reader(io.StringIO(text, newline=""), dialect, doublequote=True)
+    rows = [row for row in reader if any(map(str.strip, row))]
+    header_alone = len(rows) == 1 and len(rows[0]) > 1
+    return [Section("", "" if header_alone else _table(rows))]
 
 
 def read_epub(content: bytes) -> list[Section]:

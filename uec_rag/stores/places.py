@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from uec_rag.base.errors import warn
 from uec_rag.base.saved.files import read_json
@@ -25,10 +25,30 @@ EXPECTED = (
 """The format of the address of an engine, for messages."""
 
 
-def is_engine(address: str) -> bool:
-    """Return whether an address begins like one that `store_at` can open."""
-    scheme, mark, _ = address.partition("://")
-    return bool(mark) and scheme in (*_WEB, *_POSTGRES)
+def check_engine(address: str) -> None:
+    """Raise ValueError if an address has another format than `store_at` takes, without opening it.
+
+    The message omits an address that may have a password.
+    """
+    scheme, mark, rest = address.partition("://")
+    if mark and scheme in _POSTGRES:
+        return
+    if not mark or scheme not in _WEB:
+        named = scheme if mark and re.fullmatch("[a-z0-9+]*", scheme) else "..."
+        raise ValueError(f"{named}://: {EXPECTED}.")
+    host, _, where = rest.partition("/")
+    if host and {*"@?#"} & {*rest}:
+        raise ValueError(
+            f"{scheme}://...: {EXPECTED}, without user, password, ? or #; the key of a server "
+            "is taken from QDRANT_API_KEY."
+        )
+    parts = PurePosixPath("/", unquote(where)).parts
+    try:
+        _ = urlsplit(f"//{host}").port
+    except ValueError as error:
+        raise ValueError(f"{address!r}: {EXPECTED}; {error}.") from error
+    if len(parts) < 2 or (host and len(parts) > 2):
+        raise ValueError(f"{address!r}: {EXPECTED}.")
 
 
 def store_at(address: str, *, existing: bool = False) -> EngineStore:
@@ -52,19 +72,13 @@ def store_at(address: str, *, existing: bool = False) -> EngineStore:
     ImportError, ConnectionError
         As raised by the stores.
     """
+    check_engine(address)
     scheme, _, rest = address.partition("://")
     if scheme in _WEB:
         from uec_rag.stores.qdrant.store import QdrantStore
 
         host, _, where = rest.partition("/")
-        if host and {*"@?#"} & {*rest}:
-            raise ValueError(
-                f"{scheme}://...: {EXPECTED}, without user, password, ? or #; the key of a server "
-                "is taken from QDRANT_API_KEY."
-            )
         path = PurePosixPath("/", unquote(where))
-        if len(path.parts) < 2 or (host and len(path.parts) > 2):
-            raise ValueError(f"{address!r}: {EXPECTED}.")
         if not host:
             if existing and not Path(path.parent, "meta.json").is_file():
                 raise FileNotFoundError(
@@ -77,18 +91,15 @@ def store_at(address: str, *, existing: bool = False) -> EngineStore:
             collection=path.name,
             api_key=os.environ.get("QDRANT_API_KEY"),
         )
-    if scheme in _POSTGRES:
-        from uec_rag.stores.pgvector.store import PgVectorStore
+    from uec_rag.stores.pgvector.store import PgVectorStore
 
-        named = re.search("([?&])collection=([^&]*)(&?)", address)
-        if named is None:
-            return PgVectorStore(address)
-        # The rest is passed to libpq unchanged.
-        before, after = address[: named.start()], address[named.end() :]
-        dsn = before + (named[1] + after if after else "")
-        return PgVectorStore(dsn, collection=unquote(named[2]))
-    named_ = scheme if re.fullmatch("[a-z0-9+]*", scheme) and scheme != address else "..."
-    raise ValueError(f"{named_}://: {EXPECTED}.")
+    named = re.search("([?&])collection=([^&]*)(&?)", address)
+    if named is None:
+        return PgVectorStore(address)
+    # The rest is passed to libpq unchanged.
+    before, after = address[: named.start()], address[named.end() :]
+    dsn = before + (named[1] + after if after else "")
+    return PgVectorStore(dsn, collection=unquote(named[2]))
 
 
 def filling(store: Store) -> AbstractContextManager[object]:

@@ -56,7 +56,9 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
-        raise IndexCorrupted(f"path: {str(file)!r} is not JSON ({error}).") from error
+        raise IndexCorrupted(
+            f"path: {str(file)!r} is not JSON ({error}): make it again."
+        ) from error
     if not isinstance(value, dict):
         raise IndexCorrupted(
             f"path: {str(file)!r} holds {type(value).__name__}, expected an object."
