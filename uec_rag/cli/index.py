@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,7 +19,6 @@ from uec_rag.cli.building import (
     index_on_ray,
     load_ensemble,
     save_anew,
-    tracked,
 )
 from uec_rag.cli.console import (
     Json,
@@ -37,7 +34,7 @@ from uec_rag.cli.console import (
     say,
     show,
 )
-from uec_rag.corpora.folder import CHARACTERS, check_folder
+from uec_rag.corpora.folder import CHARACTERS, check_folder, named
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import check_engine, store_at
@@ -50,19 +47,10 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Store
 
 
-_NAMED = 3  # files that a message names
-
-
 def left_out(read: FolderRead) -> str:
     """Describe the files without text and those that cannot be read, with numbers and names."""
     kinds = {"empty": read.empty, "unreadable": read.unreadable}
-    return ", ".join(f"{len(files):,} {kind}{_some(files)}" for kind, files in kinds.items())
-
-
-def _some(files: Collection[str]) -> str:
-    """List the first of some files, in parentheses; "" if there are none."""
-    more = ["..."] if len(files) > _NAMED else []
-    return f" ({', '.join([*islice(files, _NAMED), *more])})" if files else ""
+    return ", ".join(f"{len(files):,} {kind}{named(files)}" for kind, files in kinds.items())
 
 
 _ATTEMPTS = 5  # of an update while other processes change the same files
@@ -168,9 +156,13 @@ def index(
     from uec_rag.corpora.folder import read_files
     from uec_rag.corpora.passages import note_states
 
-    read = read_files(
-        folder, follow_symlinks=follow_symlinks, max_characters=max_characters, track=tracked
-    )
+    with progress() as bar:
+        read = read_files(
+            folder,
+            follow_symlinks=follow_symlinks,
+            max_characters=max_characters,
+            progress=partial(show, bar),
+        )
     documents = read.documents
     if not documents:
         raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
@@ -263,7 +255,7 @@ def _update(
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
-        f"{to}: {parts}{_some(sorted(changes.removed))}; {counted(passages, 'passage')}, "
+        f"{to}: {parts}{named(sorted(changes.removed))}; {counted(passages, 'passage')}, "
         f"{len(files):,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
@@ -282,32 +274,33 @@ def _bring_up(
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
-    hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, track=tracked)
-    for source, problem in unreadable.items():
-        note(f"left out {source}, which {problem}")
-    with live.use() as opened:
-        retriever = opened.retriever
-    changes = changes_since(retriever, hashes, unreadable)
-    if changes.removed and not changes.unchanged | changes.changed:
-        raise ValueError(
-            f"FOLDER: none of the files of the index is in {str(folder)!r}, so that "
-            f"{counted(len(changes.removed), 'file')}{_some(sorted(changes.removed))} would be "
-            "removed; expected the folder that it was made from. If the new files are to replace "
-            "it, leave out --update"
-        )
-    _note_other_files(folder, follow_symlinks)
-    read = FolderRead()
-    if unknown := changes.new | changes.changed:
-        say(f"Reading {counted(len(unknown), 'file')} ...")
-        read = read_files(
-            folder,
-            follow_symlinks=follow_symlinks,
-            max_characters=max_characters,
-            only=unknown,
-            track=tracked,
-        )
     with progress() as bar:
-        encoded = partial(show, bar, "Encoding passages")
+        shown = partial(show, bar)
+        hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, progress=shown)
+        for source, problem in unreadable.items():
+            note(f"left out {source}, which {problem}")
+        with live.use() as opened:
+            retriever = opened.retriever
+        changes = changes_since(retriever, hashes, unreadable)
+        if changes.removed and not changes.unchanged | changes.changed:
+            raise ValueError(
+                f"FOLDER: none of the files of the index is in {str(folder)!r}, so that "
+                f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
+                "removed; expected the folder that it was made from. If the new files are to "
+                "replace it, leave out --update"
+            )
+        _note_other_files(folder, follow_symlinks)
+        read = FolderRead()
+        if unknown := changes.new | changes.changed:
+            say(f"Reading {counted(len(unknown), 'file')} ...")
+            read = read_files(
+                folder,
+                follow_symlinks=follow_symlinks,
+                max_characters=max_characters,
+                only=unknown,
+                progress=shown,
+            )
+        encoded = partial(shown, "Encoding passages")
         # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
         gone = changes.removed | (changes.changed & read.empty.keys())
         files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)
@@ -323,7 +316,7 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
     from uec_rag.corpora.folder import other_files
 
     if files := other_files(folder, follow_symlinks=follow_symlinks):
-        note(f"left out {counted(len(files), 'file')} of other kinds{_some(files)}")
+        note(f"left out {counted(len(files), 'file')} of other kinds{named(files)}")
 
 
 def _calibrate(retriever: Retriever) -> None:
