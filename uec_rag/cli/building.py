@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from uec_rag.base.checks import counted
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
@@ -19,20 +19,9 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Passage
 
 
-_Item = TypeVar("_Item")
-
 _AT_ONCE = 64  # passages per step of a progress bar
 _DEPTH = 10  # hits per question in a comparison of fits
 _FEWEST_HELD_OUT = 20  # questions; with fewer, the comparison would depend on chance
-
-
-def tracked(items: Collection[_Item], what: str) -> Iterator[_Item]:
-    """Iterate over items with a progress bar."""
-    with progress() as bar:
-        task = bar.add_task(what, total=len(items))
-        for item in items:
-            yield item
-            bar.advance(task)
 
 
 def build_ensemble(models: Sequence[str] | None) -> UEC:

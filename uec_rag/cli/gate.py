@@ -111,12 +111,10 @@ def gate(
 
     own = index / GATE_FILE
     to = own if to is None else to
-    if to == own:
-        check_index(index)
+    check_index(index)
     if to.is_dir() or not to.absolute().parent.is_dir():
         raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
     asked = read_questions(questions, labelled=abstain is None)
-    check_index(index)
     say(f"Opening {index} ...")
     retriever = open_index(index, store, trust)
     if abstain is None:

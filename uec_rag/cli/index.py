@@ -21,7 +21,6 @@ from uec_rag.cli.building import (
     index_on_ray,
     load_ensemble,
     save_anew,
-    tracked,
 )
 from uec_rag.cli.console import (
     Json,
@@ -168,9 +167,13 @@ def index(
     from uec_rag.corpora.folder import read_files
     from uec_rag.corpora.passages import note_states
 
-    read = read_files(
-        folder, follow_symlinks=follow_symlinks, max_characters=max_characters, track=tracked
-    )
+    with progress() as bar:
+        read = read_files(
+            folder,
+            follow_symlinks=follow_symlinks,
+            max_characters=max_characters,
+            progress=partial(show, bar),
+        )
     documents = read.documents
     if not documents:
         raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
@@ -282,32 +285,33 @@ def _bring_up(
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
-    hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, track=tracked)
-    for source, problem in unreadable.items():
-        note(f"left out {source}, which {problem}")
-    with live.use() as opened:
-        retriever = opened.retriever
-    changes = changes_since(retriever, hashes, unreadable)
-    if changes.removed and not changes.unchanged | changes.changed:
-        raise ValueError(
-            f"FOLDER: none of the files of the index is in {str(folder)!r}, so that "
-            f"{counted(len(changes.removed), 'file')}{_some(sorted(changes.removed))} would be "
-            "removed; expected the folder that it was made from. If the new files are to replace "
-            "it, leave out --update"
-        )
-    _note_other_files(folder, follow_symlinks)
-    read = FolderRead()
-    if unknown := changes.new | changes.changed:
-        say(f"Reading {counted(len(unknown), 'file')} ...")
-        read = read_files(
-            folder,
-            follow_symlinks=follow_symlinks,
-            max_characters=max_characters,
-            only=unknown,
-            track=tracked,
-        )
     with progress() as bar:
-        encoded = partial(show, bar, "Encoding passages")
+        shown = partial(show, bar)
+        hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, progress=shown)
+        for source, problem in unreadable.items():
+            note(f"left out {source}, which {problem}")
+        with live.use() as opened:
+            retriever = opened.retriever
+        changes = changes_since(retriever, hashes, unreadable)
+        if changes.removed and not changes.unchanged | changes.changed:
+            raise ValueError(
+                f"FOLDER: none of the files of the index is in {str(folder)!r}, so that "
+                f"{counted(len(changes.removed), 'file')}{_some(sorted(changes.removed))} would be "
+                "removed; expected the folder that it was made from. If the new files are to "
+                "replace it, leave out --update"
+            )
+        _note_other_files(folder, follow_symlinks)
+        read = FolderRead()
+        if unknown := changes.new | changes.changed:
+            say(f"Reading {counted(len(unknown), 'file')} ...")
+            read = read_files(
+                folder,
+                follow_symlinks=follow_symlinks,
+                max_characters=max_characters,
+                only=unknown,
+                progress=shown,
+            )
+        encoded = partial(shown, "Encoding passages")
         # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
         gone = changes.removed | (changes.changed & read.empty.keys())
         files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)

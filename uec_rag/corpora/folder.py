@@ -24,8 +24,8 @@ from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
 SECONDS = 60.0
 """The default time limit for a file, in seconds; a PDF of a thousand pages takes less."""
 
-Track: TypeAlias = Callable[[Collection[str], str], Iterable[str]]
-"""A callable `track(sources, label)` that yields the sources and shows progress with a label."""
+Progress: TypeAlias = Callable[[str, int, int], object]
+"""A callable `progress(stage, done, total)`."""
 
 CHARACTERS = 10_000_000
 """The default limit of a file's text, in characters: about 4,000 pages, or 12,500 passages."""
@@ -103,14 +103,14 @@ def read_folder(folder: str | Path, *, follow_symlinks: bool = False) -> list[Do
     return read.documents
 
 
-def _as_they_are(items: Collection[str], what: str) -> Iterable[str]:
-    return items
+def _ignored(stage: str, done: int, total: int) -> None:
+    """Show no progress."""
 
 
 def read_files(
     folder: str | Path,
     *,
-    track: Track = _as_they_are,
+    progress: Progress = _ignored,
     follow_symlinks: bool = False,
     seconds: float = SECONDS,
     max_characters: int = CHARACTERS,
@@ -125,8 +125,8 @@ def read_files(
     ----------
     folder, follow_symlinks
         As in `read_folder`.
-    track : callable
-        Iterates over the files and shows progress.
+    progress : callable
+        Called after each file.
     seconds : float
         Time limit for a file; one that takes longer is left out.
     max_characters : int
@@ -157,8 +157,10 @@ def read_files(
             return problem or _read(free, root, source, follow_symlinks)
 
         outcomes = pool.map(outcome_of, found.items())
-        for source in track(found, "Reading files"):
-            outcome, kind = next(outcomes), read.unreadable
+        progress("Reading files", 0, len(found))
+        for done, (source, outcome) in enumerate(zip(found, outcomes, strict=True), 1):
+            progress("Reading files", done, len(found))
+            kind = read.unreadable
             if isinstance(outcome, Document):
                 if outcome.sections:
                     read.documents.append(outcome)
@@ -181,7 +183,7 @@ def read_files(
 
 
 def file_hashes(
-    folder: str | Path, *, follow_symlinks: bool = False, track: Track = _as_they_are
+    folder: str | Path, *, follow_symlinks: bool = False, progress: Progress = _ignored
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Hash the files that `read_folder` would read.
 
@@ -189,7 +191,7 @@ def file_hashes(
     ----------
     folder, follow_symlinks
         As in `read_folder`, with the same errors for the folder.
-    track : callable
+    progress : callable
         As in `read_files`.
 
     Returns
@@ -202,8 +204,8 @@ def file_hashes(
     root = Path(folder).expanduser()
     hashes, unreadable = {}, {}
     found = _found(root, follow_symlinks)
-    for source in track(found, "Looking for changes"):
-        problem = found[source]
+    for done, (source, problem) in enumerate(found.items()):
+        progress("Looking for changes", done, len(found))
         try:
             if problem is None:
                 digest = hashlib.sha256()

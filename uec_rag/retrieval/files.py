@@ -285,13 +285,7 @@ def add_files(
     OSError
         As raised by `LiveIndex.write`.
     """
-
-    def track(items: Collection[str], what: str) -> Iterable[str]:
-        for done, item in enumerate(items):
-            progress(what, done, len(items))
-            yield item
-
-    read = read_files(folder, track=track, only=names)
+    read = read_files(folder, progress=progress, only=names)
     left_out = {**read.empty, **read.unreadable}
     if not read.documents:
         reasons = "; ".join(f"{name} {problem}" for name, problem in left_out.items())
