@@ -131,7 +131,7 @@ def test_queries_carry_readable_words_and_weights():
 
 
 def test_an_encoder_is_rebuilt_from_its_spec():
-    for made in (Lexical(), Lexical(k1=0.9), Lexical(b=0.4, language="german")):
+    for made in (Lexical(), Lexical(k1=1.23456789), Lexical(b=0.4, language="german")):
         again = load_encoder(made.spec)
         assert (again.spec, again.revision) == (made.spec, made.revision)
     assert load_encoder("bm25").dimension == 0

@@ -191,7 +191,7 @@ def test_a_log_line_with_what_somebody_else_wrote_stays_a_line():
     "given", ["body", "body=", "body=0", "body=-1", "body=1e3", "size=3", "=3"]
 )
 def test_a_limit_is_a_known_name_and_a_number(given):
-    assert limits_of(["answer=1000", "body=20"]) == Limits(answer=1000, body=20)
+    assert limits_of(["body=7", "answer=1000", "body=20"]) == Limits(answer=1000, body=20)
     with pytest.raises(
         ValueError, match=r"--limit: expected NAME=NUMBER .* names body, answer, conn"
     ):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -36,7 +34,7 @@ from uec_rag.cli.console import (
     say,
     show,
 )
-from uec_rag.corpora.folder import CHARACTERS, check_folder
+from uec_rag.corpora.folder import CHARACTERS, check_folder, named
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import EXPECTED, is_engine, store_at
@@ -49,19 +47,10 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Store
 
 
-_NAMED = 3  # files that a message names
-
-
 def left_out(read: FolderRead) -> str:
     """Describe the files without text and those that cannot be read, with numbers and names."""
     kinds = {"empty": read.empty, "unreadable": read.unreadable}
-    return ", ".join(f"{len(files):,} {kind}{_some(files)}" for kind, files in kinds.items())
-
-
-def _some(files: Collection[str]) -> str:
-    """List the first of some files, in parentheses; "" if there are none."""
-    more = ["..."] if len(files) > _NAMED else []
-    return f" ({', '.join([*islice(files, _NAMED), *more])})" if files else ""
+    return ", ".join(f"{len(files):,} {kind}{named(files)}" for kind, files in kinds.items())
 
 
 _ATTEMPTS = 5  # of an update while other processes change the same files
@@ -327,7 +316,7 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
     from uec_rag.corpora.folder import other_files
 
     if files := other_files(folder, follow_symlinks=follow_symlinks):
-        note(f"left out {counted(len(files), 'file')} of other kinds{_some(files)}")
+        note(f"left out {counted(len(files), 'file')} of other kinds{named(files)}")
 
 
 def _calibrate(retriever: Retriever) -> None:

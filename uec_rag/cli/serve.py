@@ -20,6 +20,7 @@ from uec_rag.cli.console import (
     place_of,
     say,
 )
+from uec_rag.corpora.folder import LARGEST
 
 if TYPE_CHECKING:
     from uec_rag.server.access import Access
@@ -140,7 +141,8 @@ def explore(
     if gate is not None and gate.exists():
         check_gate(gate)
     require_server()
-    access = access_of(host, token, allow_host, limit)
+    # Documents are longer than the requests of other servers.
+    access = access_of(host, token, allow_host, [f"body={LARGEST}", *(limit or ())])
     say(f"Opening {index.name} ...")
     from uec_rag.server.explore import run
 

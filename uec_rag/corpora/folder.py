@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import BinaryIO, NamedTuple, TypeAlias
@@ -35,7 +36,7 @@ LARGEST = 2**28
 
 _AT_ONCE = 4  # files read at a time
 _LINK = "is a link; follow_symlinks (--follow-symlinks) reads it"
-_NAMED = 3  # links that a warning names
+_NAMED = 3  # files that a message names
 
 
 @dataclass(frozen=True)
@@ -172,14 +173,19 @@ def read_files(
                 warn(visible(f"left out {source}, which {outcome}"))
     links = [source for source, problem in read.unreadable.items() if problem == _LINK]
     if links:  # one warning for all, since there may be hundreds
-        some = ", ".join([*links[:_NAMED], *(["..."] if len(links) > _NAMED else [])])
         warn(
             visible(
-                f"left out {counted(len(links), 'link')} ({some}); follow_symlinks "
+                f"left out {counted(len(links), 'link')}{named(links)}; follow_symlinks "
                 "(--follow-symlinks) reads what they lead to"
             )
         )
     return read
+
+
+def named(files: Collection[str]) -> str:
+    """List the first of some files in parentheses, after a blank; "" if there are none."""
+    more = ["..."] if len(files) > _NAMED else []
+    return f" ({', '.join([*islice(files, _NAMED), *more])})" if files else ""
 
 
 def file_hashes(

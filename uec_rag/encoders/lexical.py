@@ -447,8 +447,8 @@ class Lexical(WithoutVectors):
             return None
         default, chosen = Saturation(), self.saturation
         options = [
-            *([f"k1={chosen.k1:g}"] if chosen.k1 != default.k1 else []),
-            *([f"b={chosen.b:g}"] if chosen.b != default.b else []),
+            *([f"k1={chosen.k1}"] if chosen.k1 != default.k1 else []),
+            *([f"b={chosen.b}"] if chosen.b != default.b else []),
             *([f"language={self._words.language}"] if self._words.language else []),
         ]
         return f"{NAME}:{','.join(options)}" if options else NAME

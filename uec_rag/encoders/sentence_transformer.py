@@ -197,7 +197,7 @@ def can_batch(model: "SentenceTransformer") -> bool:
 
     Static embeddings, routers between several networks and unpadded attention do not.
     """
-    if not hasattr(model, "preprocess") or type(model[0]).__name__ != "Transformer":
+    if type(model[0]).__name__ != "Transformer":
         return False
     if model.device.type == "hpu":  # sentence-transformers pads differently for this device
         return False
@@ -464,7 +464,8 @@ def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm
         len(modules) != 2
         or not isinstance(dense, nn.Linear)
         or not isinstance(layer_norm, nn.LayerNorm)
-        or _pooling_mode(pooling) not in _LINEAR_POOLING
+        or type(pooling).__name__ != "Pooling"
+        or pooling.pooling_mode not in _LINEAR_POOLING
     ):
         found = ", ".join(type(module).__name__ for module in model)
         raise ValueError(
@@ -474,14 +475,6 @@ def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm
             "Use last_layer='projection', which every model has"
         )
     return dense, layer_norm, pooling
-
-
-def _pooling_mode(module: "nn.Module") -> object:
-    if type(module).__name__ != "Pooling":
-        return None
-    # An attribute since sentence-transformers 6, a method before.
-    mode: object = getattr(module, "pooling_mode", None)
-    return mode or module.get_pooling_mode_str()  # type: ignore[operator]
 
 
 def _without_normalize(model: "SentenceTransformer") -> "list[nn.Module]":

@@ -346,9 +346,7 @@ def run(place: Place, access: Access, port: int, gate_file: Path | None = None) 
     Raises the errors of `LiveIndex`, before the port is opened, and OSError if the port is taken.
     """
     log_to_stderr()
-    limits = replace(access.limits, body=LARGEST)
-    app = explorer(LiveIndex(place), replace(access, limits=limits), gate_file)
-    serve(app, port, "open %s")
+    serve(explorer(LiveIndex(place), access, gate_file), port, "open %s")
 
 
 def _plain_name(name: str) -> str:

@@ -164,7 +164,7 @@ class OnnxEncoder(_RowByRow):
         self._cached = lru_cache(_CACHED_QUERIES)(self._embed)
 
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
-        with ThreadPoolExecutor(threads()) as pool:
+        with ThreadPoolExecutor(min(cores(), _MAX_THREADS)) as pool:
             yield from pool.map(self._cached if role == "query" else self._embed, texts)
 
     def _embed(self, text: str) -> Float32Array:
@@ -182,7 +182,7 @@ class OnnxEncoder(_RowByRow):
 
 
 def open_session(graph: Path, name: str) -> "InferenceSession":
-    """Open an ONNX graph whose calls use one thread each, so that `threads` calls run in parallel.
+    """Open an ONNX graph whose calls use one thread each, since several run in parallel.
 
     `name`: that of the encoder, for the message. Raises ImportError if onnxruntime is not
     installed.
@@ -198,8 +198,3 @@ def open_session(graph: Path, name: str) -> "InferenceSession":
     # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
     options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-
-
-def threads() -> int:
-    """Return the number of texts to embed in parallel."""
-    return min(cores(), _MAX_THREADS)
