@@ -183,6 +183,11 @@ class Store(Protocol):
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of a sample of `count` passages, or of all if there are fewer."""
 
+    def search(
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+    ) -> Found:
+        """Find the k passages with the highest s_hat for n queries."""
+
     def save(self, folder: Path) -> None:
         """Write the store's files into an existing folder."""
 
