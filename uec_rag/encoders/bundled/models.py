@@ -177,7 +177,7 @@ class OnnxEncoder(_RowByRow):
         }
         arrays = {name: np.array(value, dtype=np.int64) for name, value in inputs.items()}
         hidden = self._session.run(None, arrays)[0]
-        first: Float32Array = hidden[0, 0]
+        first: Float32Array = hidden[0, 0].copy()  # a view would keep the states of all tokens
         return first
 
 
