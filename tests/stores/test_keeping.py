@@ -56,6 +56,14 @@ def test_what_was_replaced_by_another_is_not_read_from_before(store):
 
 
 @every_engine
+def test_samples_for_many_filters_are_not_all_kept(store):
+    store.add(numbered(range(3)), gaussians(0, 3))
+    for number in range(40):
+        assert len(store.snapshot({"$id": ["p0", f"other {number}"]}).sample(5)) == 1
+    assert len(store._read.samples) <= 32
+
+
+@every_engine
 def test_what_a_view_has_found_stays_though_another_deletes_it(store):
     store.add(numbered(range(50)), with_words(0, 50))
     query, view = with_words(9, 2), store.snapshot()

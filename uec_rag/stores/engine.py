@@ -32,6 +32,7 @@ from uec_rag.stores.memory.store import MemoryStore
 CANDIDATES = 256
 """The default number of passages nearest by mu_s that a search scores."""
 
+_CACHED_SAMPLES = 32  # samples that are cached; requests may have any number of filters
 _CACHED_TERMS = 2**14  # terms of a block whose frequencies are cached
 _CHECKED_KEYS = 20  # filter keys that are checked for a warning; requests may have any number
 
@@ -166,9 +167,12 @@ class EngineStore(ABC):
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
         known, key = self._read.of(self.stamp().written).samples, (repr(self._condition), count)
-        if key not in known:
-            known[key] = self._gaussians([*self.scan(self._condition, count)])
-        return known[key]
+        found = known.get(key)
+        if found is None:
+            if len(known) >= _CACHED_SAMPLES:
+                known.clear()
+            found = known[key] = self._gaussians([*self.scan(self._condition, count)])
+        return found
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, or replace those with the same ids.
