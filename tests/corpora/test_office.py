@@ -1,5 +1,7 @@
 """Word, slides, spreadsheets and books become sections with their headings."""
 
+import io
+import re
 import zipfile
 
 import pytest
@@ -96,6 +98,17 @@ def test_sheets_are_sections_in_which_values_have_their_columns_names(tmp_path):
     book.save(tmp_path / "a.xlsx")
     text = "item: flour, count: 3, organic\nitem: yeast, count: 5"
     assert sections_of(tmp_path) == [Section("Stock", text)]
+
+
+def test_cells_beyond_the_size_that_a_sheet_claims_are_read(tmp_path):
+    book, content = Workbook(), io.BytesIO()
+    book.active.append(["item", "count"])
+    book.active.append(["flour", 3])
+    book.save(content)
+    with zipfile.ZipFile(content) as saved, zipfile.ZipFile(tmp_path / "a.xlsx", "w") as claimed:
+        for name in saved.namelist():
+            claimed.writestr(name, re.sub(rb'ref="A1:B2"', b'ref="A1"', saved.read(name)))
+    assert sections_of(tmp_path) == [Section("Sheet", "item: flour, count: 3")]
 
 
 @pytest.mark.parametrize(

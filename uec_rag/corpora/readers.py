@@ -173,6 +173,8 @@ def read_xlsx(content: bytes) -> list[Section]:
 
     book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     try:
+        for sheet in book.worksheets:
+            sheet.reset_dimensions()  # some programs save wrong ones, and cells would be missed
         return [
             Section(
                 sheet.title,
