@@ -255,7 +255,7 @@ def _update(
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
-        f"{to}: {parts}{_some(sorted(changes.removed))}; {counted(passages, 'passage')}, "
+        f"{to}: {parts}{named(sorted(changes.removed))}; {counted(passages, 'passage')}, "
         f"{len(files):,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
@@ -285,7 +285,7 @@ def _bring_up(
         if changes.removed and not changes.unchanged | changes.changed:
             raise ValueError(
                 f"FOLDER: none of the files of the index is in {str(folder)!r}, so that "
-                f"{counted(len(changes.removed), 'file')}{_some(sorted(changes.removed))} would be "
+                f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
                 "removed; expected the folder that it was made from. If the new files are to "
                 "replace it, leave out --update"
             )
