@@ -196,7 +196,14 @@ class CrossEncoderVerifier(OneInstance):
         return _checked(scores, len(pairs), self.name)
 
 
-def load_verifier(spec: VerifierLike, **settings: Any) -> Verifier:
+def load_verifier(
+    spec: VerifierLike,
+    *,
+    device: str | None = None,
+    dtype: Precision | None = None,
+    batch_size: int = 32,
+    fetch: bool = True,
+) -> Verifier:
     """Load a verifier from a name, a folder, an object or a callable.
 
     Parameters
@@ -205,9 +212,8 @@ def load_verifier(spec: VerifierLike, **settings: Any) -> Verifier:
         A hub name or a folder of a CrossEncoder, a CrossEncoder, a LangChain `BaseCrossEncoder`, a
         callable(query, passages) that returns a score per passage, or a `Verifier`, which is
         returned unchanged.
-    **settings
-        `device`, `dtype`, `batch_size` and `fetch`, as in `CrossEncoderVerifier`; other verifiers
-        ignore them.
+    device, dtype, batch_size, fetch
+        As in `CrossEncoderVerifier`; other verifiers ignore them.
 
     Raises
     ------
@@ -221,7 +227,9 @@ def load_verifier(spec: VerifierLike, **settings: Any) -> Verifier:
     if isinstance(spec, (str, Path)) or is_cross_encoder(spec):
         if isinstance(spec, str) and not spec.strip():
             raise ValueError(f"verifier: its name must not be empty; expected {_ACCEPTED}")
-        return CrossEncoderVerifier(spec, **settings)
+        return CrossEncoderVerifier(
+            spec, device=device, dtype=dtype, batch_size=batch_size, fetch=fetch
+        )
     if not isinstance(spec, type) and callable(pairwise := getattr(spec, "score", None)):
 
         def score(query: str, passages: list[str]) -> object:
