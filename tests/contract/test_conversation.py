@@ -96,3 +96,9 @@ def test_a_reading_is_joined_with_the_filter(index):
         [VAGUE], within=["rsync", "tar"], filter=lambda passage: passage.id != "rsync"
     )
     assert found.ids == [["tar"]]
+
+
+@pytest.mark.parametrize("filter", [None, {"title": "rsync"}])
+def test_a_reading_without_a_passage_in_the_index_is_an_error(index, filter):
+    with pytest.raises(UnknownReading, match=r"none of the passages .* ask again without within"):
+        index.search([VAGUE], within=["gone" if filter is None else "tar"], filter=filter)

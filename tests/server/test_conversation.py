@@ -135,6 +135,7 @@ def test_questions_that_come_together_keep_their_own_conversations(client):
         ),
         ({"within": "tar"}, "within: expected a reading's ids, the label or the place ('2')"),
         ({"within": []}, "within: should have at least 1 item"),
+        ({"within": ["gone"]}, "within: none of the passages with these ids is in the index"),
         ({"within": {"label": "rsync"}}, "within: should be a string or a list"),
     ],
 )

@@ -71,7 +71,7 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
 
 
 class UnknownReading(ValueError):
-    """The error for a chosen label that is not that of a reading of the question."""
+    """The error for a chosen reading that the question does not have, or the index no longer."""
 
 
 def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:

@@ -194,7 +194,8 @@ class Retriever(Index):
         ------
         TypeError, ValueError
             If a query is empty or not a string, if k < 1, if `filter`, `prefer`, `history` or
-            `within` is not valid, or if no reading has the label (`UnknownReading`).
+            `within` is not valid, or if no reading has the label and no passage has one of the ids
+            (`UnknownReading`).
         """
         request = self._prepare(
             queries,
@@ -316,6 +317,11 @@ class Retriever(Index):
     def _search(self, request: Request, parts: Sequence[Gaussian]) -> SearchResult:
         """Search for questions, given the Gaussians of them and their turns."""
         turns = request.turns
+        if request.reading is not None and not len(self.store.snapshot(request.reading)):
+            raise UnknownReading(
+                "within: none of the passages with these ids is in the index, or matches the "
+                "filter; the index may have changed since it asked back: ask again without within."
+            )
         if any(turn.replies for turn in turns):
             found = [
                 self._search_chosen(row, [part[part_rows(turns, [row])] for part in parts], request)
