@@ -10,16 +10,17 @@ Turns of conversations that do not stand alone are asked in the same way, alone 
 before them. A question counts as right if one of its first four hits is relevant. Underspecified
 questions of clarify sets are asked, and what the user says then is the label of the last reading
 that was offered, that politely or in a sentence, or its place: the share of replies whose first hit
-is of that reading, and that are answered. No number of the package was learned from this. DATA is a
+is of that reading, and that are answered. The same questions are asked behind a turn on another
+subject, which does not say what is meant, and behind the question of one reading, which does. No number of the package was learned from this. DATA is a
 folder of test collections, or set UEC_DATA.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -37,6 +38,7 @@ from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE, Cache, Data, Markdown
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
+from uec_rag.retrieval.result import Result
 
 ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
 CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"
@@ -160,30 +162,69 @@ def short_behind_long(uec: UEC, collections: Sequence[Collection]) -> list[list[
     return rows
 
 
-def replied(uec: UEC, folder: Path) -> list[str]:
+@dataclass(frozen=True, eq=False)
+class Clarify:
+    """A clarify set, and those of its underspecified questions that are asked back about.
+
+    Attributes
+    ----------
+    name : str
+    index : Retriever
+    rows : list of dict
+        The questions, with their readings.
+    results : list of Result
+        What is found for each alone.
+    """
+
+    name: str
+    index: Retriever
+    rows: list[dict[str, Any]]
+    results: list[Result]
+
+    @classmethod
+    def load(cls, uec: UEC, folder: Path) -> Clarify:
+        """Index a set, and ask its underspecified questions."""
+        index = Retriever(uec)
+        passages = list(read_rows(folder / "corpus.jsonl.gz"))
+        texts = [f"{row.get('title') or ''} {row['text']}".strip() for row in passages]
+        titles = [{"title": row["title"]} if row.get("title") else {} for row in passages]
+        index.add(texts, [str(row["_id"]) for row in passages], titles)
+        rows = [
+            row
+            for row in read_rows(folder / "queries.jsonl.gz")
+            if row["label"] == "underspecified"
+        ]
+        pairs = zip(rows, index.search([row["text"] for row in rows]), strict=True)
+        asked = [pair for pair in pairs if pair[1].decision.action == "clarify"][:_ASKED]
+        return cls(folder.name, index, [row for row, _ in asked], [one for _, one in asked])
+
+
+def replied(some: Clarify) -> list[str]:
     """What is found for replies to questions back."""
-    index = Retriever(uec)
-    passages = list(read_rows(folder / "corpus.jsonl.gz"))
-    texts = [f"{row.get('title') or ''} {row['text']}".strip() for row in passages]
-    titles = [{"title": row["title"]} if row.get("title") else {} for row in passages]
-    index.add(texts, [str(row["_id"]) for row in passages], titles)
-    asked = [
-        str(row["text"])
-        for row in read_rows(folder / "queries.jsonl.gz")
-        if row["label"] == "underspecified"
-    ]
-    results = [one for one in index.search(asked) if one.decision.action == "clarify"][:_ASKED]
-    out = [folder.name, str(len(results))]
+    out = [some.name, str(len(some.results))]
     for words in REPLIES.values():
         figures = []
-        for one in results:
+        for one in some.results:
             chosen = one.decision.readings[-1]
             history = [[one.query, one.decision.question_back]]
-            [found] = index.search([words.format(chosen.label)], history=history)
+            [found] = some.index.search([words.format(chosen.label)], history=history)
             first_of_reading = found.ids[0] in chosen.ids
             figures.append((first_of_reading, found.decision.action == "answer"))
         out += [f"{value:.2f}" for value in np.mean(figures, axis=0)] if figures else [""] * 2
     return out
+
+
+def behind_a_turn(some: Clarify, others: Sequence[str]) -> list[str]:
+    """What is decided behind a question on another subject, and behind that of one reading."""
+    texts, out = [row["text"] for row in some.rows], [some.name, str(len(some.rows))]
+    meant = [row["readings"][0] for row in some.rows]
+    chosen = np.random.default_rng(7).choice(others, len(texts)).tolist()
+    for before in (chosen, [reading["text"] for reading in meant]):
+        found = some.index.search(texts, history=[[turn] for turn in before])
+        for action in ("clarify", "answer"):
+            out.append(f"{np.mean([one.decision.action == action for one in found]):.2f}")
+    pairs = zip(found, meant, strict=True)
+    return [*out, f"{np.mean([one.ids[0] in reading['relevant'] for one, reading in pairs]):.2f}"]
 
 
 def main(
@@ -216,8 +257,14 @@ def main(
     header = ["set", "asked back"]
     for name in REPLIES:
         header += [f"{name}: of the reading", "answered"]
-    rows = [replied(uec, data / name) for name in clarify.split(",")]
+    sets = [Clarify.load(uec, data / name) for name in clarify.split(",")]
+    rows = [replied(one) for one in sets]
     print_table("Replies to a question back", header, rows, markdown=markdown)
+    header = ["set", "asked back alone", "behind another subject: asked back", "answered"]
+    header += ["behind what is meant: asked back", "answered", "first hit right"]
+    others = [*collections[0].queries.values()]
+    rows = [behind_a_turn(one, others) for one in sets]
+    print_table("Underspecified questions behind a turn", header, rows, markdown=markdown)
 
 
 if __name__ == "__main__":

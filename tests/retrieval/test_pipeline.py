@@ -7,10 +7,10 @@ import pytest
 
 from tests.helpers import agree, bag_of_words, index_of, labelled
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import NEAREST
+from uec_rag.confidence.model import NEAREST, Probabilities
 from uec_rag.ensemble.conversation import Turn
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
-from uec_rag.retrieval.pipeline import at_hits, find
+from uec_rag.retrieval.pipeline import Estimate, at_hits, find, with_alone
 from uec_rag.retrieval.preferences import Boost, Preferences
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -391,3 +391,15 @@ def test_a_name_that_no_first_passage_has_is_penalised(with_words, question, pen
         index.method(), index.store, [Turn(question)], index.uec.encode([question], "query"), 4
     )
     assert (found.features.missing_name_penalty > 0).tolist() == [penalised]
+
+
+def test_turns_settle_what_is_meant_only_if_they_raise_the_confidence():
+    def estimate(confidence, underspecified):
+        one = np.float32([confidence])
+        return Estimate(Probabilities(one, one[:, None], one[:, None]), underspecified)
+
+    def behind(confidence):
+        return with_alone(estimate(confidence, 0.1), estimate(0.8, 0.7), 0.3).underspecified
+
+    assert behind(0.7) == behind(0.8) == 0.7
+    assert behind(0.9) == pytest.approx(0.7 * 2 * 0.1)

@@ -751,14 +751,16 @@ def candidates(
 def with_alone(in_turn: Estimate, alone: Estimate, share: float) -> Estimate:
     """Combine the estimates for a question with its turns and alone.
 
-    P(underspecified) is that of the question alone, reduced if the confidence with the turns
-    exceeds one half, but at least that with the turns. `share`: weight of the turns.
+    P(underspecified) is that of the question alone, reduced if the turns raise the confidence above
+    one half, but at least that with the turns. `share`: weight of the turns.
     """
     if in_turn.probabilities is None or alone.probabilities is None:
         return in_turn
     mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - share)
-    # Up to a confidence of one half, the turns do not show what is meant.
-    unresolved = alone.underspecified * min(1, 2 * (1 - in_turn.confidence))
+    unresolved = alone.underspecified
+    # Turns that say what is meant raise the confidence, and those on another subject do not.
+    if in_turn.confidence > alone.confidence:
+        unresolved *= min(1, 2 * (1 - in_turn.confidence))
     if unresolved <= in_turn.underspecified:
         return replace(in_turn, probabilities=mixed)
     return replace(alone, probabilities=mixed, underspecified=unresolved)
