@@ -10,9 +10,9 @@ Turns of conversations that do not stand alone are asked in the same way, alone 
 before them. A question counts as right if one of its first four hits is relevant. Underspecified
 questions of clarify sets are asked, and what the user says then is the label of the last reading
 that was offered, that politely or in a sentence, or its place: the share of replies whose first hit
-is of that reading, and that are answered. The same questions are asked behind a turn on another subject,
-which does not say what is meant, and behind the question of one reading, which does. No number of
-the package was learned from this. DATA is a folder of test collections, or set UEC_DATA.
+is of that reading, and that are answered. The same questions are asked behind a turn on another
+subject, which does not say what is meant, and behind the question of one reading, which does. No
+number of the package was learned from this. DATA is a folder of test collections, or set UEC_DATA.
 """
 
 from __future__ import annotations
