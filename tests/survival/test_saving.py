@@ -100,7 +100,8 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
     monkeypatch.setattr(Retriever, "load", lambda *_, **__: opened())
     monkeypatch.setattr(cli_index, "say", lambda said: None)
     index = Retriever(fitted, place and store_at(place))
-    index.add(["badero"], metadatas=[{"source": "gone.md", "file_sha256": "ab"}])
+    sources = ("gone.md", "stays.md")  # an update of a folder without any of the files is refused
+    index.add(["badero"] * 2, metadatas=[{"source": s, "file_sha256": "ab"} for s in sources])
     index.save(path)
     close(index.store)
     begun = time.monotonic()
