@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Self, cast
 
@@ -135,8 +135,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
+        wrong: float | None = None,
+        risk: float | None = None,
+        certainty: float = 0.95,
+        needless: float | None = None,
         second: BaseChatModel | Judge | None = None,
-        **options: Any,
+        groups: Sequence[Hashable] | None = None,
     ) -> Self:
         """Create a gate that keeps wrong answers below a target.
 
@@ -147,9 +151,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             selects the passages.
         second : BaseChatModel or callable, optional
             As in the class; asked once for each query.
-        queries, relevant_ids, **options
-            As in `uec_rag.retrieval.gate.Gate.calibrate`: `wrong`, `risk`, `certainty`, `needless`
-            and `groups`.
+        queries, relevant_ids, wrong, risk, certainty, needless, groups
+            As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
         cls._check_retriever(retriever)
         if not isinstance(retriever, UECRetriever):
@@ -157,15 +160,19 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
-        judge, where = as_judge(second), passage_filter(retriever.filter)
+        judge = as_judge(second)
         gate = Gate.calibrate(
             retriever.index,
             queries,
             relevant_ids,
-            k=retriever.k,
-            filter=where,
+            wrong=wrong,
+            risk=risk,
+            certainty=certainty,
+            needless=needless,
             second=judge,
-            **options,
+            k=retriever.k,
+            filter=passage_filter(retriever.filter),
+            groups=groups,
         )
         return cls(retriever=retriever, gate=gate, second=judge)
 
