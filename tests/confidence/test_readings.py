@@ -105,6 +105,7 @@ def test_the_subject_is_the_title_or_the_deepest_heading_before_the_file(metadat
         (["7.5. Virtual packages", "3. Binary packages"], ["Virtual packages", "Binary packages"]),
         (["3.1. Overview", "7.2. Overview"], ["3.1. Overview", "7.2. Overview"]),
         (["3 Idiots", "A.2 Idiots"], ["3 Idiots", "Idiots"]),
+        (["Directories:", "Files:"], ["Directories", "Files"]),
     ],
 )
 def test_a_label_has_no_section_number_unless_it_tells_headings_apart(titles, labels):

@@ -380,5 +380,5 @@ def _first_phrase(text: str, common: Set[str]) -> str:
 
 
 def _shortened(label: str) -> str:
-    line = " ".join(label.split())
+    line = " ".join(label.split()).rstrip(":")
     return line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"
