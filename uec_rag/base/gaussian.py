@@ -342,9 +342,15 @@ class Gaussian:
         sizes = [*map(len, terms)]
         if {*sizes} - {len(mean)}:
             raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
-        # Not by assignment, since the dataclass is frozen.
-        vars(self).update(mean=mean, scales=scales, profile=profile)
-        vars(self).update(coefficients=weights, widths=blocks, terms=tuple(terms))
+        for name, value in (
+            ("mean", mean),
+            ("scales", scales),
+            ("profile", profile),
+            ("coefficients", weights),
+            ("widths", blocks),
+            ("terms", tuple(terms)),
+        ):
+            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -20,25 +20,17 @@ BATCHES = 2  # in progress: one is encoded on all cores while another is searche
 _WAIT = 0.002  # seconds that a query waits for others if the previous batch had several
 
 
-def _future() -> asyncio.Future[SearchResult]:
-    return asyncio.get_running_loop().create_future()
-
-
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A waiting question, and the future of its result.
-
-    `turns`: the turns before the question. `within`: ids or label of the chosen reading. `decides`:
-    whether the gate, if there is one, decides on the result and counts it for drift.
-    """
+    """A waiting question, and the future of its result."""
 
     text: str
     k: int
     filter: Mapping[str, Any] | None
-    turns: Sequence[str] = ()
-    within: Sequence[str] | str | None = None
-    decides: bool = False
-    answer: asyncio.Future[SearchResult] = field(default_factory=_future)
+    turns: Sequence[str]
+    within: Sequence[str] | str | None
+    decides: bool
+    answer: asyncio.Future[SearchResult]
     came: float = field(default_factory=time.perf_counter)
 
     @property
@@ -58,14 +50,25 @@ class Batcher:
         self._waiting: asyncio.Queue[Query] = asyncio.Queue(limits.queue)
 
     async def search(
-        self, text: str, k: int, filter: Mapping[str, Any] | None, **options: Any
+        self,
+        text: str,
+        k: int,
+        filter: Mapping[str, Any] | None,
+        *,
+        turns: Sequence[str] = (),
+        within: Sequence[str] | str | None = None,
+        decides: bool = False,
     ) -> SearchResult:
-        """Return the result of one query, whose options are the other fields of `Query`.
+        """Return the result of one query.
+
+        `turns`: the turns before the query. `within`: ids or label of the chosen reading.
+        `decides`: whether the gate, if there is one, decides on the result and counts it for drift.
 
         Raises asyncio.QueueFull if too many queries are waiting, and the errors of
         `Retriever.search`.
         """
-        query = Query(text, k, filter, **options)
+        answer: asyncio.Future[SearchResult] = asyncio.get_running_loop().create_future()
+        query = Query(text, k, filter, turns, within, decides, answer)
         self._waiting.put_nowait(query)
         return await query.answer
 

@@ -512,7 +512,8 @@ class BlockSchema:
         if self.saturation is None:
             return words.counts
         k1, b = self.saturation.k1, self.saturation.b
-        damping = k1 * (1 - b + b * float(words.counts.sum()) / self.usual_length)
+        share = float(words.counts.sum()) / max(self.usual_length, 1e-30)
+        damping = k1 * (1 - b + b * share)
         weights: FloatArray = words.counts / (words.counts + damping)
         return weights
 

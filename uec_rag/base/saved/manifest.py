@@ -129,11 +129,9 @@ def read_manifest(folder: Path) -> Manifest:
         )
     if given != _digest(state) or not _GENERATION.fullmatch(str(generation)):
         raise damaged
-    try:
-        entries = {name: Entry(**held) for name, held in files.items()}
-    except TypeError as error:
-        raise damaged from error
-    return Manifest(kind, str(generation), entries)
+    if not all(map(_is_entry, files.values())):
+        raise damaged
+    return Manifest(kind, str(generation), {name: Entry(**held) for name, held in files.items()})
 
 
 def names_in(root: Path) -> Iterator[str]:
@@ -165,6 +163,19 @@ def _entry(file: Path) -> Entry:
 
 def _digest(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_entry(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"bytes", "sha256"}
+        and _is_size(value["bytes"])
+        and isinstance(value["sha256"], str)
+    )
 
 
 def _folders(names: Iterable[str]) -> list[str]:
