@@ -317,11 +317,6 @@ class Retriever(Index):
     def _search(self, request: Request, parts: Sequence[Gaussian]) -> SearchResult:
         """Search for questions, given the Gaussians of them and their turns."""
         turns = request.turns
-        if request.reading is not None and not len(self.store.snapshot(request.reading)):
-            raise UnknownReading(
-                "within: none of the passages with these ids is in the index, or matches the "
-                "filter; the index may have changed since it asked back: ask again without within."
-            )
         if any(turn.replies for turn in turns):
             found = [
                 self._search_chosen(row, [part[part_rows(turns, [row])] for part in parts], request)
@@ -329,6 +324,11 @@ class Retriever(Index):
             ]
         else:
             found = self._search_turns(turns, parts, request).results
+        if request.reading is not None and found and not any(one.passages for one in found):
+            raise UnknownReading(
+                "within: none of the passages with these ids is in the index, or matches the "
+                "filter; the index may have changed since it asked back: ask again without within."
+            )
         results = []
         for result, corrected, query in zip(found, request.corrected, request.queries, strict=True):
             results.append(replace(result, query=corrected).asked_as(query))

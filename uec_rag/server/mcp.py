@@ -125,9 +125,9 @@ class _Server(_BASE):  # type: ignore[misc]
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:  # noqa: ANN401
         # The SDK ignores arguments that a tool does not have, such as a filter.
-        for tool in await self.list_tools():
+        for tool in [tool for tool in await self.list_tools() if tool.name == name]:
             known = tool.model_dump(by_alias=True)["inputSchema"]["properties"]
-            if tool.name == name and (others := [*arguments.keys() - known.keys()]):
+            if others := [*arguments.keys() - known.keys()]:
                 unknown = [{"loc": (one,), "type": "extra_forbidden", "msg": ""} for one in others]
                 raise _ERRORS.ToolError(invalid(unknown))
         try:
