@@ -112,9 +112,24 @@ def test_markdown_is_cut_at_its_headings_and_not_at_comments_in_code(tmp_path):
     )
     assert sections_of(tmp_path, "a.md") == (
         Section("", "Before."),
-        Section("Baking *bread*", "Knead it.\n\n```sh\n# not a heading\n    indented\n```"),
+        Section("Baking bread", "Knead it.\n\n```sh\n# not a heading\n    indented\n```"),
         Section("Resting", "One hour."),
     )
+
+
+@pytest.mark.parametrize(
+    ("heading", "text"),
+    [
+        ("`cargo yank` and [*links*](http://x)", "cargo yank and links"),
+        ("Raise an `HTTPException` { #raise-an-exception }", "Raise an HTTPException"),
+        ("Options {: .wide #options}", "Options"),
+        ("The set {a, b}", "The set {a, b}"),
+        ("C# &amp; <b>F#</b>", "C# & F#"),
+    ],
+)
+def test_a_markdown_heading_is_read_without_markup_and_attributes(tmp_path, heading, text):
+    (tmp_path / "a.md").write_text(f"# {heading}\nbody")
+    assert sections_of(tmp_path, "a.md") == (Section(text, "body"),)
 
 
 def test_markdown_lines_may_end_as_on_windows(tmp_path):

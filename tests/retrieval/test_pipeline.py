@@ -393,6 +393,23 @@ def test_a_name_that_no_first_passage_has_is_penalised(with_words, question, pen
     assert (found.features.missing_name_penalty > 0).tolist() == [penalised]
 
 
+def test_a_name_that_a_tenth_of_the_passages_have_need_not_be_repeated(with_words):
+    who = ("Ada", "Bert", "Cora", "Dan")
+    led = [f"{name} led the works and was their owner." for name in who]
+    elsewhere = [f"Elkins, level {level}: the seam is thin." for level in range(3)]
+    fields = [f"Field {field} grows barley." for field in range(21)]
+    question = "Who led the works and was their owner at Elkins?"
+
+    def penalty(passages):
+        index = index_of(with_words, passages)
+        parts = index.uec.encode([question], "query")
+        [found] = find(index.method(), index.store, [Turn(question)], parts, 4)
+        return float(found.features.missing_name_penalty[0])
+
+    assert penalty([*led, *elsewhere, *fields]) == 0
+    assert penalty([*led, *elsewhere[:1], *fields]) > 0
+
+
 def test_turns_settle_what_is_meant_only_if_they_raise_the_confidence():
     def estimate(confidence, underspecified):
         one = np.float32([confidence])

@@ -27,7 +27,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, lacks_referent
 
-ASK = 0.67
+ASK = 0.65
 """The lowest P(underspecified) at which to ask back; 2 % of ordinary questions are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header")

@@ -17,9 +17,12 @@ from uec_rag.corpora.document import Section, decoded, has_words
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
     from docutils import nodes
+    from markdown_it.token import Token
 
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+# The attributes of a heading, as Pandoc, Python-Markdown and kramdown write them.
+_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*\Z")
 _LINES = ("br", "dd", "dt", "li", "summary", "tr")
 _BLOCKS = (
     *("article", "aside", "blockquote", "details", "div", "dl", "figure", "header", "ol"),
@@ -257,8 +260,18 @@ def _read_markdown(content: bytes) -> list[Section]:
     for token, inline in itertools.pairwise(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             sections.append(Section(heading, "\n".join(lines[start : token.map[0]]).strip()))
-            heading, start = inline.content, token.map[1]
+            heading, start = _plain_heading(inline), token.map[1]
     return [*sections, Section(heading, "\n".join(lines[start:]).strip())]
+
+
+def _plain_heading(inline: Token) -> str:
+    """Return the text of a heading, without markup and attributes such as "{#id .class}"."""
+    parts = [
+        " " if part.type in ("softbreak", "hardbreak") else part.content
+        for part in inline.children or ()
+        if part.type != "html_inline"
+    ]
+    return _ATTRIBUTES.sub("", "".join(parts)).strip()
 
 
 def _unix(text: str) -> str:

@@ -59,8 +59,11 @@ _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
 # has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
-_FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(1.0)
+_FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(2.0)
 _NAMING = 20  # words; a passage need not contain all names of a longer question to answer it
+# The idf of a word that a tenth of the passages have: a name that more of them have is likely to
+# be the subject of all, which an answer need not repeat.
+_COMMON = np.log(10.0)
 
 
 @dataclass(frozen=True)
@@ -607,8 +610,9 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
 def lacks_names(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> NDArray[np.bool_]:
     """Return for which questions none of the first texts has all names, shape (n,).
 
-    Names are also numbers, identifiers and quotations, as found by `named_words`. The value is
-    False if a question is long, is not in English or has no names, and if no member is lexical.
+    Names are also numbers, identifiers and quotations, as found by `named_words`, unless a tenth of
+    the passages have them. The value is False if a question is long, is not in English or has no
+    names, and if no member is lexical.
     """
     lacks = np.zeros(len(asked), dtype=bool)
     if attribution.words is None:
@@ -618,7 +622,10 @@ def lacks_names(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> 
         # Only in English: all German nouns are capitalised.
         naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
         said = named_words(question) if naming else frozenset()
-        names = {word for word in attribution.idf[row] if word.casefold() in said}
+        idf = attribution.idf[row]
+        held = set[str]().union(*attribution.words[row])
+        names = {word for word in idf if word.casefold() in said}
+        names -= {word for word in names & held if idf[word] < _COMMON}
         lacks[row] = bool(names)
         for place in places:
             if place >= 0 and names <= attribution.words[row][place].keys():
