@@ -2,9 +2,11 @@
 
     python -m benchmarks.quality.first_week FOLDER
 
-FOLDER has folders `git` and `debian`, each made as `first_hour` says, without its slides and sheet;
-Python's documentation is gathered from the Python that runs, as in `uec-rag demo`. A folder that
-is not there is passed over.
+FOLDER has folders `git` and `debian`, each made as `first_hour` says, without its slides and sheet,
+and the Markdown files of three repositories on GitHub: `cargo` (rust-lang/cargo, doc/book/src
+without commands), `handbook` (basecamp/handbook) and `fastapi` (fastapi/fastapi, docs/en/docs
+without its release notes and lists of people). Python's documentation is gathered from the Python
+that runs, as in `uec-rag demo`. A folder that is not there is passed over.
 
 The questions (questions/first_week.csv) were written, with what they expect, before any was asked,
 and are never tuned on. Right are "clarify" for an ambiguous question, "answer" for an ordinary one
@@ -45,7 +47,7 @@ def main(
     with QUESTIONS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     corpora = {"python": passages_of(gather_corpus(3000), size=CHUNK_SIZE)}
-    for name in ("git", "debian"):
+    for name in ("git", "debian", "cargo", "handbook", "fastapi"):
         if (folder / name).is_dir():
             corpora[name] = passages_of(read_folder(folder / name))
     counts: Counter[tuple[str, str, str]] = Counter()

@@ -103,7 +103,7 @@ def test_questions_of_a_file_have_nothing_to_do_with_each_other(index):
 
 def test_on_a_terminal_it_is_a_conversation(index):
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", "from uec_rag.cli import main; main()", "ask", str(index)]
+    command = [sys.executable, "-m", "uec_rag", "ask", str(index)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         os.write(ours, f"{VAGUE}\nblue printer\n\n".encode())

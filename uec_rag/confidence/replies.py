@@ -28,8 +28,14 @@ _PLACE = (
 )
 _ONE = r"(?: (?:one|option|choice|reading))?"
 _OF_THEM = r"(?: (?:of )?(?:them|these|those|the above|(?:the )?(?:two|three|four|five)|one))?"
+_NOT_SURE = (
+    r"(?:i )?(?:really )?(?:don['’]?t|do not) (?:really )?(?:know|mind|care)"
+    r"|(?:i['’]?m |i am )?not sure|(?:i have )?no idea|whichever|不知道|不清楚|不确定|随便"
+)
+# A user who cannot tell the readings apart is given the passages of all.
 _EVERY = (
-    rf"(?P<every>(?:both|all|any|either){_OF_THEM}|(?:[两兩三四五][个個种種])?都(?:要|是)?|全部)"
+    rf"(?P<every>(?:both|all|any|either){_OF_THEM}|(?:[两兩三四五][个個种種])?都(?:要|是)?|全部"
+    rf"|(?:我(?:也)?)?(?:{_NOT_SURE}))"
 )
 _NO = rf"(?P<no>(?:neither|none){_OF_THEM}|no|something else|(?:以上)?都不(?:是|要)|没有)"
 _AND = r"(?:,? (?:and|or) |, ?| ?& ?| ?[、和与與] ?)"
