@@ -26,6 +26,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
 
 import uec_rag.confidence
@@ -33,7 +34,7 @@ from benchmarks.paper.data import load_collection, read_rows, sample_collection
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import is_asked_back
-from uec_rag.confidence.model import Calibrator, fit_calibrator
+from uec_rag.confidence.model import Calibrator, fit_calibrator, log_odds
 from uec_rag.confidence.readings import (
     FEATURES,
     Candidates,
@@ -45,7 +46,7 @@ from uec_rag.confidence.readings import (
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.ensemble.conversation import Turn
-from uec_rag.retrieval.pipeline import find, judge, make_result
+from uec_rag.retrieval.pipeline import _MISSING_NAME, find, judge, make_result
 from uec_rag.retrieval.result import Result
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
@@ -74,6 +75,8 @@ class Example:
     found : array, shape (5,)
         `features`.
     confidence, in_corpus : float
+    lacks_names : bool
+        Whether no first passage has all names in the question.
     before : str
         The label that the search's own decision stands for.
     first, chosen : float
@@ -85,13 +88,16 @@ class Example:
     found: FloatArray
     confidence: float
     in_corpus: float
+    lacks_names: bool
     before: str
     first: float
     chosen: float
 
 
-def example(row: dict[str, Any], label: str, near: Candidates, result: Result) -> Example:
-    """What a search found for a question (`near`, `result`: of it alone)."""
+def example(
+    row: dict[str, Any], label: str, near: Candidates, result: Result, lacks_names: bool
+) -> Example:
+    """What a search found for a question (`near`, `result`, `lacks_names`: of it alone)."""
     subject = subjects(near)
     offered = [reading.ids for reading in readings(near, subject)]
     meant = [set(reading["relevant"]) for reading in row.get("readings", ())]
@@ -106,6 +112,7 @@ def example(row: dict[str, Any], label: str, near: Candidates, result: Result) -
         features(row["text"], near, subject),
         result.decision.confidence,
         result.decision.in_corpus,
+        lacks_names,
         "answerable" if result.decision.confidence > 0.5 else "unanswerable",
         float(np.mean(first)) if first else float("nan"),
         float(np.mean(chosen)) if chosen else float("nan"),
@@ -132,9 +139,11 @@ class Corpus:
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever.method()
         [judged] = judge(find(method, store, [Turn(row["text"])], parts, K))
-        competing = judged.estimate.competing
+        competing, observed = judged.estimate.competing, judged.found.features
         assert competing is not None
-        return example(row, label, competing, make_result(judged, K, len(store)))
+        assert observed is not None
+        lacks = bool(observed.missing_name_penalty[0])
+        return example(row, label, competing, make_result(judged, K, len(store)), lacks)
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:
@@ -190,6 +199,31 @@ def learn(sets: dict[str, list[Example]]) -> Calibrator:
                 labels.append(one.label == "underspecified")
                 weights.append(share / counts[one.label])
     return fit_calibrator(np.array(found), labels, PENALTY, weights)
+
+
+def name_penalty(sets: dict[str, list[Example]]) -> float:
+    """Learn what to subtract from the log odds of an answer if the first passages lack names.
+
+    By a logistic regression with an intercept for each set, in which both labels count alike.
+    """
+    odds, lacks, there, place, weight = [], [], [], [], []
+    for number, examples in enumerate(sets.values()):
+        labels = [one.label != "unanswerable" for one in examples]
+        for one, answered in zip(examples, labels, strict=True):
+            penalty = float(_MISSING_NAME) * one.lacks_names
+            odds.append(float(log_odds(np.float32(one.in_corpus))) + penalty)
+            lacks.append(one.lacks_names)
+            there.append(answered)
+            place.append(number)
+            weight.append(1 / labels.count(answered))
+    truth, known, rows = np.array(there, float), np.array(odds), np.array(place)
+
+    def loss(values: FloatArray) -> float:
+        logits = known - values[0] * np.array(lacks, float) + values[1:][rows]
+        each = np.logaddexp(0, logits) - truth * logits
+        return float(np.array(weight) @ each + PENALTY * values @ values)
+
+    return float(minimize(loss, np.zeros(1 + len(sets))).x[0])
 
 
 def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
@@ -270,7 +304,17 @@ def study(sets: dict[str, list[Example]]) -> None:
         rows[f"{title}, after"] = figures(examples, told, after)
     asked = {name: _needless(sets[name], judged[name][1]) for name in ordinary}
     worst = max(asked, key=lambda name: asked[name])
-    print(f"Asked back most of the answerable questions of {worst}: {asked[worst]:.2f}.\n")
+    print(f"Asked back most of the answerable questions of {worst}: {asked[worst]:.2f}.")
+    taught = {name: part for name, part in sets.items() if name not in CONVERSATIONS}
+    learned = [
+        name_penalty({other: part for other, part in taught.items() if other != name})
+        for name in taught
+    ]
+    print(
+        f"Penalty of a name that no first passage has, learned without each set in turn: "
+        f"{min(learned):.1f} to {max(learned):.1f}, mean {np.mean(learned):.1f}; of ordinary "
+        f"collections alone {name_penalty({name: sets[name] for name in ordinary}):.1f}.\n"
+    )
     _print(rows)
     print()
     _print({f"without {left}": _areas(sets, left) for left in ("nothing", *FEATURES)})

@@ -30,6 +30,7 @@ from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
 from uec_rag import Retriever
+from uec_rag.confidence.decision import decide_again
 from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.stores.base import Passage
@@ -39,7 +40,8 @@ RIGHT = {"ambiguous": "clarify", "ordinary": "answer", "absent": "abstain"}
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="With folders git and debian.")],
+    folder: Annotated[Path, typer.Argument(help="With folders git, debian and so on.")],
+    threshold: Annotated[float, typer.Option(help="Confidence above which to answer.")] = 0.5,
     markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
 ) -> None:
     """Print the decisions by kind of question, and each wrong one."""
@@ -61,7 +63,7 @@ def main(
             metadatas=[p.metadata for p in passages],
         )
         for row, result in zip(some, retriever.search([r["question"] for r in some]), strict=True):
-            decision, kind = result.decision, row["kind"]
+            decision, kind = decide_again(result.decision, threshold), row["kind"]
             expected = [text.strip() for text in row["passage"].split("|") if text.strip()]
             if expected and not any(has_any(_named(passage), expected) for passage in passages):
                 raise ValueError(f"{row['question']}: no passage has any of {expected}.")
