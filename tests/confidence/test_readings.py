@@ -270,3 +270,14 @@ def test_readings_are_the_likeliest_first_with_their_passages_and_titles():
 def test_readings_without_titles_are_called_by_the_first_words_that_the_others_lack(texts, labels):
     found = candidates(["", ""], [("loan",)] * 2, texts=texts, idf={"loan": 1.0})
     assert [one.label for one in readings(found, subjects(found))] == labels
+
+
+LONG = "The loan of a machine is agreed upon with the team that owns it and no other. " * 3
+
+
+def test_long_passages_without_titles_are_called_by_how_they_begin_if_that_tells_them_apart():
+    texts = [f"Anna: {LONG}", LONG, LONG + "Printers first."]
+    found = candidates([""] * 3, [("loan",)] * 3, texts=texts, idf={"loan": 1.0})
+    labels = [one.label for one in readings(found, subjects(found))]
+    assert labels[0] == "Anna: The loan of a machine is agreed upon with the team…"
+    assert labels[2] == "Printers first"

@@ -20,6 +20,11 @@ def test_one_question_asks_for_all_readings():
     assert ask_back(three) == "Do you mean A, B or C?"
     assert ask_back(three[:2]) == "Do you mean A or B?"
     assert ask_back(three[:1]) == "What exactly do you mean?"
+    begun = [Reading("The loan of a…", ("d",), 0.5), three[0]]
+    assert ask_back(begun) == "Do you mean “The loan of a…” or A?"
+    for reply in ("The loan of a…", "“the loan of a…”", "the first one"):
+        assert names_reading(ask_back(begun), reply)
+        assert readings_named(reply, begun) == begun[:1]
 
 
 @pytest.mark.parametrize(

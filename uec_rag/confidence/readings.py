@@ -47,6 +47,7 @@ _FULL = 0.3  # in_corpus from which readings are fully plausible
 MOST_READINGS, LONGEST_LABEL = 5, 60
 _ENOUGH = 0.98  # share of the posterior for the readings to cover
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
+_SENTENCE = 25  # number of words up to which a passage is told from others by a few of its words
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
@@ -61,7 +62,8 @@ class Reading:
     Attributes
     ----------
     label : str
-        A title, a heading or a few words that distinguish it from the other readings.
+        A title, a heading, the beginning of a long passage, or a few words of a short one that
+        distinguish it from the other readings.
     ids : tuple of str
         Ids of its passages, best first.
     probability : float
@@ -340,6 +342,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         for number, some in rows.items()
     }
     bearing = Counter(titles.values())
+    openings = Counter(_shortened(candidates.texts[some[0]]) for some in rows.values())
     headings = {
         # Of a path only the last part, if it stands for the title.
         number: PurePath(title).name
@@ -351,16 +354,19 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     labels = {}
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
-        source = candidates.sources[some[0]]
+        source, text = candidates.sources[some[0]], candidates.texts[some[0]]
+        opening = _shortened(text)
         # A title in capitals is a section that every manual page has.
         unclear = title.isupper() or _PAGE.fullmatch(title)
         if title and (bearing[title] > 1 or (unclear and source not in ("", titles[number]))):
             title = f"{source}: {title}"
+        elif not title and openings[opening] == 1 and len(text.split()) > _SENTENCE:
+            title = opening
         elif not title:
             others = [row for other in rows for row in rows[other] if other != number]
             common = {word.casefold() for word in candidates.idf} | FUNCTION_WORDS
             common.update(*(_split(candidates.texts[row].casefold()) for row in others))
-            title = _first_phrase(candidates.texts[some[0]], common)
+            title = _first_phrase(text, common)
         labels[number] = _shortened(title or candidates.ids[some[0]])
     return labels
 
@@ -381,4 +387,7 @@ def _first_phrase(text: str, common: Set[str]) -> str:
 
 def _shortened(label: str) -> str:
     line = " ".join(label.split()).rstrip(":")
-    return line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"
+    if len(line) <= LONGEST_LABEL:
+        return line
+    head = line[:LONGEST_LABEL].rpartition(" ")[0]  # whole words, if they are not long themselves
+    return f"{head if len(head) > LONGEST_LABEL // 2 else line[: LONGEST_LABEL - 1]}…"

@@ -110,7 +110,7 @@ def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
 
 
 def _plain(label: str) -> str:
-    return " ".join(label.casefold().split())
+    return " ".join(label.casefold().split()).strip("“”")
 
 
 def _places_named(reply: str, labels: Sequence[str], count: int) -> list[int] | None:
@@ -149,7 +149,8 @@ def ask_back(found: Sequence[Reading]) -> str:
     >>> ask_back([Reading(name, (name,), 0.3) for name in ("git add", "rsync", "tar")])
     'Do you mean git add, rsync or tar?'
     """
-    labels = [reading.label for reading in found]
+    # A label that was shortened begins a passage or a long title.
+    labels = [f"“{one.label}”" if one.label.endswith("…") else one.label for one in found]
     if len(labels) < 2:
         return _WHAT
     return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
