@@ -357,10 +357,10 @@ def elsewhere(
         for text, ids in zip(texts, wanted, strict=True)
     ]
     out = level_figures(
-        found.by_cutoff,
+        found.by_cutoff[:, :K],
         np.logical_or.accumulate(right, axis=1),
         found.in_corpus,
-        np.concatenate([one.by_cutoff for one in without]),
+        np.concatenate([one.by_cutoff[:, :K] for one in without]),
         np.concatenate([one.in_corpus for one in without]),
         [len(text) for text in texts],
     )
