@@ -28,9 +28,9 @@ from uec_rag.stores.base import (
     checked_addition,
     copied,
 )
-from uec_rag.stores.memory.passages import PassageLog
 from uec_rag.stores.memory.saved import read_state, write_state
 from uec_rag.stores.memory.state import (
+    PassageLog,
     State,
     bound,
     check_fits,
@@ -340,9 +340,11 @@ class MemoryStore:
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
         """Return the passages of columns (n, k), which must not be changed."""
-        rows, log = self._rows(columns).tolist(), self._state.passages
-        stored = {row: log.stored(row) for row in {row for of_one in rows for row in of_one}}
-        return [[stored[row] for row in of_one] for of_one in rows]
+        # Each passage is read once, whichever queries have found it.
+        rows, place = np.unique(self._rows(columns), return_inverse=True)
+        stored = np.array([*map(self._state.passages.stored, rows.tolist())], dtype=object)
+        passages: list[list[Passage]] = stored[place.reshape(columns.shape)].tolist()
+        return passages
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
         """Return the stored means of columns (k,), shape (k, d)."""
