@@ -364,6 +364,8 @@ class Gaussian:
             raise TypeError(
                 f"rows: expected a slice, indices or a mask, got {rows}; write g[[{rows}]]."
             )
+        if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
+            return self
         part = Gaussian.__new__(Gaussian)
         weights = None if self.coefficients is None else self.coefficients[rows]
         terms = [block[rows] for block in self.terms]

@@ -77,14 +77,9 @@ class Turn:
         return "\n".join([*self.context_turns, self.question])
 
     @property
-    def has_context(self) -> bool:
-        """True if the question is searched with turns before it."""
-        return bool(self.context_turns)
-
-    @property
     def history_share(self) -> float:
         """The total weight of the turns before the question, from 0 to 1."""
-        if not self.has_context:
+        if not self.context_turns:
             return 0
         return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
 
