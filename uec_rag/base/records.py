@@ -63,8 +63,15 @@ class Record:
 
     def metadata(self) -> dict[str, object]:
         """Return the state as a JSON object."""
-        names = (field.name for field in fields(cast(Any, self)))
-        return {self._saved_as.get(name, name): _plain(getattr(self, name)) for name in names}
+        state = dict[str, object]()
+        for field in fields(cast(Any, self)):
+            value = getattr(self, field.name)
+            if isinstance(value, Record):
+                value = value.metadata()
+            elif isinstance(value, tuple):
+                value = list(value)
+            state[self._saved_as.get(field.name, field.name)] = value
+        return state
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
@@ -100,9 +107,3 @@ def _finite(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_finite, value)) and not any(isinstance(one, bool) for one in value)
     return not isinstance(value, int | float) or math.isfinite(value)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Record):
-        return value.metadata()
-    return list(value) if isinstance(value, tuple) else value

@@ -68,11 +68,10 @@ def direct_sum(
         sparse blocks of encoders without vectors are scaled in the same way.
     """
     pi = _checked(parts, coefficients)
-    factors = _factors(weights) * pi
     profiles = [part.profile for part in parts if part.profile is not None]
     factored = len(profiles) == len(parts)
     widths, means, spreads, terms = [], [], [], []
-    for part, factor in zip(parts, factors.T, strict=True):
+    for part, factor in zip(parts, block_scales(weights, pi).T, strict=True):
         means.append(part.mean * factor[:, None])
         spreads.append((part.scales if factored else part.variance) * (factor**2)[:, None])
         terms += [block.scaled(factor) for block in part.terms]
@@ -91,19 +90,14 @@ def direct_sum(
     return Gaussian.factored(mean, spread, profile, pi, widths or [0], terms)
 
 
-def block_scales(weights: FloatArray) -> FloatArray:
-    """Compute the length of each encoder's block in a passage, ``sqrt(w_k / K)``, shape (K,).
+def block_scales(weights: FloatArray, coefficients: FloatArray | None = None) -> FloatArray:
+    """Compute the length of each encoder's block in a direct sum, ``c_k pi_k``, shape (n, K).
 
-    It equals the factor in `direct_sum` at coefficients of 1 / K exactly.
+    By default, the coefficients are those of every passage, 1 / K, and the shape is (K,).
     """
-    scales: FloatArray = _factors(weights) * np.float32(1 / len(weights))
+    pi = np.float32(1 / len(weights)) if coefficients is None else coefficients
+    scales: FloatArray = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32)) * pi
     return scales
-
-
-def _factors(weights: FloatArray) -> FloatArray:
-    """Compute the factor c_k of each block of a direct sum."""
-    factors: FloatArray = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
-    return factors
 
 
 def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:
