@@ -112,8 +112,10 @@ class Turn:
 
 def texts_of(asked: Sequence[Turn]) -> list[str]:
     """List the texts to encode for a search: all questions, then the turns of each."""
-    turns = (turn for one in asked for turn in one.context_turns)
-    return [*(one.question for one in asked), *turns]
+    texts = [one.question for one in asked]
+    for one in asked:
+        texts += one.context_turns
+    return texts
 
 
 def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:
