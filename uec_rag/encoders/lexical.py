@@ -248,8 +248,7 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
         return 1.0
     words = split_words(text)
     held = {w.casefold() for word in words for w in (word, *_PART.findall(word))}
-    plain = {_uninflected(word) for word in held}
-
+    plain = {*map(_uninflected, held)}
     share = 0.0
     for label, value in matched.items():
         word = label.casefold()

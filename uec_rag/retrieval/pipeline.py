@@ -173,7 +173,7 @@ def judge_rows(
 ) -> Iterator[tuple[int, Judged]]:
     """Judge the questions in `rows`, together with the turns before them."""
     if not rows:
-        return
+        return iter(())
     turns, lengths = [asked[row] for row in rows], None
     following = np.array([bool(turn.context_turns) for turn in turns])
     if following.any():
@@ -184,7 +184,7 @@ def judge_rows(
         lengths[~following] = 1
     elif len(rows) < len(parts[0]):
         parts = [part[[*rows]] for part in parts]
-    yield from zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
+    return zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
 
 
 @dataclass(frozen=True, eq=False)
