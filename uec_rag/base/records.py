@@ -51,6 +51,8 @@ class Record:
     _restorers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
     _saved_as: ClassVar[Mapping[str, str]] = {}
     """Fields that are saved under another name."""
+    _learned_on: ClassVar[Mapping[str, object]] = {}
+    """Constants to save with the fields: the version of the features that they were learned on."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -63,7 +65,7 @@ class Record:
 
     def metadata(self) -> dict[str, object]:
         """Return the state as a JSON object."""
-        state = dict[str, object]()
+        state = dict(self._learned_on)
         for field in fields(cast(Any, self)):
             value = getattr(self, field.name)
             if isinstance(value, Record):
@@ -78,7 +80,7 @@ class Record:
         """Rebuild from `metadata`; ValueError if something is missing, unknown or invalid.
 
         NaN and infinity are invalid. Unknown keys are refused, since they may change the meaning of
-        the others.
+        the others. Raises Outdated if it was learned on other features.
         """
         from dacite import Config, DaciteError, from_dict
 
@@ -86,6 +88,11 @@ class Record:
         names = {saved: name for name, saved in cls._saved_as.items()}
         try:
             state = {names.get(key, key): value for key, value in metadata.items()}
+            version = {key: state.pop(key, None) for key in cls._learned_on}
+            if version != cls._learned_on:
+                raise Outdated(
+                    f"{cls.__name__}: expected one learned on {cls._learned_on}, got {version}."
+                )
             record = cast(Self, from_dict(cast(Any, cls), state, config))
             for field in fields(cast(Any, cls)):
                 value = getattr(record, field.name)

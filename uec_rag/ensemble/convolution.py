@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
-from uec_rag.base.records import Outdated, Record
+from uec_rag.base.records import Record
 from uec_rag.base.similarity import largest, softmax
 
 Space = Literal["direct", "shared"]
@@ -513,6 +513,7 @@ class EvidenceWeights(Record):
     location: tuple[float, ...]
     spread: tuple[float, ...]
     prior: tuple[float, ...]
+    _learned_on: ClassVar[Mapping[str, object]] = {"features": [*FEATURES], "leaders": LEADERS}
 
     def __post_init__(self) -> None:
         for name in ("weights", "location", "spread"):
@@ -536,25 +537,6 @@ class EvidenceWeights(Record):
             self.weights, np.float32
         )
         return softmax(scores + np.asarray(self.prior, np.float32))
-
-    def metadata(self) -> dict[str, object]:
-        """Return the state as a JSON object, with the names of the features."""
-        return {"features": list(FEATURES), "leaders": LEADERS, **super().metadata()}
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`.
-
-        Raises Outdated if it was learned on other features; ValueError if something is missing.
-        """
-        known = metadata.get("features"), metadata.get("leaders")
-        if known != (list(FEATURES), LEADERS):
-            raise Outdated(
-                f"evidence weights: expected the features {list(FEATURES)} of the {LEADERS} best "
-                f"hits, got {dict(metadata)}."
-            )
-        state = {k: v for k, v in metadata.items() if k not in ("features", "leaders")}
-        return super().restore(state)
 
 
 def standardise(
