@@ -504,8 +504,9 @@ def attribute(
                 if word is None:  # a part of a word
                     continue
                 of_words[word] = max(of_words.get(word, 0.0), rarity)
-                for rank in np.flatnonzero(to_hit > 0).tolist():
-                    of_hits[rank][word] = float(to_hit[rank])
+                for of_hit, amount in zip(of_hits, to_hit.tolist(), strict=True):
+                    if amount > 0:
+                        of_hit[word] = amount
         words.append([dict(sorted(hit.items(), key=share, reverse=True)) for hit in of_hits])
     return Attribution(to_hits, words, idf)
 
