@@ -444,7 +444,7 @@ def test_saved_and_restored():
 
 def test_weights_of_other_features_are_refused():
     state = weights([0.0] * len(FEATURES)).metadata() | {"features": ["trace"]}
-    with pytest.raises(ValueError, match="evidence weights: expected the features"):
+    with pytest.raises(ValueError, match="EvidenceWeights: expected one learned on "):
         EvidenceWeights.restore(state)
 
 

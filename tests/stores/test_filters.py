@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.helpers import random_gaussian
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, check_size, parse
-from uec_rag.stores.memory.passages import MetadataIndex
+from uec_rag.stores.memory.state import MetadataIndex
 
 METADATA = [
     {"lang": "en", "year": 2020, "tags": ["tax", "law"], "draft": True},

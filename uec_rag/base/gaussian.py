@@ -87,15 +87,16 @@ class Terms:
         labels: Sequence[Mapping[int, str]] | None = None,
     ) -> Self:
         """Count the keys of each text, which are given with repetitions."""
-        counted = [
-            np.unique(np.asarray(text, dtype=np.uint64), return_counts=True) for text in texts
-        ]
-        sizes = [len(keys) for keys, _ in counted]
+        keys, counts = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)]
+        for text in texts:
+            distinct, count = np.unique(np.asarray(text, dtype=np.uint64), return_counts=True)
+            keys.append(distinct)
+            counts.append(count)
         return cls(
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            np.concatenate([np.zeros(0, np.uint64), *[keys for keys, _ in counted]]),
-            np.concatenate([np.zeros(0, np.float32), *[n for _, n in counted]], dtype=np.float32),
-            np.ones(len(counted), dtype=np.float32),
+            np.cumsum([*map(len, keys)], dtype=np.int64),
+            np.concatenate(keys),
+            np.concatenate(counts, dtype=np.float32),
+            np.ones(len(texts), dtype=np.float32),
             saturation,
             labels,
         )
@@ -364,6 +365,8 @@ class Gaussian:
             raise TypeError(
                 f"rows: expected a slice, indices or a mask, got {rows}; write g[[{rows}]]."
             )
+        if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
+            return self
         part = Gaussian.__new__(Gaussian)
         weights = None if self.coefficients is None else self.coefficients[rows]
         terms = [block[rows] for block in self.terms]

@@ -51,6 +51,8 @@ class Record:
     _restorers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
     _saved_as: ClassVar[Mapping[str, str]] = {}
     """Fields that are saved under another name."""
+    _learned_on: ClassVar[Mapping[str, object]] = {}
+    """Constants to save with the fields: the version of the features that they were learned on."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -63,15 +65,22 @@ class Record:
 
     def metadata(self) -> dict[str, object]:
         """Return the state as a JSON object."""
-        names = (field.name for field in fields(cast(Any, self)))
-        return {self._saved_as.get(name, name): _plain(getattr(self, name)) for name in names}
+        state = dict(self._learned_on)
+        for field in fields(cast(Any, self)):
+            value = getattr(self, field.name)
+            if isinstance(value, Record):
+                value = value.metadata()
+            elif isinstance(value, tuple):
+                value = list(value)
+            state[self._saved_as.get(field.name, field.name)] = value
+        return state
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
         """Rebuild from `metadata`; ValueError if something is missing, unknown or invalid.
 
         NaN and infinity are invalid. Unknown keys are refused, since they may change the meaning of
-        the others.
+        the others. Raises Outdated if it was learned on other features.
         """
         from dacite import Config, DaciteError, from_dict
 
@@ -79,6 +88,11 @@ class Record:
         names = {saved: name for name, saved in cls._saved_as.items()}
         try:
             state = {names.get(key, key): value for key, value in metadata.items()}
+            version = {key: state.pop(key, None) for key in cls._learned_on}
+            if version != cls._learned_on:
+                raise Outdated(
+                    f"{cls.__name__}: expected one learned on {cls._learned_on}, got {version}."
+                )
             record = cast(Self, from_dict(cast(Any, cls), state, config))
             for field in fields(cast(Any, cls)):
                 value = getattr(record, field.name)
@@ -100,9 +114,3 @@ def _finite(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_finite, value)) and not any(isinstance(one, bool) for one in value)
     return not isinstance(value, int | float) or math.isfinite(value)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Record):
-        return value.metadata()
-    return list(value) if isinstance(value, tuple) else value

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from uec_rag.base.checks import one_line
@@ -56,9 +57,14 @@ def retried(function: Callable[..., _Out], *arguments: object, within: float | N
     `*arguments`: those of the function. `within`: seconds after which errors are not retried.
     Raises the last error of the function if it is not transient, or the last try has failed.
     """
+    return retrying(function, within)(*arguments)
+
+
+def retrying(function: Callable[..., _Out], within: float | None = None) -> Callable[..., _Out]:
+    """Return a function that calls another with the retries of `retried`."""
     from tenacity import Retrying
 
-    return Retrying(**_policy(within))(function, *arguments)
+    return partial(Retrying(**_policy(within)), function)
 
 
 async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:

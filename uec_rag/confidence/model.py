@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.gaussian import FloatArray, probit
-from uec_rag.base.records import Outdated, Record
+from uec_rag.base.records import Record
 
 NEAREST = 30
 """The number of best passages with different texts over which the softmax is computed."""
@@ -463,6 +463,7 @@ class ConfidenceModel(Record):
     unanswerable: float
     standardised: bool = False
     per_count: float = 0.0
+    _learned_on: ClassVar[Mapping[str, object]] = {"features": VERSION}
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
@@ -471,22 +472,6 @@ class ConfidenceModel(Record):
             raise ValueError(f"unanswerable: expected a share, got {self.unanswerable}.")
         if not self.per_count >= 0:
             raise ValueError(f"per_count: expected a number >= 0, got {self.per_count}.")
-
-    def metadata(self) -> dict[str, object]:
-        """Return the state as a JSON object, with the version of the features."""
-        return {"features": VERSION, **super().metadata()}
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`; Outdated if it was learned on other features."""
-        if not isinstance(metadata, Mapping):
-            return super().restore(metadata)
-        if metadata.get("features") != VERSION:
-            raise Outdated(
-                f"confidence: expected a model of features {VERSION}, got one of "
-                f"{metadata.get('features')}."
-            )
-        return super().restore({key: v for key, v in metadata.items() if key != "features"})
 
     def probabilities(self, features: Features, unanswerable: float | None = None) -> Probabilities:
         """Compute the probabilities of n questions and their hits.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.retries import aretried, retried
+from uec_rag.base.retries import aretried, retried, retrying
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
@@ -184,7 +184,8 @@ def _source_of(source: object) -> _Source:
             source, "get_text_embedding_batch", "get_query_embedding", shows_progress=True
         )
     if callable(source) and not isinstance(source, type):
-        return _Source(lambda texts, _: retried(source, texts), lambda t, _: retried(source, t))
+        embed = retrying(source)
+        return _Source(lambda texts, _: embed(texts), lambda texts, _: embed(texts))
     raise TypeError(
         f"cannot embed with {type(source).__name__} {source!r:.80}; expected a LangChain "
         "Embeddings, a LlamaIndex BaseEmbedding or a callable(list[str]) -> (n, d) array"

@@ -148,8 +148,9 @@ class WordTokenizer:
     def _with_ngrams(self, words: list[str]) -> bool:
         if self.language is not None:
             return self.language not in ("english", "porter", "lovins")
-        lowered = [word.lower() for word in words]
-        return sum(w in FOREIGN for w in lowered) > sum(w in ENGLISH for w in lowered)
+        lowered = [*map(str.lower, words)]
+        foreign, english = map(FOREIGN.__contains__, lowered), map(ENGLISH.__contains__, lowered)
+        return sum(foreign) > sum(english)
 
 
 def _keys_of(word: str, ngrams: bool, language: str | None) -> tuple[int, ...]:
@@ -247,8 +248,7 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
         return 1.0
     words = split_words(text)
     held = {w.casefold() for word in words for w in (word, *_PART.findall(word))}
-    plain = {_uninflected(word) for word in held}
-
+    plain = {*map(_uninflected, held)}
     share = 0.0
     for label, value in matched.items():
         word = label.casefold()
@@ -304,8 +304,8 @@ def writing_of(text: str) -> str | None:
     if most != LATIN:
         return most
     words = text[:_MOST_LETTERS].lower().split()
-    strange = sum(word in FOREIGN for word in words)
-    foreign = strange >= _FEWEST_WORDS and strange > sum(word in ENGLISH for word in words)
+    strange = sum(map(FOREIGN.__contains__, words))
+    foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH.__contains__, words))
     return NOT_ENGLISH if foreign else LATIN
 
 
@@ -474,8 +474,8 @@ class Lexical(WithoutVectors):
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
         if self._tokenizer is None:
-            keys = [self._words(text) for text in checked]
-            named = [self._words.named(text) for text in checked] if role == "query" else None
+            keys = [*map(self._words, checked)]
+            named = [*map(self._words.named, checked)] if role == "query" else None
         else:
             lists = [_checked_terms(self._tokenizer, text) for text in checked]
             split = [[(key_of(term), term) for term in terms_] for terms_ in lists]

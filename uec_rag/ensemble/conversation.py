@@ -77,14 +77,9 @@ class Turn:
         return "\n".join([*self.context_turns, self.question])
 
     @property
-    def has_context(self) -> bool:
-        """True if the question is searched with turns before it."""
-        return bool(self.context_turns)
-
-    @property
     def history_share(self) -> float:
         """The total weight of the turns before the question, from 0 to 1."""
-        if not self.has_context:
+        if not self.context_turns:
             return 0
         return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
 
@@ -117,8 +112,10 @@ class Turn:
 
 def texts_of(asked: Sequence[Turn]) -> list[str]:
     """List the texts to encode for a search: all questions, then the turns of each."""
-    turns = (turn for one in asked for turn in one.context_turns)
-    return [*(one.question for one in asked), *turns]
+    texts = [one.question for one in asked]
+    for one in asked:
+        texts += one.context_turns
+    return texts
 
 
 def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
-from uec_rag.base.records import Outdated, Record
+from uec_rag.base.records import Record
 from uec_rag.base.similarity import largest, softmax
 
 Space = Literal["direct", "shared"]
@@ -68,11 +68,10 @@ def direct_sum(
         sparse blocks of encoders without vectors are scaled in the same way.
     """
     pi = _checked(parts, coefficients)
-    factors = _factors(weights) * pi
     profiles = [part.profile for part in parts if part.profile is not None]
     factored = len(profiles) == len(parts)
     widths, means, spreads, terms = [], [], [], []
-    for part, factor in zip(parts, factors.T, strict=True):
+    for part, factor in zip(parts, block_scales(weights, pi).T, strict=True):
         means.append(part.mean * factor[:, None])
         spreads.append((part.scales if factored else part.variance) * (factor**2)[:, None])
         terms += [block.scaled(factor) for block in part.terms]
@@ -91,19 +90,14 @@ def direct_sum(
     return Gaussian.factored(mean, spread, profile, pi, widths or [0], terms)
 
 
-def block_scales(weights: FloatArray) -> FloatArray:
-    """Compute the length of each encoder's block in a passage, ``sqrt(w_k / K)``, shape (K,).
+def block_scales(weights: FloatArray, coefficients: FloatArray | None = None) -> FloatArray:
+    """Compute the length of each encoder's block in a direct sum, ``c_k pi_k``, shape (n, K).
 
-    It equals the factor in `direct_sum` at coefficients of 1 / K exactly.
+    By default, the coefficients are those of every passage, 1 / K, and the shape is (K,).
     """
-    scales: FloatArray = _factors(weights) * np.float32(1 / len(weights))
+    pi = np.float32(1 / len(weights)) if coefficients is None else coefficients
+    scales: FloatArray = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32)) * pi
     return scales
-
-
-def _factors(weights: FloatArray) -> FloatArray:
-    """Compute the factor c_k of each block of a direct sum."""
-    factors: FloatArray = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
-    return factors
 
 
 def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:
@@ -519,6 +513,7 @@ class EvidenceWeights(Record):
     location: tuple[float, ...]
     spread: tuple[float, ...]
     prior: tuple[float, ...]
+    _learned_on: ClassVar[Mapping[str, object]] = {"features": [*FEATURES], "leaders": LEADERS}
 
     def __post_init__(self) -> None:
         for name in ("weights", "location", "spread"):
@@ -542,25 +537,6 @@ class EvidenceWeights(Record):
             self.weights, np.float32
         )
         return softmax(scores + np.asarray(self.prior, np.float32))
-
-    def metadata(self) -> dict[str, object]:
-        """Return the state as a JSON object, with the names of the features."""
-        return {"features": list(FEATURES), "leaders": LEADERS, **super().metadata()}
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`.
-
-        Raises Outdated if it was learned on other features; ValueError if something is missing.
-        """
-        known = metadata.get("features"), metadata.get("leaders")
-        if known != (list(FEATURES), LEADERS):
-            raise Outdated(
-                f"evidence weights: expected the features {list(FEATURES)} of the {LEADERS} best "
-                f"hits, got {dict(metadata)}."
-            )
-        state = {k: v for k, v in metadata.items() if k not in ("features", "leaders")}
-        return super().restore(state)
 
 
 def standardise(

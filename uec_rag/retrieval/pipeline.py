@@ -3,8 +3,8 @@
 The questions and the turns before them are already encoded (`UEC.encode`).
 
     search                   judges questions that have turns first alone, then with their turns
-      find                   splits the questions into blocks, and for each block
-        view_of              selects the passages to compare with, as columns that do not change
+      find                   splits the questions into blocks, and for each (`find_block`)
+        RemoteStore.fetch    looks up the candidates of its question, if the store is remote
         compare              computes the similarity of every encoder to every column
         Fitted.weigh         computes the coefficients, that is, the weight of each encoder
         fuse                 sums them to the ensemble's mean similarities mu_s
@@ -125,18 +125,9 @@ def search(
     """
     size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
     with span("search", queries=len(asked), k=k, passages=size) as note:
-        following = [row for row, turn in enumerate(asked) if turn.has_context]
-        questions = [Turn(turn.question) for turn in asked]
-        unread = method.without_verifier
-        for row, judged in judge_rows(unread, store, questions, parts, following, k):
-            alone[row] = judged.estimate
-            if judged.estimate.confidence > _NEEDS_NO_TURNS:
-                result = make_result(judged, k, size)
-                if result.decision.action == "answer":
-                    results[row] = result
-        if method.verification is not None:  # the searches above did not use it
-            for row, judged in judge_rows(method, store, questions, parts, [*results], k):
-                results[row] = make_result(judged, k, size)
+        following = [row for row, turn in enumerate(asked) if turn.context_turns]
+        if following:
+            results, alone = search_alone(method, store, asked, parts, following, k)
         others = [row for row in range(len(asked)) if row not in results]
         for row, judged in judge_rows(method, store, asked, parts, others, k):
             if row in alone:
@@ -149,6 +140,32 @@ def search(
     return SearchResult(in_order)
 
 
+def search_alone(
+    method: Method,
+    store: Store,
+    asked: Sequence[Turn],
+    parts: Sequence[Gaussian],
+    rows: Sequence[int],
+    k: int,
+) -> tuple[dict[int, Result], dict[int, Estimate]]:
+    """Search for the questions in `rows` without the turns before them.
+
+    Returns the results of those that are answered with high confidence, and the estimates for all.
+    """
+    size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
+    questions = [Turn(turn.question) for turn in asked]
+    for row, judged in judge_rows(method.without_verifier, store, questions, parts, rows, k):
+        alone[row] = judged.estimate
+        if judged.estimate.confidence > _NEEDS_NO_TURNS:
+            result = make_result(judged, k, size)
+            if result.decision.action == "answer":
+                results[row] = result
+    if method.verification is not None:  # the searches above did not use it
+        for row, judged in judge_rows(method, store, questions, parts, [*results], k):
+            results[row] = make_result(judged, k, size)
+    return results, alone
+
+
 def judge_rows(
     method: Method,
     store: Store,
@@ -159,17 +176,18 @@ def judge_rows(
 ) -> Iterator[tuple[int, Judged]]:
     """Judge the questions in `rows`, together with the turns before them."""
     if not rows:
-        return
+        return iter(())
     turns, lengths = [asked[row] for row in rows], None
-    if any(turn.has_context for turn in turns):
+    following = np.array([bool(turn.context_turns) for turn in turns])
+    if following.any():
         parts = [in_context(turns, part[part_rows(asked, rows)]) for part in parts]
         # The mean of several unit vectors is shorter than 1, which lowers all its similarities.
         lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
         lengths[lengths == 0] = 1  # lexical encoders, and encoders that failed
-        lengths[[not turn.has_context for turn in turns]] = 1
+        lengths[~following] = 1
     elif len(rows) < len(parts[0]):
         parts = [part[[*rows]] for part in parts]
-    yield from zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
+    return zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +275,10 @@ def find_block(
 ) -> Findings:
     """Compute the findings for one block of questions, which are compared with the same view."""
     fitted = method.fitted
-    view = view_of(store, fitted, asked, parts, k)
+    view = cast(View, store)
+    if store.remote:  # the candidates of a question
+        [turn], own = asked, fitted.combine(parts, fitted.coefficients(parts, "query"))
+        view = cast(RemoteStore, store).fetch(turn.context, own, _FEWEST * max(k, NEAREST))
     if not len(view):
         return Findings.nothing(method, view, asked, fitted.coefficients(parts, "query"))
     similarities = compare(fitted, view, parts)
@@ -276,17 +297,6 @@ def find_block(
         seen = at_unit_length(fitted, hits, attribution, pi, lengths)
     observed = confidence_features(method, store, asked, parts, pi, *seen, foreign)
     return Findings(method, view, asked, pi, similarities, hits, attribution, unfamiliar, observed)
-
-
-def view_of(
-    store: Store, fitted: Fitted, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
-) -> View:
-    """Return a whole local store, or the candidates of one question from a remote one."""
-    if not store.remote:
-        return cast(View, store)
-    [turn] = asked
-    query = fitted.combine(parts, fitted.coefficients(parts, "query"))
-    return cast(RemoteStore, store).fetch(turn.context, query, _FEWEST * max(k, NEAREST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -485,21 +495,22 @@ def attribute(
         return Attribution(to_hits, None, idf)
     words = list[list[dict[str, float]]]()
     contributions = view.contributions(terms, columns)
+    share = itemgetter(1)
     for row, of_words in enumerate(idf):
-        hits_words: list[dict[str, float]] = [{} for _ in columns[row]]
+        of_hits: list[dict[str, float]] = [{} for _ in columns[row]]
         for block, (added, rarities) in zip(terms, contributions, strict=True):
             if block.labels is None:
                 continue
-            # The words of the question by position of their terms, without parts of words.
-            labels, keys = block.labels[row], block.keys[block.starts[row] : block.starts[row + 1]]
-            names = {place: labels[key] for place, key in enumerate(keys.tolist()) if key in labels}
-            for term, word in names.items():
-                of_words[word] = max(of_words.get(word, 0.0), float(rarities[row][term]))
-            for rank, term in np.argwhere(added[row] > 0).tolist():
-                if term in names:
-                    hits_words[rank][names[term]] = float(added[row][rank, term])
-        most_first = [sorted(hit.items(), key=itemgetter(1), reverse=True) for hit in hits_words]
-        words.append([*map(dict, most_first)])
+            keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
+            for key, to_hit, rarity in zip(keys, added[row].T, rarities[row].tolist(), strict=True):
+                word = block.labels[row].get(key)
+                if word is None:  # a part of a word
+                    continue
+                of_words[word] = max(of_words.get(word, 0.0), rarity)
+                for of_hit, amount in zip(of_hits, to_hit.tolist(), strict=True):
+                    if amount > 0:
+                        of_hit[word] = amount
+        words.append([dict(sorted(hit.items(), key=share, reverse=True)) for hit in of_hits])
     return Attribution(to_hits, words, idf)
 
 

@@ -19,8 +19,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.saved.files import GrowingArray, read_array, read_json, write_json
 from uec_rag.stores.base import Passage, checked_addition
-from uec_rag.stores.memory.passages import PassageLog, line_of
-from uec_rag.stores.memory.state import State, bound, check_fits
+from uec_rag.stores.memory.state import PassageLog, State, bound, check_fits, line_of
 from uec_rag.stores.memory.vectors import Dtype, Means, Rows, Scan, longest, make_scan
 
 _MEAN = "mean.{}.npy"

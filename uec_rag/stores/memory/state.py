@@ -1,21 +1,351 @@
-"""The state of a store in memory at one moment, and how the next is made."""
+"""The state of a store in memory at one moment, and how the next is made.
+
+It consists of vectors and passages by row, and of an index of the passages by metadata. Saved
+passages are read lazily.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import mmap
+import os
+import threading
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial, reduce
+from heapq import nsmallest
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.errors import FingerprintMismatch
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, warn
+from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies, Postings
-from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import parse
-from uec_rag.stores.memory.passages import MetadataIndex, PassageLog
+from uec_rag.base.saved.files import open_regular, read_array
+from uec_rag.stores.base import Filter, Passage, copied, keepable
+from uec_rag.stores.filters import (
+    And,
+    Compare,
+    Condition,
+    HasId,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    keys_of,
+    parse,
+)
 from uec_rag.stores.memory.vectors import Means, Scan, require_finite
+
+_REMEMBERED, _LONG = 4096, 4096  # size of the cache, and bytes of a passage too long for it
+
+# A single encoder, since json.dumps would create one for every line.
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class PassageLog:
+    """Passages by row. Rows are only ever added, so readers of the first n rows can share it.
+
+    `folder`: a folder in which `write` saved passages, which are parsed on first use. `ids`: their
+    ids. IndexCorrupted if the files are missing or do not belong together.
+
+    Examples
+    --------
+    >>> log = PassageLog()
+    >>> log.extend([Passage("a", "text")])
+    >>> len(log), log[0].id
+    (1, 'a')
+    """
+
+    def __init__(self, folder: Path | None = None, ids: Sequence[str] = ()) -> None:
+        self._added: list[Passage] = []
+        self._offsets: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        self._file: mmap.mmap | None = None
+        self._ids = ids
+        if folder is not None:
+            self._offsets = read_array(folder / "offsets.npy", np.int64, 1)
+            with open_regular(folder / "passages.jsonl") as file:
+                size = os.fstat(file.fileno()).st_size
+                ends = self._offsets[[0, -1]].tolist() if len(self._offsets) else []
+                if ends != [0, size] or (np.diff(self._offsets) <= 0).any():
+                    raise IndexCorrupted(
+                        f"path: {str(folder / 'offsets.npy')!r} does not say where the lines of "
+                        f"{str(folder / 'passages.jsonl')!r} begin; save the index again."
+                    )
+                if size:
+                    self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # Neither refers to the log, so the file is closed with the last log that uses it.
+        self._read = partial(_read_passage, self._file, self._offsets, self._ids)
+        self._recall = lru_cache(_REMEMBERED)(self._read)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1 + len(self._added)
+
+    def __getitem__(self, row: int) -> Passage:
+        return copied(self.stored(row))
+
+    def stored(self, row: int) -> Passage:
+        """Return a shared passage, which must not be changed."""
+        on_disk = len(self._offsets) - 1
+        if row >= on_disk:
+            return self._added[row - on_disk]
+        is_long = self._offsets[row + 1] - self._offsets[row] > _LONG
+        return (self._read if is_long else self._recall)(row)
+
+    def write(self, rows: NDArray[np.int64], folder: Path) -> list[str]:
+        """Write rows, in ascending order, as ``passages.jsonl`` and ``offsets.npy``.
+
+        Lines of the file are copied without parsing. Returns the ids of the rows. TypeError if
+        metadata cannot be written as JSON.
+        """
+        on_disk = len(self._offsets) - 1
+        saved, new = np.split(rows, [np.searchsorted(rows, on_disk)])
+        added = [self._added[row - on_disk] for row in new.tolist()]
+        with (folder / "passages.jsonl").open("wb") as out:
+            for run in np.split(saved, np.flatnonzero(np.diff(saved) != 1) + 1):
+                if len(run):
+                    assert self._file is not None
+                    start, stop = self._offsets[run[0]], self._offsets[run[-1] + 1]
+                    out.write(memoryview(self._file)[start:stop])
+            lengths = [out.write(line_of(passage)) for passage in added]
+        sizes = np.concatenate([[0], np.diff(self._offsets)[saved], lengths])
+        np.save(folder / "offsets.npy", np.cumsum(sizes).astype(np.int64), allow_pickle=False)
+        return [*(self._ids[row] for row in saved.tolist()), *(passage.id for passage in added)]
+
+    def extend(self, passages: Sequence[Passage]) -> None:
+        """Add rows."""
+        self._added.extend(passages)
+
+    def first(self, rows: int) -> PassageLog:
+        """Return a log of the first rows that can be extended independently."""
+        log = PassageLog()
+        on_disk = min(rows, len(self._offsets) - 1)
+        log._file, log._offsets = self._file, self._offsets[: on_disk + 1]
+        log._ids, log._read, log._recall = self._ids, self._read, self._recall
+        log._added = self._added[: rows - on_disk]
+        return log
+
+
+def _read_passage(
+    file: mmap.mmap | None, offsets: NDArray[np.int64], ids: Sequence[str], row: int
+) -> Passage:
+    """Read and check a passage from the file."""
+    assert file is not None
+    line = file[offsets[row] : offsets[row + 1]]
+    try:
+        passage = keepable(Passage(**json.loads(line)))  # refuses what no addition takes
+    except (ValueError, TypeError, RecursionError) as error:
+        raise IndexCorrupted(
+            f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
+            f"({error}); load the index with verify=True, or save it again."
+        ) from error
+    if passage.id != ids[row]:
+        raise IndexCorrupted(
+            f"path: passages.jsonl of the index holds {passage.id!r} where store.json says "
+            f"{ids[row]!r}; save the index again."
+        )
+    return passage
+
+
+def line_of(passage: Passage) -> bytes:
+    """Convert a passage to a line of JSON.
+
+    TypeError if its metadata cannot be written as JSON.
+    """
+    try:
+        return _to_json(vars(passage)).encode() + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(
+            f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
+            "keep strings, numbers, lists and dicts."
+        ) from error
+
+
+Rows: TypeAlias = NDArray[np.int64]
+
+_WARNED = 20  # unknown keys that are remembered, and named; requests may have any number
+
+
+class _Column:
+    """The values of one metadata key, as codes of the distinct values and a code per row.
+
+    One thread may write while others read the arrays that `arrays` returned to them.
+    """
+
+    def __init__(self) -> None:
+        self._codes: dict[Hashable, int] = {}
+        self._values: list[Any] = []  # by code
+        self._texts: list[tuple[int, str]] = []
+        self._items: dict[Hashable, list[int]] = {}  # codes of the lists and dicts that have it
+        self._rows, self._row_codes = array("q"), array("q")
+        self._arrays = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._orders: dict[bool, tuple[int, list[Any], Rows]] = {}  # of texts, and of numbers
+
+    def append(self, row: int, value: Any) -> None:  # noqa: ANN401  # JSON's values
+        """Add the value of a row that comes after all others."""
+        code = self._codes.setdefault(_frozen(value), len(self._values))
+        if code == len(self._values):
+            self._values.append(value)
+            if isinstance(value, str):
+                self._texts.append((code, value))
+            for item in {*map(_frozen, value)} if isinstance(value, list | dict) else ():
+                self._items.setdefault(item, []).append(code)
+        self._rows.append(row)
+        self._row_codes.append(code)
+
+    def arrays(self) -> tuple[Rows, Rows]:
+        """Return the rows that have the key, ascending, and their codes."""
+        if len(self._arrays[0]) < len(self._rows):
+            self._arrays = np.array(self._rows), np.array(self._row_codes)
+        return self._arrays
+
+    def rows_with(self, operator: str, asked: Any, arrays: tuple[Rows, Rows]) -> Rows:  # noqa: ANN401
+        """Find the rows whose value satisfies an operator other than `$ne` and `$nin`."""
+        rows, codes = arrays
+        matching = np.asarray(self._matching(operator, asked), dtype=np.int64)
+        wanted = np.zeros(len(self._values), dtype=bool)  # at least one for each of the codes
+        wanted[matching] = True
+        return rows[wanted[codes]]
+
+    def _matching(self, operator: str, asked: Any) -> Rows | list[int]:  # noqa: ANN401
+        """Find the codes of the values that satisfy an operator."""
+        match operator:
+            case "$eq" | "$in":
+                wanted = asked if operator == "$in" else (asked,)
+                return [self._codes[one] for one in map(_frozen, wanted) if one in self._codes]
+            case "$exists":
+                return [code for code, held in enumerate(self._values) if held is not None]
+            case "$contains":
+                texts = self._texts if isinstance(asked, str) else []
+                found = [code for code, text in texts if asked in text]
+                return [*found, *self._items.get(_frozen(asked), ())]
+        return self._ordered(operator, asked)
+
+    def _ordered(self, operator: str, limit: str | float) -> Rows:
+        """Find the codes of the values, texts or numbers like the limit, on one side of it."""
+        is_text, count = isinstance(limit, str), len(self._values)
+        kind = str if is_text else bool | int | float
+        known = self._orders.get(is_text)
+        if known is None or known[0] != count:
+            own = [code for code in range(count) if isinstance(self._values[code], kind)]
+            own.sort(key=self._values.__getitem__)
+            values = [self._values[code] for code in own]
+            known = self._orders[is_text] = count, values, np.array(own, dtype=np.int64)
+        _, values, codes = known
+        place = (bisect_right if operator in ("$gt", "$lte") else bisect_left)(values, limit)
+        return codes[place:] if operator in ("$gt", "$gte") else codes[:place]
+
+
+class MetadataIndex:
+    """An index of rows by metadata value, built on first use and extended as rows are added.
+
+    Rows never change, so each is only read once.
+
+    Examples
+    --------
+    >>> from uec_rag.stores.filters import parse
+    >>> passages = [Passage("1", "a", {"lang": "en"}), Passage("2", "b", {"lang": "de"})]
+    >>> MetadataIndex().select(parse({"lang": "de"}), passages, np.arange(2), {}.get).tolist()
+    [1]
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Column] = {}
+        self._seen = 0
+        self._warned: set[str] = set()
+        self._lock = free_after_fork(threading.Lock(), inner=True)
+
+    def select(
+        self,
+        condition: Condition,
+        passages: PassageLog | Sequence[Passage],
+        rows: Rows,
+        row_of: Callable[[str], int | None],
+    ) -> Rows:
+        """Return those of the given rows that satisfy a condition, in ascending order.
+
+        Warns once about each key that no passage has.
+        """
+        stop = int(rows[-1]) + 1 if len(rows) else 0
+        columns = self._columns_of(sorted(keys_of(condition)), passages, stop)
+
+        def marked(some: Iterable[Rows | list[int]]) -> NDArray[np.bool_]:
+            """Mark the rows of these arrays, which may exceed `stop`."""
+            mask = np.zeros(stop, dtype=bool)
+            for each in some:
+                found = np.asarray(each, dtype=np.int64)
+                mask[found[found < stop]] = True
+            return mask
+
+        def chosen(condition: Condition, rows: Rows) -> Rows:
+            match condition:
+                case And(conditions):
+                    return reduce(lambda left, one: chosen(one, left), conditions, rows)
+                case Or(conditions):
+                    return rows[marked(chosen(one, rows) for one in conditions)[rows]]
+                case Not(one):
+                    return rows[~marked([chosen(one, rows)])[rows]]
+                case HasId(ids):
+                    known = [row for id_ in ids if (row := row_of(id_)) is not None]
+                    return rows[marked([known])[rows]]
+                case Predicate(predicate):
+                    keep = (bool(predicate(passages[row])) for row in rows.tolist())
+                    return np.asarray(rows[np.fromiter(keep, dtype=bool, count=len(rows))])
+                case Compare(key, "$ne" | "$nin" as operator, value):
+                    opposite: Operator = "$eq" if operator == "$ne" else "$in"
+                    return chosen(Not(Compare(key, opposite, value)), rows)
+                case Compare(key, "$exists", False):
+                    return chosen(Not(Compare(key, "$exists", True)), rows)
+                case Compare(key, operator, value):
+                    if key not in columns:
+                        return rows[:0]
+                    column, arrays = columns[key]
+                    return rows[marked([column.rows_with(operator, value, arrays)])[rows]]
+
+        return chosen(condition, rows)
+
+    def _columns_of(
+        self, keys: Sequence[str], passages: PassageLog | Sequence[Passage], stop: int
+    ) -> dict[str, tuple[_Column, tuple[Rows, Rows]]]:
+        """Return the columns of known keys with their arrays, which cover at least `stop` rows."""
+        if not keys or not stop:
+            return {}
+        with self._lock:
+            for row in range(self._seen, stop):
+                for key, value in passages[row].metadata.items():
+                    self._columns.setdefault(key, _Column()).append(row, value)
+                self._seen = row + 1
+            for key in keys:
+                if key not in self._columns:
+                    self._warn(key)
+            there = [key for key in keys if key in self._columns]
+            return {key: (column := self._columns[key], column.arrays()) for key in there}
+
+    def _warn(self, key: str) -> None:
+        if len(self._warned) >= _WARNED or (shown := f"{key!r:.60}") in self._warned:
+            return
+        self._warned.add(shown)
+        known = [f"{one:.60}" for one in nsmallest(_WARNED, self._columns)]
+        warn(f"filter: no passage has the metadata key {shown}; known keys are {known}.")
+
+
+def _frozen(value: Any) -> Hashable:  # noqa: ANN401
+    """Convert a value to a hashable one such that equal values stay equal."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    if isinstance(value, dict):  # marked by an item that no list contains
+        return dict, frozenset((key, _frozen(item)) for key, item in value.items())
+    try:
+        hash(value)
+    except TypeError:  # a type that metadata cannot have, so that no value is equal
+        return object()
+    return value  # type: ignore[no-any-return]
+
 
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
 

@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -28,9 +29,9 @@ from uec_rag.stores.base import (
     checked_addition,
     copied,
 )
-from uec_rag.stores.memory.passages import PassageLog
 from uec_rag.stores.memory.saved import read_state, write_state
 from uec_rag.stores.memory.state import (
+    PassageLog,
     State,
     bound,
     check_fits,
@@ -306,30 +307,30 @@ class MemoryStore:
         weights: FloatArray = second if state.profile is None else second @ state.profile.T
         errors = np.zeros(len(query)) if state.scan is None else state.scan.bound(query.mean)
 
-        def best(i: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
-            def moments(columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-                rows = self._rows(columns)
-                [means] = require_finite([state.means.rows(rows)])
-                if state.scan is None:
-                    exact = mu[i, columns]
-                else:
-                    exact = means @ query.mean[i]
-                    terms = [block[i : i + 1] for block in query.terms]
-                    for added, _ in self.contributions(terms, columns[None]):
-                        exact += added[0].sum(axis=1)
-                sigma2: FloatArray = state.scales[rows] @ weights[i]
-                sigma2 += means**2 @ variance[i]
-                require_finite([exact, sigma2])
-                return exact, sigma2
+        def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+            rows = self._rows(columns)
+            [means] = require_finite([state.means.rows(rows)])
+            if state.scan is None:
+                exact = mu[i, columns]
+            else:
+                exact = means @ query.mean[i]
+                terms = [block[i : i + 1] for block in query.terms]
+                for added, _ in self.contributions(terms, columns[None]):
+                    exact += added[0].sum(axis=1)
+            sigma2: FloatArray = state.scales[rows] @ weights[i]
+            sigma2 += means**2 @ variance[i]
+            require_finite([exact, sigma2])
+            return exact, sigma2
 
-            def most() -> float:
-                passages = (state.scales[: state.rows] @ weights[i]).max(initial=0.0)
-                own = variance[i].max(initial=0.0) * np.float64(state.longest) ** 2
-                return float(passages + own) * (1 + 1e-4)  # up to rounding
+        def most(i: int) -> float:
+            passages = (state.scales[: state.rows] @ weights[i]).max(initial=0.0)
+            own = variance[i].max(initial=0.0) * np.float64(state.longest) ** 2
+            return float(passages + own) * (1 + 1e-4)  # up to rounding
 
-            return best_rows(mu[i], moments, k, beta, errors[i], most)
-
-        return Top(*map(np.stack, zip(*map(best, range(len(query))), strict=True)))
+        best = []
+        for i, error in enumerate(errors):
+            best.append(best_rows(mu[i], partial(moments, i), k, beta, error, partial(most, i)))
+        return Top(*map(np.stack, zip(*best, strict=True)))
 
     def _fused(self, query: Gaussian) -> FloatArray:
         """Compute mu_s of queries and all passages, shape (n, N)."""
@@ -340,9 +341,11 @@ class MemoryStore:
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
         """Return the passages of columns (n, k), which must not be changed."""
-        rows, log = self._rows(columns).tolist(), self._state.passages
-        stored = {row: log.stored(row) for row in {row for of_one in rows for row in of_one}}
-        return [[stored[row] for row in of_one] for of_one in rows]
+        # Each passage is read once, whichever queries have found it.
+        rows, place = np.unique(self._rows(columns), return_inverse=True)
+        stored = np.array([*map(self._state.passages.stored, rows.tolist())], dtype=object)
+        passages: list[list[Passage]] = stored[place.reshape(columns.shape)].tolist()
+        return passages
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
         """Return the stored means of columns (k,), shape (k, d)."""
