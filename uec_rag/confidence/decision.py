@@ -27,6 +27,8 @@ NOTHING_FOUND = (
 PLAUSIBLE = 0.3
 """The value of P(the corpus answers the query) below which the reason says that it does not."""
 
+_COST = 0.5  # of asking back in vain, if that of leaving an answerable question unanswered is 1
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -141,12 +143,12 @@ def is_asked_back(
 ) -> bool:
     """Return whether to ask for clarification of a question.
 
-    This is the case if P(underspecified) is at least `ask`, the question is more likely to be
-    underspecified than unanswerable, and there is not just one reading. Parameters are those of
-    `decide_one`.
+    This is the case if P(underspecified) is at least `ask`, the question is at least half as likely
+    to be underspecified as unanswerable, and there is not just one reading: to ask in vain costs a
+    user less than to be told that there is no answer. Parameters are those of `decide_one`.
     """
-    likelier = underspecified * in_corpus > 1 - in_corpus
-    return underspecified >= ask and likelier and len(readings) != 1
+    worthwhile = _COST * (1 - in_corpus) < underspecified * in_corpus
+    return underspecified >= ask and worthwhile and len(readings) != 1
 
 
 def decide_one(
