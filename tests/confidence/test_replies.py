@@ -10,6 +10,7 @@ from uec_rag.confidence.replies import (
     ask_back,
     asked_back,
     asks_back,
+    names_other_place,
     names_reading,
     readings_named,
 )
@@ -34,7 +35,8 @@ def test_one_question_asks_for_all_readings():
         ("Do you mean git, git add or rsync?", "GIT!", True),
         ("Do you mean git, git add or rsync?", "I mean git add", True),
         ("Do you mean git, git add or rsync?", "what git add does", False),
-        ("Do you mean git, git add or rsync?", "not git add", False),
+        ("Do you mean git, git add or rsync?", "not git add", True),
+        ("Do you mean git, git add or rsync?", "not what git add does", False),
         ("Do you mean git, git add or rsync?", "git or rsync", True),
         ("Do you mean git, git add or rsync?", "git copies what rsync does", None),
         ("Do you mean git, git add or rsync?", "neither", True),
@@ -107,6 +109,11 @@ def test_a_reading_is_named_by_its_label_or_its_place(reply, label):
         ("I’m not sure, please", [0, 1, 2, 3]),
         ("No idea.", [0, 1, 2, 3]),
         ("我不知道", [0, 1, 2, 3]),
+        ("not tar", [0, 1, 2]),
+        ("No, not the first one.", [1, 2, 3]),
+        ("anything but git and tar", [1, 2]),
+        ("all of them except for the last", [0, 1, 2]),
+        ("不要第一个", [1, 2, 3]),
         ("Neither.", []),
         ("none of the above", []),
         ("No, something else", []),
@@ -138,7 +145,6 @@ def test_a_label_says_itself_before_what_it_says_of_others():
         "What is the first one called?",
         "Why the second?",
         "first of all, how long does it take?",
-        "not the second one",
         "one of them",
         "a file",
         "2 files",
@@ -167,3 +173,17 @@ def test_an_answer_that_is_one_question_asks_back(answer, asks):
     back = asked_back(answer)
     assert (back is not None) is asks
     assert back is None or (asks_back(back) and asked_back(back) == back)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "other"),
+    [
+        ("Do you mean git or rsync?", "the fourth one", True),
+        ("Do you mean git or rsync?", "5", True),
+        ("Do you mean git or rsync?", "2", False),
+        ("Do you mean git or rsync?", "rsync, version 5", False),
+        ("What exactly do you mean? How many?", "5", False),
+    ],
+)
+def test_a_place_that_a_question_back_does_not_offer_is_known_as_one(asked, reply, other):
+    assert names_other_place(asked, reply) == other

@@ -125,6 +125,8 @@ WHICH = "What exactly do you mean? Which one?"
         ("Rsync.", ["How?", BACK], Turn("How?", [], ("Rsync.",))),
         ("rsync", ["Who?", "How?", BACK], Turn("How?", ["Who?"], ("rsync",))),
         ("neither", ["How?", BACK], Turn("How?", [], ("neither",))),
+        ("not rsync", ["How?", BACK], Turn("How?", [], ("not rsync",))),
+        ("the fifth one", ["How?", BACK], Turn("How?", [])),
         ("the one of rsync", ["How?", BACK], Turn("How?\nthe one of rsync", [])),
         ("What else?", ["How?", BACK], Turn("What else?", ["How?", BACK])),
         ("the second", ["Who?", "How?", WHICH], Turn("How?\nthe second", ["Who?"])),

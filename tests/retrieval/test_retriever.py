@@ -238,6 +238,13 @@ BOOSTED = Preferences(boosts=[Boost(lambda _: 1.0, 1.0)])  # which an unfitted e
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_queries_may_come_from_an_iterator():
+    retriever = index_of(UEC([Roles()]), ["badero"])
+    [found] = retriever.search(query for query in ["badero"])
+    assert (found.query, len(found.ids)) == ("badero", 1)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

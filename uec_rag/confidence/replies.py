@@ -41,7 +41,11 @@ _NO = rf"(?P<no>(?:neither|none){_OF_THEM}|no|something else|(?:以上)?都不(?
 _AND = r"(?:,? (?:and|or) |, ?| ?& ?| ?[、和与與] ?)"
 # Atomic groups avoid exponential backtracking in a long list if a label is also an ordinal.
 _NAMED = rf"(?>(?:the )??[\"'`]?(?:(?P<label>\L<labels>)|{_PLACE})[\"'`]?{_ONE})"
-_REPLY = rf"{_BEFORE}(?:{_NAMED}(?>{_AND}{_NAMED})*|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
+_BUT = (
+    rf"(?P<but>(?:not|(?:anything|everything|all|any){_OF_THEM} (?:but|except(?: for)?)) "
+    r"|都?不(?:是|要)|除了)"
+)
+_REPLY = rf"{_BEFORE}(?:{_BUT}?{_NAMED}(?>{_AND}{_NAMED})*|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
 
@@ -81,7 +85,7 @@ class UnknownReading(ValueError):
 
 
 def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
-    """Find the readings that a reply chooses: by label or ordinal, or all or none of them.
+    """Find the readings that a reply chooses: by label or ordinal, all but some, all or none.
 
     Upper and lower case are the same. The list is empty for a reply such as "neither".
 
@@ -94,8 +98,8 @@ def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
     --------
     >>> found = [Reading("git add", ("a", "b"), 0.5), Reading("rsync", ("c",), 0.5)]
     >>> [[one.label for one in readings_named(reply, found)]
-    ...  for reply in ("Git Add", "the second one", "both", "neither")]
-    [['git add'], ['rsync'], ['git add', 'rsync'], []]
+    ...  for reply in ("Git Add", "the second one", "not rsync", "both", "neither")]
+    [['git add'], ['rsync'], ['git add'], ['git add', 'rsync'], []]
     """
     labels = [reading.label for reading in found]
     if not labels:
@@ -138,7 +142,8 @@ def _places_named(reply: str, labels: Sequence[str], count: int) -> list[int] | 
     places = {_PLACES[word] for word in match.captures("place")}
     if not all(place < count for place in places):
         return None
-    return sorted({place % count for place in places} | {*map(place_of, match.captures("label"))})
+    named = {place % count for place in places} | {*map(place_of, match.captures("label"))}
+    return sorted({*range(count)} - named if match["but"] else named)
 
 
 def ask_back(found: Sequence[Reading]) -> str:
@@ -189,6 +194,14 @@ def names_reading(asked: str, reply: str) -> bool | None:
     }
     longest = [one for one in held if not any(one != other and one in other for other in held)]
     return False if len(longest) == 1 else None
+
+
+def names_other_place(asked: str, reply: str) -> bool:
+    """Return whether a reply is the place of a reading ("5") that a question does not offer."""
+    if not asked.lstrip().startswith(_WHICH) or names_reading(asked, reply) is not None:
+        return False
+    match = regex.fullmatch(_REPLY, _plain(reply)[:_LONGEST_REPLY], labels={"\n"})
+    return match is not None and match["place"] is not None
 
 
 def asks_back(text: str) -> bool:

@@ -95,8 +95,9 @@ class RiskThreshold(Record):
                 f"queries, got {self.queries}. Provide more, or allow a higher risk."
             )
         return (
-            f"Abstaining on every query: no threshold shows {target} on {self.queries} "
-            "calibration queries. Provide more, allow a higher risk, or improve retrieval."
+            f"Abstaining on every query: no threshold shows {target} on the "
+            f"{self.queries} calibration queries that are not asked back. Provide more, allow a "
+            "higher risk, or improve retrieval."
         )
 
     def _report_of_all(self, target: str) -> str:

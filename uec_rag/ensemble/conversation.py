@@ -16,7 +16,13 @@ from typing import TypeVar
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
-from uec_rag.confidence.replies import Within, asked_back, asks_back, names_reading
+from uec_rag.confidence.replies import (
+    Within,
+    asked_back,
+    asks_back,
+    names_other_place,
+    names_reading,
+)
 from uec_rag.confidence.wording import is_question, refers_back
 
 _Q = TypeVar("_Q")
@@ -88,8 +94,9 @@ class Turn:
         """Create a turn from what the user said, which may be the reply to a clarifying question.
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
-        question asked before. A reply that has one label among other words, or that is not a
-        question, is searched together with that question. If `within`, the chosen reading, is
+        question asked before. After a place that it does not have ("5"), that question is asked
+        again. A reply that has one label among other words, or that is not a question, is searched
+        together with that question. If `within`, the chosen reading, is
         given, `said` is never a reply.
 
         Examples
@@ -107,6 +114,8 @@ class Turn:
         asked = cls.of(turns[-2], turns[:-2])  # which may be a reply, too
         if named:
             return cls(asked.question, asked.history, (*asked.replies, said))
+        if names_other_place(turns[-1], said):
+            return asked
         return cls(f"{asked.question}\n{said}", asked.history)
 
 

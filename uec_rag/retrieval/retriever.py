@@ -303,10 +303,11 @@ class Retriever(Index):
             )
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
-        corrected = self.corrected(queries) if correct else [*queries]
+        queries = check_texts(queries, "queries")
+        corrected = self.corrected(queries) if correct else queries
         pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
         turns = [Turn.of(*pair, within) for pair in pairs]
-        return Request([*queries], corrected, turns, k, filter, prefer, share, reading, label)
+        return Request(queries, corrected, turns, k, filter, prefer, share, reading, label)
 
     def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
         """Combine a filter with that for the chosen passages."""
