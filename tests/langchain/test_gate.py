@@ -327,7 +327,8 @@ def test_over_others_it_says_what_it_lacks(retriever):
     with pytest.raises(ValueError, match="this Fewer have no uec_decision and uec_confidence in"):
         UECGate(retriever=Fewer(inner=retriever, bare=True)).invoke(QUESTIONS[0])
     gate = UECGate(retriever=Fewer(inner=retriever))
-    with pytest.raises(TypeError, match="a gate over a Fewer"):
+    message = r"UECGate over Fewer\(\) got an unexpected keyword argument 'k'; it takes none\.$"
+    with pytest.raises(TypeError, match=message):
         gate.invoke(QUESTIONS[0], k=3)
     with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
         UECGate.calibrate(gate.retriever, *LABELLED)

@@ -259,9 +259,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
         """Return errors for invalid inputs, and the questions with their turns by position."""
         if not isinstance(self.retriever, UECRetriever):
-            refuse_unknown(
-                options, f"a gate over a {type(self.retriever).__name__}", ["no options"]
-            )
+            refuse_unknown(options, f"a UECGate over {type(self.retriever).__name__}", ())
         elif (
             self.gate is not None
             and self.second is not None
