@@ -260,6 +260,15 @@ class TestAgent:
         assert say(agent)[-1].content != "It is so."
         assert say(agent, "And?")[-1].content == "It is so."
 
+    @pytest.mark.parametrize("nothing", ["", " \n"])
+    def test_a_search_for_nothing_is_told_the_model_which_tries_again(
+        self, retriever, questions, nothing
+    ):
+        script = [asks(nothing), asks(questions["answer"]), AIMessage("It is so.")]
+        agent, model = agent_of(retriever, script)
+        assert say(agent)[-1].content == "It is so."
+        assert "query: expected a text, got an empty one" in model.told[1][-1].content
+
     def test_a_turn_without_a_search_is_left_to_the_model(self, retriever):
         agent, _ = agent_of(retriever, [AIMessage("Hello!")])
         assert say(agent, "Hi")[-1].content == "Hello!"

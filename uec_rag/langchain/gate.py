@@ -16,7 +16,6 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
-from uec_rag.base.errors import warn
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.langchain.documents import (
@@ -28,7 +27,7 @@ from uec_rag.langchain.documents import (
     refuse_unknown,
     turns,
 )
-from uec_rag.langchain.gated import AsTool, Gated, gated
+from uec_rag.langchain.gated import AsTool, Gated, gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.result import surest_decision
@@ -284,12 +283,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         question, history = question_and_history(given)
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
             if turns(history):
-                kind = type(self.retriever).__name__
-                warn(
-                    f"retriever: a {kind} takes only a question, without the turns before it. "
-                    "Give the gate the UECRetriever itself, or make a history-aware retriever of "
-                    f"the {kind}."
-                )
+                warn_of_turns(self.retriever)
             return question
         return {"input": question, **given}
 
