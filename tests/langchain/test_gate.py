@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
@@ -285,6 +286,16 @@ def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
                 TypeError, match=f"expected a UECRetriever, got {type(given).__name__};"
             ):
                 make(retriever=given)
+
+
+def test_a_retrieval_chain_takes_its_documents(gate, found):
+    chain = create_retrieval_chain(gate.pick("documents"), RunnableLambda(lambda _: "It is so."))
+    for one in found[:3]:
+        told = chain.invoke({"input": one["question"]})
+        assert told["answer"] == "It is so."
+        assert [hit.metadata for hit in told["context"]] == [
+            hit.metadata for hit in one["documents"]
+        ]
 
 
 class Fewer(BaseRetriever):
