@@ -131,7 +131,7 @@ class TestTool:
     def test_nothing_found_is_nothing_to_answer_from(self):
         message = call(retriever_tool(RunnableLambda(lambda _: [])), "lumane")
         assert message.artifact["decision"] == "abstain"
-        assert "no passage matches the filter" in message.content
+        assert "no passage matches the filter, or a step after the search left" in message.content
 
     @pytest.mark.filterwarnings("ignore:This API is in beta")
     def test_a_schema_of_ones_own_makes_langchains_own_tool(self, retriever):
@@ -259,6 +259,15 @@ class TestAgent:
         agent, _ = agent_of(retriever, script)
         assert say(agent)[-1].content != "It is so."
         assert say(agent, "And?")[-1].content == "It is so."
+
+    @pytest.mark.parametrize("nothing", ["", " \n"])
+    def test_a_search_for_nothing_is_told_the_model_which_tries_again(
+        self, retriever, questions, nothing
+    ):
+        script = [asks(nothing), asks(questions["answer"]), AIMessage("It is so.")]
+        agent, model = agent_of(retriever, script)
+        assert say(agent)[-1].content == "It is so."
+        assert "query: expected a text, got an empty one" in model.told[1][-1].content
 
     def test_a_turn_without_a_search_is_left_to_the_model(self, retriever):
         agent, _ = agent_of(retriever, [AIMessage("Hello!")])

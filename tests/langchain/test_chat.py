@@ -101,9 +101,29 @@ async def test_langchains_history_aware_retriever_finds_by_what_its_model_rewrot
 def test_a_retriever_that_takes_a_question_alone_is_warned_of(retriever):
     gate = UECGate(retriever=EnsembleRetriever(retrievers=[retriever]))
     given = {"input": FOLLOW_UP, "chat_history": HISTORY}
-    with pytest.warns(UserWarning, match="an? EnsembleRetriever takes only a question") as said:
+    with pytest.warns(UserWarning, match="this EnsembleRetriever takes only a question") as said:
         assert gate.invoke(given)["decision"] == "abstain"
     assert said[0].filename == __file__
+
+
+def test_a_node_and_a_tool_warn_of_one_too(retriever):
+    messages = [*HISTORY, HumanMessage(FOLLOW_UP)]
+    other = EnsembleRetriever(retrievers=[retriever])
+    call = {"name": "search_documents", "args": {"query": FOLLOW_UP}, "id": "1"}
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", ToolNode([retriever_tool(other)]))
+    graph.add_edge(START, "tools")
+    asked = {"messages": [*messages, AIMessage("", tool_calls=[call])]}
+    for ask in (
+        lambda: retrieval_node(other).invoke({"messages": messages}),
+        lambda: retrieval_node(other.bind()).invoke({"messages": messages}),
+        lambda: graph.compile().invoke(asked),
+    ):
+        with pytest.warns(UserWarning, match="this EnsembleRetriever takes only a question"):
+            ask()
+    # Without turns, or with the retriever itself, there is nothing to warn of.
+    assert retrieval_node(other).invoke({"messages": messages[-1:]})["decision"] == "abstain"
+    assert retrieval_node(retriever).invoke({"messages": messages})["decision"] == "answer"
 
 
 def test_a_node_and_a_tool_take_the_turns_from_the_graphs_messages(gate):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
@@ -287,6 +288,16 @@ def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
                 make(retriever=given)
 
 
+def test_a_retrieval_chain_takes_its_documents(gate, found):
+    chain = create_retrieval_chain(gate.pick("documents"), RunnableLambda(lambda _: "It is so."))
+    for one in found[:3]:
+        told = chain.invoke({"input": one["question"]})
+        assert told["answer"] == "It is so."
+        assert [hit.metadata for hit in told["context"]] == [
+            hit.metadata for hit in one["documents"]
+        ]
+
+
 class Fewer(BaseRetriever):
     """Another package's retriever over one of ours, such as one that compresses."""
 
@@ -327,7 +338,8 @@ def test_over_others_it_says_what_it_lacks(retriever):
     with pytest.raises(ValueError, match="this Fewer have no uec_decision and uec_confidence in"):
         UECGate(retriever=Fewer(inner=retriever, bare=True)).invoke(QUESTIONS[0])
     gate = UECGate(retriever=Fewer(inner=retriever))
-    with pytest.raises(TypeError, match="a gate over a Fewer"):
+    message = r"UECGate over Fewer\(\) got an unexpected keyword argument 'k'; it takes none\.$"
+    with pytest.raises(TypeError, match=message):
         gate.invoke(QUESTIONS[0], k=3)
     with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
         UECGate.calibrate(gate.retriever, *LABELLED)

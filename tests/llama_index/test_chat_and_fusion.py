@@ -13,7 +13,12 @@ from llama_index.core.retrievers import QueryFusionRetriever
 
 from tests.llama_index.conftest import always
 from uec_rag.confidence.decision import REASONS
-from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
+from uec_rag.llama_index import (
+    UECGatePostprocessor,
+    UECQueryBundle,
+    UECQueryEngine,
+    UECRetriever,
+)
 from uec_rag.llama_index.gate import NOTICE
 
 LLM = MockLLM(max_tokens=3)
@@ -103,6 +108,16 @@ def test_fusion_joins_what_two_queries_found(fusion, question):
     found = fusion.retrieve(question)
     assert found[0].node_id == "n3"
     assert len({hit.node_id for hit in found}) == len(found) == 4
+
+
+def test_fusion_hands_on_the_turns_with_the_question_and_none_with_those_it_writes(retriever):
+    asked = []
+    retriever._search = lambda bundle, history: asked.append((bundle.query_str, history)) or []
+    llm = Rephrasing()
+    llm.question = "How long does the repair take?"
+    fusion = QueryFusionRetriever([retriever], llm=llm, num_queries=2, use_async=False)
+    fusion.retrieve(UECQueryBundle("And how long?", history=["Who repairs the door?"]))
+    assert asked == [("And how long?", ["Who repairs the door?"]), (llm.question, None)]
 
 
 async def test_fused_nodes_pass_the_gate(fusion, question):

@@ -76,7 +76,7 @@ def test_nodes_of_other_retrievers_come_along_but_have_no_say():
 
 
 def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
-    with pytest.raises(ValueError, match=r"none has uec_decision.*UECRetriever"):
+    with pytest.raises(ValueError, match=r"none has uec_decision.*embed_model=UECEmbedding"):
         UECGatePostprocessor().postprocess_nodes([NodeWithScore(node=TextNode(text="a"))])
 
 

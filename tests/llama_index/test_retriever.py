@@ -31,6 +31,19 @@ def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
     assert UECRetriever.from_documents(documents[2:], fitted).retrieve("a")[0].metadata["page"] == 3
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("ab", r"documents\[0\]: expected a LlamaIndex Document, got str 'a'; .* from_texts"),
+        ([Document(text="a"), "b"], r"documents\[1\]: .* got str 'b'"),
+        (Document(text="a"), r"expected a list of Documents, got one; pass \[document\]"),
+    ],
+)
+def test_what_are_no_documents_is_refused(fitted, given, message):
+    with pytest.raises(TypeError, match=message):
+        UECRetriever.from_documents(given, fitted)
+
+
 def test_an_index_of_another_store_is_refused(nodes):
     index = VectorStoreIndex(nodes[:2], embed_model=MockEmbedding(embed_dim=4))
     with pytest.raises(TypeError, match="expected its vector store to be a UECVectorStore, got Si"):

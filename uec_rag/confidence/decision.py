@@ -20,7 +20,8 @@ REASONS: dict[Action, str] = {
 """The default reasons, as sentences for users."""
 
 NOTHING_FOUND = (
-    "There is no passage to answer from: the index is empty, or no passage matches the filter."
+    "There is no passage to answer from: the index is empty, no passage matches the filter, or a "
+    "step after the search left none."
 )
 """The reason if nothing was found."""
 

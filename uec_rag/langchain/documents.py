@@ -202,9 +202,9 @@ def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str])
     """
     unknown = sorted(set(kwargs) - set(known))
     if unknown:
+        expected = f"expected some of {', '.join(known)}" if known else "it takes none"
         raise TypeError(
-            f"{method}() got an unexpected keyword argument {unknown[0]!r}; expected some of "
-            f"{', '.join(known)}."
+            f"{method}() got an unexpected keyword argument {unknown[0]!r}; {expected}."
         )
 
 

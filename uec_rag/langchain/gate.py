@@ -16,7 +16,6 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
-from uec_rag.base.errors import warn
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.langchain.documents import (
@@ -28,7 +27,7 @@ from uec_rag.langchain.documents import (
     refuse_unknown,
     turns,
 )
-from uec_rag.langchain.gated import AsTool, Gated, gated
+from uec_rag.langchain.gated import AsTool, Gated, gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.result import surest_decision
@@ -259,9 +258,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
         """Return errors for invalid inputs, and the questions with their turns by position."""
         if not isinstance(self.retriever, UECRetriever):
-            refuse_unknown(
-                options, f"a gate over a {type(self.retriever).__name__}", ["no options"]
-            )
+            refuse_unknown(options, f"a UECGate over {type(self.retriever).__name__}", ())
         elif (
             self.gate is not None
             and self.second is not None
@@ -286,12 +283,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         question, history = question_and_history(given)
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
             if turns(history):
-                kind = type(self.retriever).__name__
-                warn(
-                    f"retriever: a {kind} takes only a question, without the turns before it. "
-                    "Give the gate the UECRetriever itself, or make a history-aware retriever of "
-                    f"the {kind}."
-                )
+                warn_of_turns(self.retriever)
             return question
         return {"input": question, **given}
 

@@ -10,9 +10,11 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
+from uec_rag.base.checks import check_text
+from uec_rag.base.errors import warn
 from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
 from uec_rag.langchain.documents import PIECE, Question, messages_of, place_of_question, turns
 from uec_rag.retrieval.result import surest_decision
@@ -103,6 +105,12 @@ class ToolInput(BaseModel):
 
     query: str = Field(description="The question to look up, phrased so that it can stand alone.")
 
+    @field_validator("query")
+    @classmethod
+    def _check_query(cls, query: str) -> str:
+        # An agent reports an invalid argument to its model, which tries again.
+        return check_text(query, "query")
+
 
 def retriever_tool(
     retriever: Runnable[Any, Any],
@@ -154,13 +162,25 @@ def _turns_of_agent(runtime: object) -> list[str]:
 
 
 def in_context(retriever: Runnable[Any, Any], question: str, before: Sequence[str]) -> Question:
-    """Add the turns before a question if the retriever or gate is of this package."""
+    """Add the turns before a question if the retriever or gate is of this package; else warn."""
     ours = retriever
     while isinstance(ours, RunnableBindingBase):
         ours = ours.bound
-    if not before or not isinstance(ours, AsTool):
+    if not before:
+        return question
+    if not isinstance(ours, AsTool):
+        warn_of_turns(ours)
         return question
     return {"question": question, "chat_history": [*before]}
+
+
+def warn_of_turns(retriever: Runnable[Any, Any]) -> None:
+    """Warn that a retriever does not receive the turns before a question."""
+    kind = type(retriever).__name__
+    warn(
+        f"retriever: this {kind} takes only a question, without the turns before it. Use the "
+        f"UECRetriever itself, or a UECGate over a history-aware retriever of the {kind}."
+    )
 
 
 class AsTool(Runnable[Input, Output]):

@@ -109,7 +109,8 @@ def judge(
     if decision is None:
         raise ValueError(
             "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
-            "or through a UECVectorStore."
+            "(UECRetriever.from_index(index)), or through a UECVectorStore by the question's own "
+            "vector, from the index's embed_model=UECEmbedding(uec=uec)."
         )
     if gate is not None and nodes:
         texts = [node.get_content(MetadataMode.NONE) for node in nodes]

@@ -111,6 +111,8 @@ def _predicate(filter_: MetadataFilter) -> dict[str, Any]:
 
 
 _SAME = 1e-4  # tolerance between copies of a vector after averaging and conversion to JSON
+ALIKE = 0.3
+"""The cosine that vectors of different models do not reach by chance, from 256 dimensions on."""
 
 
 _WORDS = (VectorStoreQueryMode.SPARSE, VectorStoreQueryMode.TEXT_SEARCH)
@@ -198,6 +200,13 @@ def is_of(vector: FloatArray, uec: UEC, parts: Sequence[Gaussian]) -> bool:
     """Return whether a vector is that of `UECEmbedding` for the query with these Gaussians."""
     mean = uec.combine(parts, uec.coefficients(parts, "query")).mean
     return bool(np.allclose(vector, mean, atol=_SAME))
+
+
+def likeness(vectors: FloatArray, means: FloatArray) -> FloatArray:
+    """Return the cosines of vectors with others, row by row; a single row is compared with each."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(means, axis=1)
+    cosines: FloatArray = (vectors * means).sum(axis=1) / np.maximum(lengths, np.float32(1e-12))
+    return cosines
 
 
 def averaged(parts: Sequence[Gaussian]) -> list[Gaussian]:

@@ -251,11 +251,25 @@ class UECRetriever(BaseRetriever):
             `Settings.node_parser` by default.
         uec, similarity_top_k, show_progress, **kwargs
             As in `from_nodes`.
+
+        Raises
+        ------
+        TypeError
+            If one is not a document.
         """
+        if isinstance(documents, BaseNode):
+            raise TypeError("documents: expected a list of Documents, got one; pass [document].")
+        given = list(documents)
+        for place, one in enumerate(given):
+            if not isinstance(one, BaseNode):
+                raise TypeError(
+                    f"documents[{place}]: expected a LlamaIndex Document, got "
+                    f"{type(one).__name__} {one!r:.60}; for strings there is from_texts."
+                )
         parser = Settings.node_parser if node_parser is None else node_parser
         nodes = [
             node
-            for node in parser.get_nodes_from_documents(documents, show_progress=show_progress)
+            for node in parser.get_nodes_from_documents(given, show_progress=show_progress)
             if node.get_content(metadata_mode=MetadataMode.EMBED).strip()
         ]
         return cls.from_nodes(nodes, uec, similarity_top_k, show_progress=show_progress, **kwargs)

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -25,15 +26,24 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr
 
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
-from uec_rag.llama_index.query import check_asked, counted, is_of, passage_filter
-from uec_rag.retrieval import Retriever
+from uec_rag.llama_index.query import (
+    ALIKE,
+    check_asked,
+    counted,
+    is_of,
+    likeness,
+    passage_filter,
+)
+from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.plain import as_index
-from uec_rag.stores.base import Store
+from uec_rag.stores.base import Filter, Store
 
+_BUILD = "build the index with embed_model=UECEmbedding(uec=uec)."
 _PREFETCH = 4.0
 _FILE = f"{DEFAULT_VECTOR_STORE}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
 
@@ -133,21 +143,36 @@ class UECVectorStore(BasePydanticVectorStore):
         Raises
         ------
         TypeError, ValueError
-            If one is not a node or has no text, if an id occurs twice, or if an embedding does not
-            have the dimension of the ensemble.
+            If one is not a node or has no text, if an id occurs twice, or if embeddings do not have
+            the dimension of the ensemble, or are unlike those that it makes of the same texts. A
+            few may be, of texts that were changed after they were embedded.
         """
         passages = passages_of(nodes)
         for node in nodes:
             if node.embedding is not None and len(node.embedding) != self.uec.dimension:
                 raise ValueError(
                     f"nodes: expected embeddings of {self.uec.dimension} numbers, the ensemble's "
-                    f"dimension, got {len(node.embedding)} for node {node.node_id!r}; build the "
-                    "index with embed_model=UECEmbedding(uec=uec)."
+                    f"dimension, got {len(node.embedding)} for node {node.node_id!r}; {_BUILD}"
                 )
         if not passages:
             return []
         parts = encode(self.uec, [passage.text for passage in passages], "passage")
+        self._check_embeddings(nodes, parts)
         return self._retriever.add_encoded(passages, parts)
+
+    def _check_embeddings(self, nodes: Sequence[BaseNode], parts: Sequence[Gaussian]) -> None:
+        """Raise ValueError if most embeddings of nodes are unlike the ensemble's of their texts."""
+        rows = [row for row, node in enumerate(nodes) if node.embedding]
+        if not rows:
+            return
+        given = np.asarray([nodes[row].embedding for row in rows], dtype=np.float32)
+        means = self.uec.combine(parts, self.uec.coefficients(parts, "passage")).mean[rows]
+        usual = float(np.median(likeness(given, means)))
+        if not usual >= ALIKE:
+            raise ValueError(
+                "nodes: expected embeddings that the ensemble made of their texts, got those of "
+                f"another model (their cosine with the ensemble's is {usual:.2f}); {_BUILD}"
+            )
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Run `add` without blocking the event loop."""
@@ -230,9 +255,9 @@ class UECVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find the nodes with the highest s_hat.
 
-        The search uses the Gaussian of `query_str` if `query_embedding` is absent or the vector of
-        that text. Another vector, such as that of a hypothetical answer, is used with variance 0,
-        and without confidence.
+        The search uses the Gaussian of `query_str` if `query_embedding` is absent, the vector of
+        that text, or so unlike all nodes that another model must have made it. Another vector, such
+        as that of a hypothetical answer, is used with variance 0, and without confidence.
 
         Parameters
         ----------
@@ -253,18 +278,13 @@ class UECVectorStore(BasePydanticVectorStore):
             empty.
         """
         text, vector, where = check_asked(self._retriever, query)
-        parts = encode(self.uec, [text], "query") if text else None
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # The vectors of the hits must still be available after the search.
         shares, weights = counted(self.uec, query), kwargs.get("weights")
         index = self._retriever.snapshot() if shares is None else self._retriever.counting(shares)
         index = index if weights is None else index.weighting(weights)
-        if parts is not None and (vector is None or is_of(vector, self.uec, parts)):
-            found = index.search_encoded([text], parts, fetched, filter=where)
-        else:
-            assert vector is not None
-            found = index.search_vector(vector[0].tolist(), fetched, filter=where)
+        found = self._found(index, text, vector, fetched, where)
         if diverse:
             # As in LlamaIndex's SimpleVectorStore.
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
@@ -276,6 +296,19 @@ class UECVectorStore(BasePydanticVectorStore):
             similarities=[node.get_score() for node in nodes],
             ids=[node.node_id for node in nodes],
         )
+
+    def _found(
+        self, index: Retriever, text: str, vector: FloatArray | None, k: int, where: Filter | None
+    ) -> SearchResult:
+        """Search for a text, or with a vector that is not of the text but like some passage's."""
+        parts = encode(self.uec, [text], "query") if text else None
+        if vector is not None and (parts is None or not is_of(vector, self.uec, parts)):
+            found = index.search_vector(vector[0].tolist(), k, filter=where)
+            ids = [passage.id for passage in found[0].passages]
+            if parts is None or (ids and likeness(vector, index.vectors(ids).mean).max() >= ALIKE):
+                return found
+        assert parts is not None  # a query has a text or a vector
+        return index.search_encoded([text], parts, k, filter=where)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` without blocking the event loop."""
