@@ -44,9 +44,9 @@ def before_and_after(uec: UEC, collection: Collection) -> tuple[float, float]:
     retriever = Retriever(uec)
     retriever.add(list(collection.passages.values()), ids=list(collection.passages))
     queries = list(collection.queries.values())
-    before = retriever.search(queries).ids
+    before = retriever.search(queries, 10).ids
     retriever.self_calibrate()
-    return mean_ndcg(collection, before), mean_ndcg(collection, retriever.search(queries).ids)
+    return mean_ndcg(collection, before), mean_ndcg(collection, retriever.search(queries, 10).ids)
 
 
 def main(

@@ -85,7 +85,7 @@ def by_words(collection: Collection) -> float:
         warnings.simplefilter("ignore")
         retriever = Retriever(UEC(["bm25"]))
         retriever.add(list(collection.passages.values()), ids=list(collection.passages))
-        return mean_ndcg(collection, retriever.search(list(collection.queries.values())).ids)
+        return mean_ndcg(collection, retriever.search(list(collection.queries.values()), 10).ids)
 
 
 def left_out(scores: np.ndarray) -> np.ndarray:

@@ -250,6 +250,9 @@ def test_what_cannot_be_done_from_here_is_said_before_the_store_is_asked(
     ):
         with pytest.raises(ValueError, match="in another package's vector store"):
             refused()
+    for within in ("no reading of the question", IDS[:1]):
+        with pytest.raises(ValueError, match="within: another package's vector store"):
+            index.search(QUERIES[:1], within=within)
     assert not searched
     for wrong in ("a member", theirs.Member()):
         with pytest.raises(TypeError, match="uec: expected a UEC, got"):

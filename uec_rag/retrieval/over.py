@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, NoReturn, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,11 +20,11 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.retries import is_passing
-from uec_rag.confidence.replies import UnknownReading
+from uec_rag.confidence.replies import UnknownReading, Within
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.known_vectors import check_owner, encode, vector_owner
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.retriever import Request, Retriever
 from uec_rag.stores.base import Passage
 from uec_rag.stores.memory import MemoryStore
 
@@ -108,6 +108,13 @@ class ExternalRetriever(Retriever):
 
     def check_filter(self, filter: object) -> None:
         """Do nothing: the filter is in the format of the engine."""
+
+    def _prepare(
+        self, queries: Sequence[str], k: int, *, within: Within | None = None, **options: Any
+    ) -> Request:
+        if within is not None:  # whatever it is, and before anything is searched
+            self._among(within, None)
+        return super()._prepare(queries, k, **options)
 
     def _among(self, chosen: object, filter: object) -> NoReturn:
         raise UnknownReading(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -303,11 +303,12 @@ class Retriever(Index):
             )
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
-        queries = check_texts(queries, "queries")
-        corrected = self.corrected(queries) if correct else queries
+        if isinstance(queries, Iterator):  # which can be read once only
+            queries = [*queries]
+        corrected = self.corrected(queries) if correct else [*queries]
         pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
         turns = [Turn.of(*pair, within) for pair in pairs]
-        return Request(queries, corrected, turns, k, filter, prefer, share, reading, label)
+        return Request([*queries], corrected, turns, k, filter, prefer, share, reading, label)
 
     def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
         """Combine a filter with that for the chosen passages."""
