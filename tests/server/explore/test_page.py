@@ -270,7 +270,7 @@ def test_a_file_is_opened_and_deleted(page, index):
 
 
 def test_the_first_view_has_questions_to_begin_with_and_the_index_its_sources(page):
-    assert page.evaluate("document.activeElement.name") == "question"
+    expect(page.locator("#ask input[name=question]")).to_be_focused()
     expect(page.locator("#answer .choices a")).to_have_count(6)
     assert page.locator("#answer ul:not(.choices) a").first.inner_text() == "bees.md"
     question = page.locator("#answer .choices a").first.inner_text()
