@@ -276,10 +276,11 @@ def test_the_first_view_has_questions_to_begin_with_and_the_index_its_sources(pa
     question = page.locator("#answer .choices a").first.inner_text()
     page.locator("#answer .choices a").first.click()
     expect(page.locator("#answer .decision h3")).to_have_text(question)
-    page.keyboard.press("Tab")
+    page.click("#answer .decision h3")
     page.keyboard.press("/")
+    expect(page.locator("#ask input[name=question]")).to_be_focused()
     page.keyboard.type("honey")
-    assert page.input_value("#ask input[name=question]") == "honey"
+    expect(page.locator("#ask input[name=question]")).to_have_value("honey")
 
 
 def test_a_question_is_in_the_address_and_those_before_lead_back(browser, page):
