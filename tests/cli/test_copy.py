@@ -45,7 +45,8 @@ def test_a_wrong_place_is_named_before_anything_is_read(run, index, tmp_path):
 def test_a_place_that_an_index_names_is_opened_for_those_who_repeat_it(
     run, index, tmp_path, documents
 ):
-    run("copy", index, new_place(), "--out", tmp_path / "there")
+    made = run("copy", index, new_place(), "--out", tmp_path / "there")
+    assert f'uec-rag ask {tmp_path / "there"} "your question" --store TO' in made.stderr
     (tmp_path / "asked.csv").write_text("query\nhoney in the hive\n")
     gate = ("gate", tmp_path / "there", tmp_path / "asked.csv", "--abstain", "0.5", "--out")
     for command in (

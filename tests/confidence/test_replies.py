@@ -10,8 +10,8 @@ from uec_rag.confidence.replies import (
     ask_back,
     asked_back,
     asks_back,
-    names_other_place,
-    names_reading,
+    is_unclear,
+    kind_of_reply,
     readings_named,
 )
 
@@ -24,39 +24,39 @@ def test_one_question_asks_for_all_readings():
     begun = [Reading("The loan of a…", ("d",), 0.5), three[0]]
     assert ask_back(begun) == "Do you mean “The loan of a…” or A?"
     for reply in ("The loan of a…", "“the loan of a…”", "the first one"):
-        assert names_reading(ask_back(begun), reply)
+        assert kind_of_reply(ask_back(begun), reply) == "readings"
         assert readings_named(reply, begun) == begun[:1]
 
 
 @pytest.mark.parametrize(
-    ("asked", "reply", "named"),
+    ("asked", "reply", "kind"),
     [
-        ("Do you mean git, git add or rsync?", "git add", True),
-        ("Do you mean git, git add or rsync?", "GIT!", True),
-        ("Do you mean git, git add or rsync?", "I mean git add", True),
-        ("Do you mean git, git add or rsync?", "what git add does", False),
-        ("Do you mean git, git add or rsync?", "not git add", True),
-        ("Do you mean git, git add or rsync?", "not what git add does", False),
-        ("Do you mean git, git add or rsync?", "git or rsync", True),
-        ("Do you mean git, git add or rsync?", "git copies what rsync does", None),
-        ("Do you mean git, git add or rsync?", "neither", True),
-        ("Do you mean git, git add or rsync?", "I don't know.", True),
-        ("Do you mean git, git add or rsync?", "I don't know what it does", None),
-        ("Do you mean git, git add or rsync?", "legit", None),
-        ("Do you mean git, git add or rsync?", "?", None),
-        ("Do you mean rain, hail or snow or tar?", "Rain, hail or snow", True),
-        ("Do you mean a or b? Note: it is in Greek.", "b", True),
-        ("What exactly do you mean?", "b", None),
-        ("Which country?", "Ireland", None),
-        ("Which country?", "neither", None),
-        ("Do you mean git or rsync?", "The first one.", True),
-        ("Do you mean git or rsync?", "3", None),
-        ("Do you mean git, the last or rsync?", "the last", True),
-        ("Do you mean git or rsync?", "What is the first one called?", None),
+        ("Do you mean git, git add or rsync?", "git add", "readings"),
+        ("Do you mean git, git add or rsync?", "GIT!", "readings"),
+        ("Do you mean git, git add or rsync?", "I mean git add", "readings"),
+        ("Do you mean git, git add or rsync?", "what git add does", "label"),
+        ("Do you mean git, git add or rsync?", "not git add", "readings"),
+        ("Do you mean git, git add or rsync?", "not what git add does", "unclear"),
+        ("Do you mean git, git add or rsync?", "git or rsync", "readings"),
+        ("Do you mean git, git add or rsync?", "git copies what rsync does", ""),
+        ("Do you mean git, git add or rsync?", "neither", "readings"),
+        ("Do you mean git, git add or rsync?", "I don't know.", "readings"),
+        ("Do you mean git, git add or rsync?", "I don't know what it does", ""),
+        ("Do you mean git, git add or rsync?", "legit", ""),
+        ("Do you mean git, git add or rsync?", "?", ""),
+        ("Do you mean rain, hail or snow or tar?", "Rain, hail or snow", "readings"),
+        ("Do you mean a or b? Note: it is in Greek.", "b", "readings"),
+        ("What exactly do you mean?", "b", ""),
+        ("Which country?", "Ireland", ""),
+        ("Which country?", "neither", ""),
+        ("Do you mean git or rsync?", "The first one.", "readings"),
+        ("Do you mean git or rsync?", "3", "unclear"),
+        ("Do you mean git, the last or rsync?", "the last", "readings"),
+        ("Do you mean git or rsync?", "What is the first one called?", ""),
     ],
 )
-def test_a_reply_to_a_question_back_says_which_readings_are_meant_or_more(asked, reply, named):
-    assert names_reading(asked, reply) is named
+def test_a_reply_to_a_question_back_says_which_readings_are_meant_or_more(asked, reply, kind):
+    assert kind_of_reply(asked, reply) == kind
 
 
 LABELS = ("git", "git add", "R and D", "tar")
@@ -175,15 +175,48 @@ def test_an_answer_that_is_one_question_asks_back(answer, asks):
     assert back is None or (asks_back(back) and asked_back(back) == back)
 
 
+OPTIONS = ("git-branch.html: OPTIONS", "git-switch.html: OPTIONS", "Pay & Promotions", "git.md")
+
+
 @pytest.mark.parametrize(
-    ("asked", "reply", "other"),
+    ("reply", "places"),
     [
-        ("Do you mean git or rsync?", "the fourth one", True),
-        ("Do you mean git or rsync?", "5", True),
-        ("Do you mean git or rsync?", "2", False),
-        ("Do you mean git or rsync?", "rsync, version 5", False),
-        ("What exactly do you mean? How many?", "5", False),
+        ("branch", [0]),
+        ("git branch", [0]),
+        ("git-branch options", [0]),
+        ("the one about pay, please", [2]),
+        ("promotions and pay", [2]),
+        ("branch or switch", [0, 1]),
+        ("git", [3]),
+        ("git.md", [3]),
+        ("not branch", [1, 2, 3]),
+        ("anything other than the switch one", [0, 2, 3]),
+        ("other than pay", [0, 1, 3]),
+        ("options", None),
+        ("How much is the pay?", None),
+        ("branch --force", None),
     ],
 )
-def test_a_place_that_a_question_back_does_not_offer_is_known_as_one(asked, reply, other):
-    assert names_other_place(asked, reply) == other
+def test_words_that_one_label_has_name_it(reply, places):
+    if places is None:
+        with pytest.raises(UnknownReading):
+            meant_by(reply, OPTIONS)
+    else:
+        assert meant_by(reply, OPTIONS) == [OPTIONS[place] for place in places]
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "kind"),
+    [
+        ("Do you mean git or rsync?", "the fourth one", "unclear"),
+        ("Do you mean git or rsync?", "the sixth", "unclear"),
+        ("Do you mean git or rsync?", "12", "unclear"),
+        ("Do you mean git or rsync?", "Yes", "unclear"),
+        ("Do you mean git or rsync?", "not this", "unclear"),
+        ("Do you mean git or rsync?", "rsync, version 5", "label"),
+        ("What exactly do you mean? How many?", "5", ""),
+    ],
+)
+def test_a_reply_that_fits_no_reading_offered_is_unclear(asked, reply, kind):
+    assert kind_of_reply(asked, reply) == kind
+    assert is_unclear(reply) == (kind == "unclear" or reply == "5")

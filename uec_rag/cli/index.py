@@ -393,3 +393,4 @@ def copy(
         f"{counted(done.passages, 'passage')} in {where}, {done.written:,} of them written "
         f"now{others}; checksum {done.checksum}."
     )
+    say(f'Ask it: uec-rag ask {folder} "your question"{"" if place is None else " --store TO"}')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import regex
 
@@ -22,9 +22,11 @@ _PLACES = {word: place for place, words in enumerate(_COUNTED) for word in words
 _PLACES |= dict.fromkeys(("last", "latter", "最后"), -1)
 _BEFORE = r"(?:(?:yes|no|ok|okay|i mean|i meant|it is|it's|that is|that's|take|choose)[ ,:]+)*"
 _AFTER = r"(?:,? (?:please|thanks|thank you))*"
+_OTHER_PLACE = r"\d{1,2}(?:st|nd|rd|th)?|six(?:th)?|seven(?:th)?|eighth?|nin(?:e|th)|ten(?:th)?"
 _PLACE = (
     r"(?:(?:option|number|choice|reading|no\.?) ?|\#|\(|第)?"
-    rf"(?P<place>{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?:[.)]|一?[个個种種项項])?"
+    rf"(?P<place>{_OTHER_PLACE}|{'|'.join(sorted(_PLACES, key=len, reverse=True))})"
+    r"(?:[.)]|一?[个個种種项項])?"
 )
 _ONE = r"(?: (?:one|option|choice|reading))?"
 _OF_THEM = r"(?: (?:of )?(?:them|these|those|the above|(?:the )?(?:two|three|four|five)|one))?"
@@ -41,11 +43,16 @@ _NO = rf"(?P<no>(?:neither|none){_OF_THEM}|no|something else|(?:以上)?都不(?
 _AND = r"(?:,? (?:and|or) |, ?| ?& ?| ?[、和与與] ?)"
 # Atomic groups avoid exponential backtracking in a long list if a label is also an ordinal.
 _NAMED = rf"(?>(?:the )??[\"'`]?(?:(?P<label>\L<labels>)|{_PLACE})[\"'`]?{_ONE})"
-_BUT = (
-    rf"(?P<but>(?:not|(?:anything|everything|all|any){_OF_THEM} (?:but|except(?: for)?)) "
-    r"|都?不(?:是|要)|除了)"
-)
+_ALL_BUT = rf"(?:anything|everything|all|any){_OF_THEM} (?:but|except(?: for)?|other than)"
+_BUT = rf"(?P<but>(?:not|other than|{_ALL_BUT}) |都?不(?:是|要)|除了)"
 _REPLY = rf"{_BEFORE}(?:{_BUT}?{_NAMED}(?>{_AND}{_NAMED})*|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
+_IN_WORDS = rf"{_BEFORE}{_BUT}?(?P<words>.+?){_AFTER}[.!?,; ]*"
+_YES = rf"(?:yes|yeah|yep|sure|ok|okay|是|对|好){_AFTER}[.!?,; ]*"
+# Words of a reply besides those of a label: "the one about".
+_FILLERS = {"a", "about", "an", "for", "i", "in", "is", "it", "mean", "meant", "my", "of", "the"}
+_FILLERS |= {"one", "option", "choice", "reading", "that", "this"}
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_EXTENSION = regex.compile(r"\.(?:html?|md|rst|txt|pdf|docx?|pptx?|xlsx?|csv|epub|ipynb)\b")
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
 
@@ -87,6 +94,8 @@ class UnknownReading(ValueError):
 def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
     """Find the readings that a reply chooses: by label or ordinal, all but some, all or none.
 
+    A label may be named by words that no other label has: "push" for "git-push.html: OPTIONS".
+
     Upper and lower case are the same. The list is empty for a reply such as "neither".
 
     Raises
@@ -104,7 +113,7 @@ def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
     labels = [reading.label for reading in found]
     if not labels:
         raise UnknownReading(f"within: this question has no readings, got {reply!r:.60}.")
-    places = _places_named(reply, labels, len(labels))
+    places = _places_named(reply, labels)
     if places is None:
         raise UnknownReading(
             "within: expected a reading's ids, the label or the place ('2') of one that this "
@@ -117,11 +126,16 @@ def _plain(label: str) -> str:
     return " ".join(label.casefold().split()).strip("“”")
 
 
-def _places_named(reply: str, labels: Sequence[str], count: int) -> list[int] | None:
+def _places_named(
+    reply: str, labels: Sequence[str], offered: Sequence[str] | None = None
+) -> list[int] | None:
     """Return the positions of the labels that a reply names; None if the reply is anything else.
 
-    `count`: number of labels that ordinals refer to.
+    `labels`: labels that are named in full. `offered`: labels that ordinals refer to, and that may
+    be named by some of their words; `labels` by default.
     """
+    offered = labels if offered is None else offered
+    count = len(offered)
     said, plain = _plain(reply), [*map(_plain, labels)]
 
     def place_of(label: str) -> int:
@@ -136,14 +150,34 @@ def _places_named(reply: str, labels: Sequence[str], count: int) -> list[int] | 
     there = {one for one in plain if one and one in said} or {"\n"}
     match = regex.fullmatch(_REPLY, said, labels=there)
     if match is None:
-        return None
+        return _places_in_words(said, offered)
     if match["every"]:
         return [*range(count)]
-    places = {_PLACES[word] for word in match.captures("place")}
+    places = {_PLACES.get(word, count) for word in match.captures("place")}
     if not all(place < count for place in places):
         return None
     named = {place % count for place in places} | {*map(place_of, match.captures("label"))}
     return sorted({*range(count)} - named if match["but"] else named)
+
+
+def _places_in_words(said: str, offered: Sequence[str]) -> list[int] | None:
+    """Return the positions of the labels that are named by words which only one label has.
+
+    If one label consists of these words alone, others may have them, too.
+    """
+    match = regex.fullmatch(_IN_WORDS, said)
+    if match is None:
+        return None
+    labels = [{*_WORD.findall(_EXTENSION.sub("", _plain(label)))} for label in offered]
+    named = set[int]()
+    for part in regex.split(_AND, match["words"]):
+        words = {*_WORD.findall(_EXTENSION.sub("", part))} - _FILLERS
+        fitting = [place for place, label in enumerate(labels) if words <= label]
+        same = [place for place in fitting if labels[place] == words]
+        if not words or len(same or fitting) != 1:
+            return None
+        named |= {*(same or fitting)}
+    return sorted({*range(len(offered))} - named if match["but"] else named)
 
 
 def ask_back(found: Sequence[Reading]) -> str:
@@ -161,31 +195,37 @@ def ask_back(found: Sequence[Reading]) -> str:
     return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
 
 
-def names_reading(asked: str, reply: str) -> bool | None:
-    """Return whether a reply to a question of `ask_back` says only which readings are meant.
+Kind: TypeAlias = Literal["readings", "unclear", "label", ""]
+"""What a reply to "Do you mean A or B?" says.
 
-    False if the reply contains one label among other words. None if it contains no label or
-    several among other words, or if `asked` is not such a question. `readings_named` finds the
-    readings.
+"readings": only which readings are meant, which `readings_named` finds. "unclear": a place that is
+not offered, a negation of no reading in particular, or "yes". "label": one label among other words.
+"""
+
+
+def kind_of_reply(asked: str, reply: str) -> Kind:
+    """Return what a reply to a question of `ask_back` says; "" if `asked` is not such a question.
 
     Examples
     --------
     >>> asked = "Do you mean git add, rsync or git push?"
-    >>> names_reading(asked, "Rsync, please"), names_reading(asked, "How does rsync do it?")
-    (True, False)
+    >>> [kind_of_reply(asked, reply) for reply in ("Push, please", "5", "How does rsync do it?")]
+    ['readings', 'unclear', 'label']
     """
     if not asked.lstrip().startswith(_WHICH):
-        return None
+        return ""
     named = asked.strip().removeprefix(_WHICH).rpartition("?")[0]
     parts = regex.split("(, | or )", " ".join(named.split()))
     if len(named) > _LONGEST_REPLY or len(parts) > 8 * MOST_READINGS:  # not made by `ask_back`
-        return None
+        return ""
     labels = [*map(_plain, parts[::2])]
     # A label may itself contain a comma or an "or".
     ends = range(1, len(parts) + 1, 2)
     runs = ["".join(parts[start:stop]) for stop in ends for start in range(0, stop, 2)]
-    if _places_named(reply, runs, len(labels)) is not None:
-        return True
+    if _places_named(reply, runs, labels) is not None:
+        return "readings"
+    if is_unclear(reply):
+        return "unclear"
     said = _plain(reply)
     held = {
         label
@@ -193,15 +233,27 @@ def names_reading(asked: str, reply: str) -> bool | None:
         if label and regex.search(rf"(?<!\w){regex.escape(label)}(?!\w)", said)
     }
     longest = [one for one in held if not any(one != other and one in other for other in held)]
-    return False if len(longest) == 1 else None
+    return "label" if len(longest) == 1 else ""
 
 
-def names_other_place(asked: str, reply: str) -> bool:
-    """Return whether a reply is the place of a reading ("5") that a question does not offer."""
-    if not asked.lstrip().startswith(_WHICH) or names_reading(asked, reply) is not None:
+def is_unclear(reply: str) -> bool:
+    """Return whether a reply that chooses no reading is a place, a negation or a mere "yes".
+
+    Examples
+    --------
+    >>> [is_unclear(reply) for reply in ("the sixth", "not that", "Yes.", "a file")]
+    [True, True, True, False]
+    """
+    said = _plain(reply)
+    if len(said) > _LONGEST_REPLY:
         return False
-    match = regex.fullmatch(_REPLY, _plain(reply)[:_LONGEST_REPLY], labels={"\n"})
-    return match is not None and match["place"] is not None
+    place = regex.fullmatch(_REPLY, said, labels={"\n"})
+    words = regex.fullmatch(_IN_WORDS, said)
+    return bool(
+        (place is not None and place["place"])
+        or (words is not None and words["but"])
+        or regex.fullmatch(_YES, said)
+    )
 
 
 def asks_back(text: str) -> bool:

@@ -16,13 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
-from uec_rag.confidence.replies import (
-    Within,
-    asked_back,
-    asks_back,
-    names_other_place,
-    names_reading,
-)
+from uec_rag.confidence.replies import Within, asked_back, asks_back, kind_of_reply
 from uec_rag.confidence.wording import is_question, refers_back
 
 _Q = TypeVar("_Q")
@@ -94,9 +88,9 @@ class Turn:
         """Create a turn from what the user said, which may be the reply to a clarifying question.
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
-        question asked before. After a place that it does not have ("5"), that question is asked
-        again. A reply that has one label among other words, or that is not a question, is searched
-        together with that question. If `within`, the chosen reading, is
+        question asked before. After an unclear reply, such as a place that it does not have, that
+        question is asked again. A reply that has one label among other words, or that is not a
+        question, is searched together with that question. If `within`, the chosen reading, is
         given, `said` is never a reply.
 
         Examples
@@ -108,14 +102,14 @@ class Turn:
             return cls(said, turns, (within,) if isinstance(within, str) else ())
         if len(turns) < 2 or not asks_back(turns[-1]):
             return cls(said, turns)
-        named = names_reading(turns[-1], said)
-        if named is None and is_question(said):
+        kind = kind_of_reply(turns[-1], said)
+        if not kind and is_question(said):
             return cls(said, turns)
         asked = cls.of(turns[-2], turns[:-2])  # which may be a reply, too
-        if named:
-            return cls(asked.question, asked.history, (*asked.replies, said))
-        if names_other_place(turns[-1], said):
+        if kind == "unclear":
             return asked
+        if kind == "readings":
+            return cls(asked.question, asked.history, (*asked.replies, said))
         return cls(f"{asked.question}\n{said}", asked.history)
 
 

@@ -19,7 +19,13 @@ from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids, readings_named
+from uec_rag.confidence.replies import (
+    UnknownReading,
+    Within,
+    chosen_ids,
+    is_unclear,
+    readings_named,
+)
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.conversation import Turn, part_rows, texts_of, with_turns
 from uec_rag.ensemble.convolution import (
@@ -353,8 +359,9 @@ class Retriever(Index):
                 raise
             # The index has changed since it asked back, or its store is remote.
             among, named = request, []
-            turn = replace(turn, question=f"{turn.question}\n{request.corrected[row]}")
-            parts = self.uec.encode(texts_of([turn]), "query")
+            if not is_unclear(reply):
+                turn = replace(turn, question=f"{turn.question}\n{request.corrected[row]}")
+                parts = self.uec.encode(texts_of([turn]), "query")
         [found] = self._search_turns([turn], parts, among)
         # If several readings were chosen, asking back would repeat the same question.
         return found.settled if len(named) > 1 else found
