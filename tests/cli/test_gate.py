@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import shutil
 
 import pytest
 
@@ -80,10 +79,15 @@ def test_an_index_made_anew_keeps_no_gate_of_other_documents(
     run, index, questions, few_documents, words
 ):
     run("gate", index, questions, "--risk", "0.2")
-    run("copy", index, index.parent / "same")
-    shutil.copy(index / "gate.json", index.parent / "same")
-    assert "gate" not in run("copy", index, index.parent / "same").stderr
-    assert (index.parent / "same" / "gate.json").exists()
+    for _ in range(2):
+        told = run("copy", index, index.parent / "same").stderr
+        assert "The gate was copied, too." in told
+        assert "removed" not in told
+    same = (index.parent / "same" / "gate.json").read_bytes()
+    assert same == (index / "gate.json").read_bytes()
+    (index / "gate.json").write_text("{")
+    assert "does not fit" in run("copy", index, index.parent / "other").stderr
+    assert not (index.parent / "other" / "gate.json").exists()
     told = run("index", few_documents, "--out", index, "--model", words).stderr
     assert "removed" in told
     assert "make it again with 'uec-rag gate'" in " ".join(told.split())

@@ -205,6 +205,22 @@ def index(
         say(f'Ask it: uec-rag ask {to} "your question"{option}')
 
 
+def _copy_gate(index: Retriever, made: Retriever, folder: Path) -> None:
+    """Save the gate of an index beside its copy, if it is of the same passages."""
+    from uec_rag.retrieval.gate import GATE_FILE, Gate
+
+    try:
+        gate = Gate.of_index(index)
+        fits = gate is None or gate.fits(made)
+    except ValueError:  # damaged
+        gate, fits = None, False
+    if gate is not None and fits:
+        gate.save(folder / GATE_FILE)
+        say("The gate was copied, too.")
+    elif not fits:
+        note("the gate of FROM was not copied, since it does not fit; make one with 'uec-rag gate'")
+
+
 def _update(
     folder: Path,
     to: Path,
@@ -247,6 +263,8 @@ def _update(
     new = changes.new & {document.source for document in read.documents}
     # A file that no longer contains text is counted as empty instead.
     changed = changes.changed - read.unreadable.keys() - read.empty.keys()
+    if kept := sorted((changes.changed | changes.unchanged) & read.unreadable.keys()):
+        note(f"the index keeps what it has of {counted(len(kept), 'file')}{named(kept)}")
     counts = {"new": len(new), "changed": len(changed), "removed": len(changes.removed)}
     if json:
         more = {"unchanged": len(changes.unchanged), "empty": len(read.empty)}
@@ -383,6 +401,7 @@ def copy(
         task = bar.add_task("Copying passages", total=len(index))
         made, done = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
     save_anew(made, folder)
+    _copy_gate(index, made, folder)
     counts = {"passages": done.passages, "written": done.written, "others": done.others}
     if json:
         print_json({"path": str(folder), **counts, "checksum": done.checksum})

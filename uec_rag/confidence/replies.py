@@ -32,7 +32,8 @@ _ONE = r"(?: (?:one|option|choice|reading))?"
 _OF_THEM = r"(?: (?:of )?(?:them|these|those|the above|(?:the )?(?:two|three|four|five)|one))?"
 _NOT_SURE = (
     r"(?:i )?(?:really )?(?:don['’]?t|do not) (?:really )?(?:know|mind|care)"
-    r"|(?:i['’]?m |i am )?not sure|(?:i have )?no idea|whichever|不知道|不清楚|不确定|随便"
+    r"|(?:i['’]?m |i am )?not sure|(?:i have )?no idea|idk|dunno|whichever|不知道|不清楚|不确定"
+    r"|随便"
 )
 # A user who cannot tell the readings apart is given the passages of all.
 _EVERY = (
@@ -45,7 +46,10 @@ _AND = r"(?:,? (?:and|or) |, ?| ?& ?| ?[、和与與] ?)"
 _NAMED = rf"(?>(?:the )??[\"'`]?(?:(?P<label>\L<labels>)|{_PLACE})[\"'`]?{_ONE})"
 _ALL_BUT = rf"(?:anything|everything|all|any){_OF_THEM} (?:but|except(?: for)?|other than)"
 _BUT = rf"(?P<but>(?:not|other than|{_ALL_BUT}) |都?不(?:是|要)|除了)"
-_REPLY = rf"{_BEFORE}(?:{_BUT}?{_NAMED}(?>{_AND}{_NAMED})*|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
+_SEVERAL = {"two": 2, "three": 3, "four": 4, "2": 2, "3": 3, "4": 4}
+_RUN = rf"(?:the )?(?P<end>first|last) (?P<many>{'|'.join(_SEVERAL)})"
+_CHOICE = rf"{_BUT}?(?:{_RUN}|{_NAMED}(?>{_AND}{_NAMED})*)"
+_REPLY = rf"{_BEFORE}(?:{_CHOICE}|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
 _IN_WORDS = rf"{_BEFORE}{_BUT}?(?P<words>.+?){_AFTER}[.!?,; ]*"
 _YES = rf"(?:yes|yeah|yep|sure|ok|okay|是|对|好){_AFTER}[.!?,; ]*"
 # Words of a reply besides those of a label: "the one about".
@@ -157,6 +161,9 @@ def _places_named(
     if not all(place < count for place in places):
         return None
     named = {place % count for place in places} | {*map(place_of, match.captures("label"))}
+    if match["many"]:
+        many = _SEVERAL[match["many"]]
+        named = {*range(count)[:many]} if match["end"] == "first" else {*range(count)[-many:]}
     return sorted({*range(count)} - named if match["but"] else named)
 
 

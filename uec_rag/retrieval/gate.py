@@ -406,13 +406,16 @@ class Gate(Record):
         """
         if not Path(path).exists():
             raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
-        state = read_json(Path(path))
+        mend = "make it again with 'uec-rag gate' or Gate.calibrate, or delete it."
+        try:
+            state = read_json(Path(path))
+        except IndexCorrupted as error:
+            raise IndexCorrupted(
+                f"gate: {Path(path).name} is damaged ({error.__cause__ or error}); {mend}"
+            ) from error
         given = state.pop(_CHECKSUM, None)  # earlier versions wrote none
         if given not in (None, _checksum(state)):
-            raise IndexCorrupted(
-                "gate: it is damaged or was changed by hand; make it again with 'uec-rag gate', or "
-                "Gate.calibrate."
-            )
+            raise IndexCorrupted(f"gate: it is damaged or was changed by hand; {mend}")
         return cls.restore(state)
 
     @classmethod

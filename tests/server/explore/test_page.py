@@ -90,7 +90,18 @@ def page(browser, index):
 
 
 def go(page, view):
-    page.click(f"nav a[data-view='{view}']")
+    """Open a view, which empties its field when the page is told of the new address."""
+    link = f"nav a[data-view='{view}']"
+    page.evaluate(
+        """(link) => {
+          const there = document.querySelector(link).hash === location.hash;
+          window.shown = there || new Promise((done) =>
+            addEventListener("hashchange", () => done(true), { once: true }));
+        }""",
+        link,
+    )
+    page.click(link)
+    assert page.evaluate("window.shown")
 
 
 def ask(page, question):

@@ -288,7 +288,7 @@ function startAsk() {
     else location.hash = wanted;
   });
   follow.addEventListener("change", () => {
-    if (follow.checked) question.value = "";
+    if (follow.checked && question.value === thread.at(-1)) question.value = "";  // not what was typed since
     question.focus();
   });
   addEventListener("keydown", (event) => {
