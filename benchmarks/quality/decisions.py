@@ -206,22 +206,21 @@ def name_penalty(sets: dict[str, list[Example]]) -> float:
 
     By a logistic regression with an intercept for each set, in which both labels count alike.
     """
-    odds, lacks, there, place, weight = [], [], [], [], []
-    for number, examples in enumerate(sets.values()):
-        labels = [one.label != "unanswerable" for one in examples]
-        for one, answered in zip(examples, labels, strict=True):
-            penalty = float(_MISSING_NAME) * one.lacks_names
-            odds.append(float(log_odds(np.float32(one.in_corpus))) + penalty)
-            lacks.append(one.lacks_names)
-            there.append(answered)
-            place.append(number)
-            weight.append(1 / labels.count(answered))
-    truth, known, rows = np.array(there, float), np.array(odds), np.array(place)
+    rows = []
+    for place, examples in enumerate(sets.values()):
+        answerable = sum(one.label != "unanswerable" for one in examples)
+        for one in examples:
+            there = one.label != "unanswerable"
+            odds = float(log_odds(np.float32(one.in_corpus)))
+            alike = answerable if there else len(examples) - answerable
+            rows.append((place, odds, one.lacks_names, there, 1 / alike))
+    place, odds, lacks, truth, weight = np.array(rows, dtype=np.float64).T
+    before, own = odds + float(_MISSING_NAME) * lacks, place.astype(np.intp)
 
     def loss(values: FloatArray) -> float:
-        logits = known - values[0] * np.array(lacks, float) + values[1:][rows]
+        logits = before - values[0] * lacks + values[1:][own]
         each = np.logaddexp(0, logits) - truth * logits
-        return float(np.array(weight) @ each + PENALTY * values @ values)
+        return float(weight @ each + PENALTY * values @ values)
 
     return float(minimize(loss, np.zeros(1 + len(sets))).x[0])
 

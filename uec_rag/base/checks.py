@@ -107,6 +107,23 @@ def listed(ids: Iterable[_T], name: str) -> list[_T]:
     return list(ids)
 
 
+def check_documents(documents: Iterable[_T], kind: type, name: str, for_strings: str) -> list[_T]:
+    """Return documents as a list; TypeError if they are one document, or an item is not one.
+
+    `name`: that of `kind` in messages. `for_strings`: the function that takes strings instead.
+    """
+    if isinstance(documents, kind):
+        raise TypeError("documents: expected a list of Documents, got one; pass [document].")
+    checked = list(documents)
+    for place, document in enumerate(checked):
+        if not isinstance(document, kind):
+            raise TypeError(
+                f"documents[{place}]: expected a {name}, got {type(document).__name__} "
+                f"{document!r:.60}; for strings there is {for_strings}."
+            )
+    return checked
+
+
 def check_share(
     value: float,
     argument: str,

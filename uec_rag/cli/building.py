@@ -16,6 +16,7 @@ from uec_rag.stores.places import store_at
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.gate import Gate
     from uec_rag.stores.base import Passage
 
 
@@ -182,17 +183,26 @@ def check_output(path: Path, argument: str = "--out") -> None:
     check_writable(path, argument)
 
 
+def gate_of(index: Retriever, other: Retriever) -> tuple[Gate | None, bool]:
+    """Load the gate of an index, and return whether it fits another; False if it is damaged.
+
+    If there is no gate, it is None and fits.
+    """
+    from uec_rag.retrieval.gate import Gate
+
+    try:
+        gate = Gate.of_index(index)
+        return gate, gate is None or gate.fits(other)
+    except ValueError:  # damaged
+        return None, False
+
+
 def save_anew(retriever: Retriever, to: Path) -> None:
     """Save an index in place of any other, and remove a gate that was made for that one."""
     retriever.save(to)
-    from uec_rag.retrieval.gate import GATE_FILE, Gate
+    from uec_rag.retrieval.gate import GATE_FILE
 
-    try:
-        gate = Gate.of_index(retriever)
-        fits = gate is None or gate.fits(retriever)
-    except ValueError:  # damaged
-        fits = False
-    if not fits:
+    if not gate_of(retriever, retriever)[1]:
         (to / GATE_FILE).unlink()
         note(
             f"removed {to / GATE_FILE}, the gate of the index that was there, whose guarantee does "

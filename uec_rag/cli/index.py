@@ -16,6 +16,7 @@ from uec_rag.cli.building import (
     check_output,
     fit_ensemble,
     fit_if_better,
+    gate_of,
     index_on_ray,
     load_ensemble,
     save_anew,
@@ -201,24 +202,13 @@ def index(
         left = f" Left out: {left_out(read)}." if read.empty or read.unreadable else ""
         what = f"{counted(len(passages), 'passage')} of {counted(len(documents), 'file')}"
         print_text(f"Indexed {what} in {to}.{left}")
-        option = "" if store is None else " --store PLACE"
-        say(f'Ask it: uec-rag ask {to} "your question"{option}')
+        _say_how_to_ask(to, None if store is None else "PLACE")
 
 
-def _copy_gate(index: Retriever, made: Retriever, folder: Path) -> None:
-    """Save the gate of an index beside its copy, if it is of the same passages."""
-    from uec_rag.retrieval.gate import GATE_FILE, Gate
-
-    try:
-        gate = Gate.of_index(index)
-        fits = gate is None or gate.fits(made)
-    except ValueError:  # damaged
-        gate, fits = None, False
-    if gate is not None and fits:
-        gate.save(folder / GATE_FILE)
-        say("The gate was copied, too.")
-    elif not fits:
-        note("the gate of FROM was not copied, since it does not fit; make one with 'uec-rag gate'")
+def _say_how_to_ask(index: Path, store: str | None) -> None:
+    """Print the command that asks an index; `store`: a name for its place, if it has one."""
+    option = "" if store is None else f" --store {store}"
+    say(f'Ask it: uec-rag ask {index} "your question"{option}')
 
 
 def _update(
@@ -412,4 +402,16 @@ def copy(
         f"{counted(done.passages, 'passage')} in {where}, {done.written:,} of them written "
         f"now{others}; checksum {done.checksum}."
     )
-    say(f'Ask it: uec-rag ask {folder} "your question"{"" if place is None else " --store TO"}')
+    _say_how_to_ask(folder, None if place is None else "TO")
+
+
+def _copy_gate(index: Retriever, made: Retriever, folder: Path) -> None:
+    """Save the gate of an index beside its copy, if it is of the same passages."""
+    from uec_rag.retrieval.gate import GATE_FILE
+
+    gate, fits = gate_of(index, made)
+    if not fits:
+        note("the gate of FROM was not copied, since it does not fit; make one with 'uec-rag gate'")
+    elif gate is not None:
+        gate.save(folder / GATE_FILE)
+        say("The gate was copied, too.")

@@ -342,7 +342,8 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         for number, some in rows.items()
     }
     bearing = Counter(titles.values())
-    openings = Counter(_shortened(candidates.texts[some[0]]) for some in rows.values())
+    openings = {number: _shortened(candidates.texts[some[0]]) for number, some in rows.items()}
+    beginning = Counter(openings.values())
     headings = {
         # Of a path only the last part, if it stands for the title.
         number: PurePath(title).name
@@ -355,13 +356,12 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
         source, text = candidates.sources[some[0]], candidates.texts[some[0]]
-        opening = _shortened(text)
         # A title in capitals is a section that every manual page has.
         unclear = title.isupper() or _PAGE.fullmatch(title)
         if title and (bearing[title] > 1 or (unclear and source not in ("", titles[number]))):
             title = f"{source}: {title}"
-        elif not title and openings[opening] == 1 and len(text.split()) > _SENTENCE:
-            title = opening
+        elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:
+            title = openings[number]
         elif not title:
             others = [row for other in rows for row in rows[other] if other != number]
             common = {word.casefold() for word in candidates.idf} | FUNCTION_WORDS

@@ -99,7 +99,6 @@ def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
     """Find the readings that a reply chooses: by label or ordinal, all but some, all or none.
 
     A label may be named by words that no other label has: "push" for "git-push.html: OPTIONS".
-
     Upper and lower case are the same. The list is empty for a reply such as "neither".
 
     Raises
@@ -203,7 +202,7 @@ def ask_back(found: Sequence[Reading]) -> str:
 
 
 Kind: TypeAlias = Literal["readings", "unclear", "label", ""]
-"""What a reply to "Do you mean A or B?" says.
+"""The meaning of a reply to "Do you mean A or B?".
 
 "readings": only which readings are meant, which `readings_named` finds. "unclear": a place that is
 not offered, a negation of no reading in particular, or "yes". "label": one label among other words.
@@ -211,7 +210,7 @@ not offered, a negation of no reading in particular, or "yes". "label": one labe
 
 
 def kind_of_reply(asked: str, reply: str) -> Kind:
-    """Return what a reply to a question of `ask_back` says; "" if `asked` is not such a question.
+    """Return the kind of a reply to a question of `ask_back`; "" if `asked` is not such a question.
 
     Examples
     --------

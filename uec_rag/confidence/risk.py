@@ -72,7 +72,7 @@ class RiskThreshold(Record):
 
     @property
     def is_controlled(self) -> bool:
-        """Whether any query is answered."""
+        """True if any query is answered."""
         return math.isfinite(self.threshold)
 
     @property

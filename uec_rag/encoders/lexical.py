@@ -148,9 +148,8 @@ class WordTokenizer:
     def _with_ngrams(self, words: list[str]) -> bool:
         if self.language is not None:
             return self.language not in ("english", "porter", "lovins")
-        lowered = [*map(str.lower, words)]
-        foreign, english = map(FOREIGN.__contains__, lowered), map(ENGLISH.__contains__, lowered)
-        return sum(foreign) > sum(english)
+        lowered = [word.lower() for word in words]
+        return sum(w in FOREIGN for w in lowered) > sum(w in ENGLISH for w in lowered)
 
 
 def _keys_of(word: str, ngrams: bool, language: str | None) -> tuple[int, ...]:
@@ -304,8 +303,8 @@ def writing_of(text: str) -> str | None:
     if most != LATIN:
         return most
     words = text[:_MOST_LETTERS].lower().split()
-    strange = sum(map(FOREIGN.__contains__, words))
-    foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH.__contains__, words))
+    strange = sum(word in FOREIGN for word in words)
+    foreign = strange >= _FEWEST_WORDS and strange > sum(word in ENGLISH for word in words)
     return NOT_ENGLISH if foreign else LATIN
 
 

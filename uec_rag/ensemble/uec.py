@@ -200,7 +200,7 @@ class UEC:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the ensemble has posteriors: after `fit`, if loaded fitted, and for `UEC()`."""
+        """True if the ensemble has posteriors: after `fit`, if loaded fitted, and for `UEC()`."""
         return self.fitted.posteriors is not None
 
     @property

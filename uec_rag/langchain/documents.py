@@ -20,7 +20,7 @@ from langchain_core.structured_query import (
     Visitor,
 )
 
-from uec_rag.base.checks import listed
+from uec_rag.base.checks import check_documents, listed
 from uec_rag.base.errors import warn
 from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.ensemble.conversation import turns_of, with_turns
@@ -155,15 +155,7 @@ def from_documents(
 
     TypeError or ValueError if one is not a `Document`, or the number of ids differs.
     """
-    if isinstance(documents, Document):
-        raise TypeError("documents: expected a list of Documents, got one; pass [document].")
-    all_ = list(documents)
-    for index, document in enumerate(all_):
-        if not isinstance(document, Document):
-            raise TypeError(
-                f"documents[{index}]: expected a Document, got {type(document).__name__} "
-                f"{document!r:.60}; for strings there is add_texts."
-            )
+    all_ = check_documents(documents, Document, "Document", "add_texts")
     names = [document.id for document in all_] if ids is None else listed(ids, "ids")
     if len(names) != len(all_):
         raise ValueError(f"ids: expected {len(all_)}, one per text, got {len(names)}.")

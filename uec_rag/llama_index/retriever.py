@@ -25,7 +25,7 @@ from llama_index.core.settings import Settings
 from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from uec_rag.base.checks import check_k
+from uec_rag.base.checks import check_documents, check_k
 from uec_rag.base.errors import warn
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
@@ -257,15 +257,7 @@ class UECRetriever(BaseRetriever):
         TypeError
             If one is not a document.
         """
-        if isinstance(documents, BaseNode):
-            raise TypeError("documents: expected a list of Documents, got one; pass [document].")
-        given = list(documents)
-        for place, one in enumerate(given):
-            if not isinstance(one, BaseNode):
-                raise TypeError(
-                    f"documents[{place}]: expected a LlamaIndex Document, got "
-                    f"{type(one).__name__} {one!r:.60}; for strings there is from_texts."
-                )
+        given = check_documents(documents, BaseNode, "LlamaIndex Document", "from_texts")
         parser = Settings.node_parser if node_parser is None else node_parser
         nodes = [
             node

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import itemgetter
 from typing import Self, cast
 
@@ -277,8 +278,9 @@ def find_block(
     fitted = method.fitted
     view = cast(View, store)
     if store.remote:  # the candidates of a question
-        [turn], own = asked, fitted.combine(parts, fitted.coefficients(parts, "query"))
-        view = cast(RemoteStore, store).fetch(turn.context, own, _FEWEST * max(k, NEAREST))
+        [turn] = asked
+        query = fitted.combine(parts, fitted.coefficients(parts, "query"))
+        view = cast(RemoteStore, store).fetch(turn.context, query, _FEWEST * max(k, NEAREST))
     if not len(view):
         return Findings.nothing(method, view, asked, fitted.coefficients(parts, "query"))
     similarities = compare(fitted, view, parts)
@@ -378,7 +380,7 @@ class Hits:
 
     @property
     def repeats(self) -> NDArray[np.bool_]:
-        """Whether a better hit has the same text, shape (n, m)."""
+        """True for each hit whose text a better hit has, too, shape (n, m)."""
         again = np.zeros(self.text_number.shape, dtype=bool)
         highest = np.maximum.accumulate(self.text_number, axis=1)
         again[:, 1:] = self.text_number[:, 1:] <= highest[:, :-1]
@@ -633,10 +635,11 @@ def lacks_names(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> 
         # Only in English: all German nouns are capitalised.
         naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
         said = named_words(question) if naming else frozenset()
-        idf = attribution.idf[row]
-        held = set[str]().union(*attribution.words[row])
+        idf, of_hits = attribution.idf[row], attribution.words[row]
         names = {word for word in idf if word.casefold() in said}
-        names -= {word for word in names & held if idf[word] < _COMMON}
+        common = {word for word in names if idf[word] < _COMMON}
+        if common:  # but for those that no hit has: in a tiny corpus, the idf of all words is small
+            names -= common.intersection(chain.from_iterable(of_hits))
         lacks[row] = bool(names)
         for place in places:
             if place >= 0 and names <= attribution.words[row][place].keys():

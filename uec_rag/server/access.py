@@ -157,7 +157,7 @@ class Access:
 
     @property
     def is_local(self) -> bool:
-        """Whether only programs on this machine can reach the server."""
+        """True if only programs on this machine can reach the server."""
         address = _address(self.host)
         return self.host == "localhost" or (address is not None and address.is_loopback)
 

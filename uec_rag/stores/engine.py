@@ -77,7 +77,7 @@ class EngineStore(ABC):
     """The name of the engine, for messages."""
 
     remote = True
-    """Whether the passages are in another process, and a search scores candidates only."""
+    """True if the passages are in another process, and a search scores candidates only."""
 
     def __init__(self, candidates: int = CANDIDATES) -> None:
         self.candidates = check_k(candidates, "candidates")

@@ -108,7 +108,7 @@ class MemoryStore:
     """
 
     remote = False
-    """Whether the passages are stored elsewhere, so that a search only examines candidates."""
+    """True if the passages are stored elsewhere, so that a search only examines candidates."""
 
     def __init__(self, *, dtype: Dtype = "float32") -> None:
         self._state = State(scan=make_scan(dtype))
