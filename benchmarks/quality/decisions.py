@@ -72,7 +72,7 @@ class Example:
     ----------
     label : str
         One of `LABELS`.
-    found : array, shape (5,)
+    found : array, shape (6,)
         `features`.
     confidence, in_corpus : float
     lacks_names : bool
@@ -195,7 +195,7 @@ def learn(sets: dict[str, list[Example]]) -> Calibrator:
         counts = {label: sum(e.label == label for e in examples) for label in LABELS}
         for one in examples:
             if one.label != "unanswerable":
-                found.append(one.found[:-1])
+                found.append(one.found[:-2])
                 labels.append(one.label == "underspecified")
                 weights.append(share / counts[one.label])
     return fit_calibrator(np.array(found), labels, PENALTY, weights)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import regex
+import Stemmer
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
@@ -37,15 +38,17 @@ Then the deepest of "Header 1", "Header 2" and so on, as LangChain's splitters o
 call the headings, and then "source".
 """
 
-FEATURES = ("rivals", "brief", "others", "referent", "namesakes")
-"""The names of the `features`, each of which is evidence for an underspecified question."""
+FEATURES = ("rivals", "brief", "others", "referent", "namesakes", "named")
+"""The names of the `features`: all but the last are evidence for an underspecified question."""
 
 _ALIKE = 0.93  # cosine from which two passages without a subject in their metadata share one
 _HEAD = 10  # number of first words of a passage that describe its subject, besides its title
 _LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen word's idf
 _FULL = 0.3  # in_corpus from which readings are fully plausible
+_NAMED = 0.5  # share of a question's idf that a title in it needs to be what is meant
+_SEEN = 0.1  # share of the posterior that the passages under this title need
 MOST_READINGS, LONGEST_LABEL = 5, 60
-_ENOUGH = 0.98  # share of the posterior for the readings to cover
+_LEAST = 0.02  # share of the posterior from which a reading is offered
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
 _SENTENCE = 25  # number of words up to which a passage is told from others by a few of its words
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
@@ -119,12 +122,13 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     """Number the subjects of hits from 0 in the order of their first hits, shape (m,).
 
     Hits with the same title and source share a subject. A title that several sources have, or one
-    in capitals, is a section like "OPTIONS": its subject is the source. Hits without a title share
-    a subject if they are as similar to each other as passages of one text.
+    in capitals, is a section like "OPTIONS": its subject is the source. So is that of all hits in a
+    file whose name has a word of the question. Hits without a title share a subject if they are as
+    similar to each other as passages of one text.
     """
-    bearing = Counter(
-        title for title, _ in {*zip(candidates.titles, candidates.sources, strict=True)}
-    )
+    bearing = _sources_with(candidates)
+    said = _stems(" ".join(filter(_is_content, candidates.idf)))
+    pages = {source for source in {*candidates.sources} if not said.isdisjoint(_page(source))}
     alike: list[list[bool]] = []
     if candidates.vectors is not None:
         vectors = np.asarray(candidates.vectors, np.float32)
@@ -136,7 +140,7 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     found = []
     for row, title in enumerate(candidates.titles):
         source = candidates.sources[row]
-        of_source = source and (bearing[title] > 1 or title.isupper())
+        of_source = source and (bearing[title] > 1 or title.isupper() or source in pages)
         key: object = source if of_source else (title, source)
         if not title:
             leader = next((one for one in leaders if alike and alike[row][one]), row)
@@ -157,14 +161,13 @@ def subject_of(metadata: Mapping[str, Any]) -> str:
 
 
 def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -> FloatArray:
-    """Compute the evidence that a question does not say which reading is meant, shape (5,).
+    """Compute the evidence that a question does not say which reading is meant, shape (6,).
 
     rivals
         How many subjects match everything in the question:
         ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over all subjects r except that of the best hit. l_r
         is the idf of the question's words that occur in the hits of the best subject, but not in
-        those of r; h_r is the same for titles and first words. 0 if the question contains exactly
-        one title of several words in full, as a phrase.
+        those of r; h_r is the same for titles and first words.
     brief
         How little the question says: minus the log of the number of its words, without English
         function words; an option ("-n") counts once.
@@ -176,8 +179,11 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
         How far the question is a name that several subjects share. For the best subject with a
         title and another one, it is the sum of squared idf of the question's words in the titles of
         both, minus that of the words that the other lacks in its titles and in its texts, divided
-        by the sum over all words; the maximum over other subjects, at least 0. 0 if the question
-        contains exactly one title in full.
+        by the sum over all words; the maximum over other subjects, at least 0.
+    named
+        1 if the question names its subject, else 0: it has all words of a title in one source, or
+        of a file's name, in any inflection; they are half of its idf or more, and the passages
+        under that title or in that file have a tenth of the posterior or more.
 
     All idf are divided by that of a word that no passage has, so that the corpus size cancels.
 
@@ -214,13 +220,6 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     lacks_text, _, lacks_title = (table[:, [best_titled]] & ~table).astype(np.float64)
     names = (in_title & in_title[best_titled]).astype(np.float64) - (lacks_title + lacks_text)
     shared = np.delete(names @ idf**2, best_titled)
-    namesakes = shared.max(initial=0.0) / max(float(idf @ idf), 1e-12)
-    meant = _title_said(question, {*zip(subject.tolist(), candidates.titles, strict=True)})
-    if meant:
-        namesakes = 0.0
-    # A title of one word, or scattered words of a title, may also occur by chance.
-    if len(meant) > 1 and _holds_phrase(_split(question.casefold()), meant):
-        rivals = 0.0
     best = float(np.clip(_mass(candidates.logits, subject)[0], 1e-4, 1 - 1e-4))
     return np.array(
         [
@@ -228,7 +227,8 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
             -np.log(max(sum(map(_is_content, words)), 1)),
             np.log1p(-best) - np.log(best),
             lacks_referent(question),
-            namesakes,
+            shared.max(initial=0.0) / max(float(idf @ idf), 1e-12),
+            _names_its_subject(candidates),
         ],
         dtype=np.float32,
     )
@@ -250,22 +250,48 @@ def _named(text: str, called: Mapping[str, Set[str]], inside: Mapping[str, str])
     return found
 
 
-def _title_said(question: str, titled: Collection[tuple[int, str]]) -> list[str]:
-    """Return the words of the only title that occurs in a question in full, in any order.
+def _names_its_subject(candidates: Candidates) -> bool:
+    """Return whether the question contains a title or the name of a file; see `features`."""
+    idf: dict[str, float] = {}
+    for word in filter(_is_content, candidates.idf):
+        for stem in _stems(word):
+            idf[stem] = max(candidates.idf[word], idf.get(stem, 0.0))
+    bearing, enough = _sources_with(candidates), _NAMED * sum(idf.values())
+    weights = np.exp(np.asarray(candidates.logits, np.float64) - np.max(candidates.logits))
+    mass: Counter[tuple[str, str]] = Counter()
+    for title, source, weight in zip(candidates.titles, candidates.sources, weights, strict=True):
+        if bearing[title] == 1:
+            mass["title", title] += weight
+        mass["page", source] += weight
+    for (kind, name), weight in mass.items():
+        stems = _stems(name) if kind == "title" else _page(name)
+        seen = weight >= _SEEN * weights.sum()
+        if seen and stems and stems <= idf.keys() and sum(map(idf.__getitem__, stems)) >= enough:
+            return True
+    return False
 
-    Empty if there is no such title, or several. A title is ignored if its words are a proper subset
-    of those of another such title.
-    """
-    said = {*_split(question.casefold())}
-    words = [_split(title.casefold()) for _, title in titled]
-    full = [some for some in words if some and said.issuperset(some)]
-    whole = [some for some in full if not any({*some} < {*other} for other in full)]
-    return whole[0] if len(whole) == 1 else []
+
+def _sources_with(candidates: Candidates) -> Counter[str]:
+    """Count the sources that have each title."""
+    return Counter(title for title, _ in {*zip(candidates.titles, candidates.sources, strict=True)})
 
 
-def _holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
-    size = len(phrase)
-    return any(words[start : start + size] == phrase for start in range(len(words) - size + 1))
+def _page(source: str) -> set[str]:
+    """Return the stems of the words in the name of a file, or of its folder if it is an index."""
+    *folder, name = _file_name(source).split("/")
+    return _stems((folder[0] if folder else PurePath(name).stem).replace("_", " "))
+
+
+def _file_name(source: str) -> str:
+    """Return the name of a file, "loans.md", and of an index, that of its folder, too."""
+    path = PurePath(source)
+    known = path.stem.casefold() not in ("index", "readme")
+    return path.name if known else "/".join(path.parts[-2:])
+
+
+def _stems(text: str) -> set[str]:
+    words = [word for word in _split(text.casefold()) if word not in FUNCTION_WORDS]
+    return {*Stemmer.Stemmer("english").stemWords(words)}
 
 
 def _split(text: str) -> list[str]:
@@ -291,35 +317,36 @@ def underspecified(
     """Estimate P(the corpus answers several readings, the question does not say which), shape (n,).
 
     A question may say too little, or only a name that several subjects share: these two are
-    combined by a noisy-or. The result is reduced if `in_corpus` is low, since asking back is
-    useless if no reading has an answer.
+    combined by a noisy-or. The result is 0 if the question names its subject, and reduced if
+    `in_corpus` is low, since asking back is useless if no reading has an answer.
 
     Parameters
     ----------
-    found : array, shape (n, 5)
+    found : array, shape (n, 6)
         `features` of each question.
     in_corpus : array, shape (n,)
         P(the corpus answers the question).
     model : Calibrator, optional
-        Model of all features except the last, which is used as a probability; the shipped one by
-        default.
+        Model of the first four features; the shipped one by default. "namesakes" is used as a
+        probability.
     """
     known = np.asarray(found, np.float32)
-    said = 1 - (model or shipped_underspecified()).predict(known[:, :-1])
+    vague, (namesakes, named) = known[:, :-2], known[:, -2:].T
+    said = 1 - (model or shipped_underspecified()).predict(vague)
     plausible: FloatArray = np.minimum(np.asarray(in_corpus, np.float32) / np.float32(_FULL), 1)
-    return (1 - said * (1 - known[:, -1])) * plausible
+    unsaid: FloatArray = (1 - said * (1 - namesakes)) * (1 - named)
+    return unsaid * plausible
 
 
 def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]:
     """Find the readings of a question, most likely first.
 
-    There are as many as cover 98 % of the posterior, from two (if there are two subjects) to five.
-    `subject`: the result of `subjects`.
+    They are those with 2 % of the posterior or more, but at least two (if there are two subjects)
+    and at most five. `subject`: the result of `subjects`.
     """
     mass = _mass(candidates.logits, subject)
-    order = np.argsort(-mass, kind="stable")
-    count = int(np.searchsorted(np.cumsum(mass[order]), _ENOUGH)) + 1
-    chosen = order[: min(max(count, 2), MOST_READINGS)].tolist()
+    count = int((mass >= _LEAST).sum())
+    chosen = np.argsort(-mass, kind="stable")[: min(max(count, 2), MOST_READINGS)].tolist()
     rows = {number: np.flatnonzero(subject == number).tolist() for number in chosen}
     labels = _labels(candidates, rows)
     return [
@@ -342,11 +369,13 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         for number, some in rows.items()
     }
     bearing = Counter(titles.values())
+    said = _stems(" ".join(candidates.idf))
+    sources = {candidates.sources[some[0]] for some in rows.values()}
     openings = {number: _shortened(candidates.texts[some[0]]) for number, some in rows.items()}
     beginning = Counter(openings.values())
     headings = {
         # Of a path only the last part, if it stands for the title.
-        number: PurePath(title).name
+        number: _file_name(title)
         if title == candidates.sources[rows[number][0]]
         else _SECTION_NUMBER.sub("", title)
         for number, title in titles.items()
@@ -356,10 +385,12 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
         source, text = candidates.sources[some[0]], candidates.texts[some[0]]
-        # A title in capitals is a section that every manual page has.
+        # A title in capitals is a section that every manual page has, and "Recap" tells nothing.
         unclear = title.isupper() or _PAGE.fullmatch(title)
+        if len(sources) > 1 and said.isdisjoint(_stems(title)):
+            unclear = unclear or _page(source).isdisjoint(_stems(title))
         if title and (bearing[title] > 1 or (unclear and source not in ("", titles[number]))):
-            title = f"{source}: {title}"
+            title = f"{source if bearing[title] > 1 else _file_name(source)}: {title}"
         elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:
             title = openings[number]
         elif not title:
