@@ -100,6 +100,12 @@ def test_questions_back_are_not_searched_with():
     assert Turn("And how?", ["Who?", BACK, "tar", BACK]).context_turns == ["Who?", "tar"]
 
 
+@pytest.mark.parametrize("said", ["Thanks!", "OK, good", "How are you?", "谢谢"])
+def test_small_talk_is_searched_without_the_turns_before(said):
+    assert Turn(said, ["Who pays for the heating?"]).context_turns == []
+    assert Turn(f"{said} And why?", ["Who pays for the heating?"]).context_turns != []
+
+
 def test_the_turns_weigh_half_if_the_question_refers_to_them():
     said = Gaussian([[1.0, 0], [0, 1.0]], [[0, 0], [0, 0]])
     turns = ["My door opener broke."]

@@ -386,9 +386,9 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         title = headings[number] if named[headings[number]] == 1 else titles[number]
         source, text = candidates.sources[some[0]], candidates.texts[some[0]]
         # A title in capitals is a section that every manual page has, and "Recap" tells nothing.
-        unclear = title.isupper() or _PAGE.fullmatch(title)
-        if len(sources) > 1 and said.isdisjoint(_stems(title)):
-            unclear = unclear or _page(source).isdisjoint(_stems(title))
+        unclear = title.isupper() or _PAGE.fullmatch(title) is not None
+        if len(sources) > 1 and not unclear:
+            unclear = _stems(title).isdisjoint(said | _page(source))
         if title and (bearing[title] > 1 or (unclear and source not in ("", titles[number]))):
             title = f"{source if bearing[title] > 1 else _file_name(source)}: {title}"
         elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:

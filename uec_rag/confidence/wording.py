@@ -47,6 +47,15 @@ _OPENINGS = _words(
     """how what when where who which why whose can could do does did is are was were will would
     should tell show explain give list describe find compare"""
 )
+_PLEASANTRIES = _words(
+    """thanks thank thx cheers ok okay alright great cool nice perfect awesome super fine good wow
+    hi hello hey bye goodbye sorry welcome morning afternoon evening night yes yeah yep no nope sure
+    谢谢 你好 好的 再见"""
+)
+_BESIDE_THEM = _words(
+    "you it that this is was very so much a lot all got helps helped for to and i"
+)
+_HOW_ARE_YOU = regex.compile(r"\s*(?:who|what|how) are you\W*", regex.IGNORECASE)
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
 
@@ -61,6 +70,22 @@ def is_question(text: str) -> bool:
     """
     words = text.split(maxsplit=1)
     return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _OPENINGS)
+
+
+def is_small_talk(text: str) -> bool:
+    """Return whether a text only thanks, greets, agrees or the like, in English or Chinese.
+
+    Examples
+    --------
+    >>> is_small_talk("Thank you, that helps."), is_small_talk("Who are you?")
+    (True, True)
+    >>> is_small_talk("OK, and why?"), is_small_talk("Thanks, and the price")
+    (False, False)
+    """
+    if _ASKS.search(text):
+        return bool(_HOW_ARE_YOU.fullmatch(text))
+    words = {*_lowered(text)}
+    return not words.isdisjoint(_PLEASANTRIES) and words <= _PLEASANTRIES | _BESIDE_THEM
 
 
 def lacks_referent(question: str) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.confidence.replies import Within, asked_back, asks_back, kind_of_reply
-from uec_rag.confidence.wording import is_question, refers_back
+from uec_rag.confidence.wording import is_question, is_small_talk, refers_back
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
@@ -51,8 +51,10 @@ class Turn:
         """The turns that the question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
         A turn that does not fit is left out together with all earlier ones. Blank turns and
-        clarifying questions are left out, too.
+        clarifying questions are left out, too. Small talk ("Thanks!") is searched alone.
         """
+        if is_small_talk(self.question):
+            return []
         kept: list[str] = []
         room = _ROOM
         for turn in reversed(self.history):
