@@ -228,7 +228,8 @@ def name_penalty(sets: dict[str, list[Example]]) -> float:
 def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
     """P(underspecified) of each example."""
     found = np.array([one.found for one in examples])
-    return underspecified(found, np.array([one.in_corpus for one in examples]), model)
+    in_corpus = np.array([one.in_corpus for one in examples])
+    return underspecified(found, in_corpus, np.array([one.confidence for one in examples]), model)
 
 
 def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
@@ -341,7 +342,8 @@ def _areas(sets: dict[str, list[Example]], left: str) -> dict[str, float]:
         kind = CONVERSATIONS if name in CONVERSATIONS else (name,)
         model = learn({n: part for n, part in told.items() if n not in kind})
         some = [one for one in told[name] if one.label != "unanswerable"]
-        score = underspecified(np.array([one.found for one in some]), np.ones(len(some)), model)
+        found, sure = (np.array([getattr(e, key) for e in some]) for key in ("found", "confidence"))
+        score = underspecified(found, np.ones(len(some)), sure, model)
         out[name] = float(roc_auc_score([one.label == "underspecified" for one in some], score))
     out["mean of clarify"] = float(np.mean([out[name] for name in CLARIFY if name in out]))
     return out

@@ -42,9 +42,9 @@ def named(question, found):
     return dict(zip(FEATURES, features(question, found, subjects(found)).tolist(), strict=True))
 
 
-def probability(question, found, in_corpus=1.0):
+def probability(question, found, in_corpus=1.0, confidence=0.5):
     row = features(question, found, subjects(found))
-    return float(underspecified(row[None], np.array([in_corpus]))[0])
+    return float(underspecified(row[None], np.array([in_corpus]), np.array([confidence]))[0])
 
 
 def test_hits_of_one_title_are_one_subject():
@@ -243,6 +243,14 @@ def test_a_vague_question_is_more_probably_underspecified_than_a_precise_one():
 def test_nothing_is_asked_back_about_readings_that_the_corpus_does_not_answer():
     vague = candidates(["Home loan", "Car loan"], [("loan",)] * 2, idf={"loan": 1.0})
     assert probability("the loan?", vague, 0.02) < 0.2 * probability("the loan?", vague, 0.5)
+
+
+def test_little_is_enough_if_the_hits_surely_answer_but_not_a_name_that_several_share():
+    vague = candidates(["Home loan", "Car loan"], [("loan",)] * 2, idf={"loan": 1.0, "repay": 1.0})
+    before = [probability("the loan?", vague, confidence=value) for value in (0.7, 0.85, 1.0)]
+    assert before[0] > before[1] > before[2]
+    shared = named("the loan?", vague)["namesakes"]
+    assert before[2] == pytest.approx(shared)
 
 
 @given(

@@ -28,7 +28,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, lacks_referent
 
-ASK = 0.72
+ASK = 0.66
 """The lowest P(underspecified) at which to ask back; 1.6 % of ordinary questions are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header")
@@ -45,6 +45,7 @@ _ALIKE = 0.93  # cosine from which two passages without a subject in their metad
 _HEAD = 10  # number of first words of a passage that describe its subject, besides its title
 _LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen word's idf
 _FULL = 0.3  # in_corpus from which readings are fully plausible
+_SURE = 0.7  # confidence from which saying little is less and less of an objection to a question
 _NAMED = 0.5  # share of a question's idf that a title in it needs to be what is meant
 _SEEN = 0.1  # share of the posterior that the passages under this title need
 MOST_READINGS, LONGEST_LABEL = 5, 60
@@ -312,13 +313,17 @@ def shipped_underspecified() -> Calibrator:
 
 
 def underspecified(
-    found: FloatArray, in_corpus: FloatArray, model: Calibrator | None = None
+    found: FloatArray,
+    in_corpus: FloatArray,
+    confidence: FloatArray,
+    model: Calibrator | None = None,
 ) -> FloatArray:
     """Estimate P(the corpus answers several readings, the question does not say which), shape (n,).
 
     A question may say too little, or only a name that several subjects share: these two are
-    combined by a noisy-or. The result is 0 if the question names its subject, and reduced if
-    `in_corpus` is low, since asking back is useless if no reading has an answer.
+    combined by a noisy-or. The first is reduced if the hits answer the question with a confidence
+    above 0.7, and the result if `in_corpus` is low, since asking back is useless if no reading has
+    an answer. The result is 0 if the question names its subject.
 
     Parameters
     ----------
@@ -326,13 +331,16 @@ def underspecified(
         `features` of each question.
     in_corpus : array, shape (n,)
         P(the corpus answers the question).
+    confidence : array, shape (n,)
+        P(the hits answer the question).
     model : Calibrator, optional
         Model of the first four features; the shipped one by default. "namesakes" is used as a
         probability.
     """
     known = np.asarray(found, np.float32)
     vague, (namesakes, named) = known[:, :-2], known[:, -2:].T
-    said = 1 - (model or shipped_underspecified()).predict(vague)
+    doubt = np.minimum((1 - np.asarray(confidence, np.float32)) / np.float32(1 - _SURE), 1)
+    said = 1 - (model or shipped_underspecified()).predict(vague) * doubt
     plausible: FloatArray = np.minimum(np.asarray(in_corpus, np.float32) / np.float32(_FULL), 1)
     unsaid: FloatArray = (1 - said * (1 - namesakes)) * (1 - named)
     return unsaid * plausible

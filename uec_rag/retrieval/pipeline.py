@@ -737,8 +737,10 @@ def estimates(found: Findings) -> list[Estimate]:
         competing = candidates(found, row, near, shares[row, : len(near)], held)
         subject = readings.subjects(competing)
         unsaid = readings.features(found.asked[row].context, competing, subject)[None]
-        in_corpus = probabilities.in_corpus[row : row + 1]
-        [underspecified] = readings.underspecified(unsaid, in_corpus).tolist()
+        one = slice(row, row + 1)
+        [underspecified] = readings.underspecified(
+            unsaid, probabilities.in_corpus[one], probabilities.confidence[one]
+        ).tolist()
         each[row] = Estimate(each[row].probabilities, underspecified, competing, subject)
     return each
 
