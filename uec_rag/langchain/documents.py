@@ -11,6 +11,7 @@ from langchain_core.callbacks import BaseRunManager
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ChatMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
+from langchain_core.stores import BaseStore
 from langchain_core.structured_query import (
     Comparator,
     Comparison,
@@ -63,28 +64,27 @@ def note_decision(run: BaseRunManager, decision: Decision | None) -> None:
             run.metadata[f"uec_{key}"] = value
 
 
-def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
-    """Map the id of each larger document to the best hit in it, best first."""
+def larger_documents(
+    hits: Sequence[Document], docstore: BaseStore[str, Document], id_key: str
+) -> list[Document]:
+    """Return the documents that hits are pieces of, once each, with the metadata of the best piece.
+
+    `id_key`: metadata key in a piece for the id of its document. Missing documents are left out.
+    """
     best: dict[str, Document] = {}
     for hit in hits:
         if id_key in hit.metadata:
             best.setdefault(hit.metadata[id_key], hit)
-    return best
-
-
-def larger_documents(
-    best: Mapping[str, Document], documents: Sequence[Document | None]
-) -> list[Document]:
-    """Copy the larger documents, without missing ones, and add the metadata of the best pieces."""
     out = []
-    for piece, document in zip(best.values(), documents, strict=True):
-        found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
+    for piece, document in zip(best.values(), docstore.mget([*best]), strict=True):
         if document is not None:
+            found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
             decision = getattr(piece.metadata, "decision", None)
-            copied = document.model_copy()
-            found[PIECE] = piece.id
-            copied.metadata = FoundMetadata.of(document.metadata, found, decision)
-            out.append(copied)
+            larger = document.model_copy()
+            larger.metadata = FoundMetadata.of(
+                document.metadata, found | {PIECE: piece.id}, decision
+            )
+            out.append(larger)
     return out
 
 

@@ -31,7 +31,6 @@ from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
     Question,
-    best_pieces,
     from_documents,
     from_texts,
     joined,
@@ -641,26 +640,13 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
         Documents below the score threshold, if there is one, are left out.
         """
-        hits = self._hits(result, options)
-        if self.docstore is None:
-            return hits
-        named = [best_pieces(row, self.id_key) for row in hits]
-        return [larger_documents(best, self.docstore.mget(list(best))) for best in named]
-
-    async def adocuments(self, result: SearchResult, **options: Any) -> list[list[Document]]:
-        """Run `documents` with the asynchronous methods of the docstore."""
-        hits = self._hits(result, options)
-        if self.docstore is None:
-            return hits
-        named = [best_pieces(row, self.id_key) for row in hits]
-        return [larger_documents(best, await self.docstore.amget(list(best))) for best in named]
-
-    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
         rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
-        if self.search_type != "similarity_score_threshold":
+        if self.search_type == "similarity_score_threshold":
+            least = self.search_options(options)["score_threshold"]
+            rows = [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
+        if self.docstore is None:
             return rows
-        least = self.search_options(options)["score_threshold"]
-        return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
+        return [larger_documents(row, self.docstore, self.id_key) for row in rows]
 
     def search_runs(
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
@@ -753,7 +739,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         before = None if history is None else [history]
         result = await self.asearch([query], history=before, **kwargs)
         note_decision(run_manager, result[0].decision)
-        return (await self.adocuments(result, **kwargs))[0]
+        return (await run_in_executor(None, self.documents, result, **kwargs))[0]
 
     def search_options(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
