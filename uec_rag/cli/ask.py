@@ -59,18 +59,9 @@ LEGEND = (
 
 def answer_record(result: SearchResult, row: int) -> dict[str, object]:
     """Return everything known about the answer to one question, for JSON."""
-    decision = result.decisions[row]
     return {
         "question": result.queries[row],
-        "decision": decision.action,
-        "reason": decision.reason,
-        "confidence": decision.confidence,
-        "threshold": decision.threshold,
-        "in_corpus": decision.in_corpus,
-        "unfamiliar": decision.unfamiliar,
-        "question_back": decision.question_back,
-        "readings": decision.choices,
-        "candidates": decision.candidates,
+        **result.decisions[row].metadata(),
         "coefficients": _weights(result, row),
         "exact": result.exact,
         "passages": [

@@ -9,7 +9,6 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
-from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import RLock
@@ -249,17 +248,7 @@ def create_app(
         decision = result.decisions[0]
         with live.use() as opened:
             metrics.decided(decision, opened.gate)
-        return Answer(
-            decision=decision.action,
-            reason=decision.reason,
-            question_back=decision.question_back,
-            readings=[ReadingFound(**choice) for choice in decision.choices],
-            candidates=list(decision.candidates),
-            confidence=decision.confidence,
-            threshold=decision.threshold if isfinite(decision.threshold) else None,
-            in_corpus=decision.in_corpus,
-            documents=documents_of(result),
-        )
+        return Answer(**decision.metadata(), documents=documents_of(result))
 
     @app.get("/healthz")
     async def healthy() -> dict[str, str]:

@@ -190,11 +190,8 @@ def create_server(
         result = await found(question, k, history, within, decides=True)
         decision = result.decisions[0]
         return Outcome(
-            decision=decision.action,
+            **decision.metadata(),
             what_to_do=WHAT_TO_DO[decision.action],
-            reason=decision.reason,
-            confidence=decision.confidence,
-            readings=[ReadingFound(**choice) for choice in decision.choices],
             passages=_hits(result),
         )
 
