@@ -272,7 +272,10 @@ async def test_one_query_that_fails_fails_alone(index, monkeypatch):
 
     monkeypatch.setattr(Retriever, "search_encoded", fails)
     batcher = batching.Batcher(live, http.Metrics(), Limits(queue=8), 8)
-    asked = [asyncio.create_task(batcher.search(text, 1, None)) for text in ("yard", "bad", "bags")]
+    asked = [
+        asyncio.create_task(batcher.search(batching.Asked(text, 1, None)))
+        for text in ("yard", "bad", "bags")
+    ]
     task = asyncio.create_task(batcher.run())
     found = await asyncio.gather(*asked, return_exceptions=True)
     task.cancel()
@@ -287,8 +290,10 @@ async def test_a_failure_to_count_leaves_no_query_waiting(index, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(metrics.batches, "observe", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            await asyncio.wait_for(batcher.search("yard", 1, None), 60)
-    assert (await asyncio.wait_for(batcher.search("yard", 1, None), 60)).ids == [["parking"]]
+            await asyncio.wait_for(batcher.search(batching.Asked("yard", 1, None)), 60)
+    assert (await asyncio.wait_for(batcher.search(batching.Asked("yard", 1, None)), 60)).ids == [
+        ["parking"]
+    ]
     task.cancel()
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import Annotated, Any, Literal
@@ -19,7 +17,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from tqdm import tqdm  # type: ignore[import-untyped]
 
@@ -35,14 +33,13 @@ from uec_rag.retrieval.retriever import check_history
 from uec_rag.server.access import (
     Access,
     Guard,
-    Limits,
     explained,
     harmless,
     invalid,
     log,
     problem,
 )
-from uec_rag.server.batching import BATCHES, TOGETHER, Batcher
+from uec_rag.server.batching import BATCHES, TOGETHER, Asked, Batcher
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import (
     SETTINGS,
@@ -60,7 +57,8 @@ from uec_rag.stores.filters import check_size, parse
 # Limits of one request: hits, characters of a query and of a passage, passages to add or delete.
 LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
 _WRITERS = 8  # write requests that may be in progress or waiting
-_GIVEN = "UEC_SERVE"  # environment variable with the arguments for worker processes
+_GIVEN = "UEC_SERVE"  # environment variable with these arguments for worker processes
+_ARGUMENTS = TypeAdapter(tuple[Place, Access, bool])
 _WATCH = 1.0  # seconds between two checks for a newly saved version
 _PAGES = {
     **{"/": "docs.html", "/docs": "docs.html"},
@@ -222,15 +220,9 @@ def create_app(
                 most = access.limits
                 check_size(parse(question.filter), most.conditions, most.values, most.characters)
                 await asyncio.to_thread(opened.retriever.check_filter, question.filter)
+        query = question.question, question.k, question.filter, before, question.within, decides
         with _explained(mine=False), span("request", k=question.k) as note:
-            result = await batcher.search(
-                question.question,
-                question.k,
-                question.filter,
-                turns=before,
-                within=question.within,
-                decides=decides,
-            )
+            result = await batcher.search(Asked(*query))
             note(result[0].traced, **outcome(result.decisions))
         return result
 
@@ -388,9 +380,8 @@ def run(place: Place, access: Access, port: int, *, write: bool = False, workers
         serve(create_app(live, access, write=write), port)
         return
     live.close()
-    given = {"place": asdict(place), "access": asdict(access), "write": write}
     with listen(access.host, port) as listening, TemporaryDirectory() as counts:
-        os.environ[_GIVEN] = json.dumps(given, default=os.fspath)
+        os.environ[_GIVEN] = _ARGUMENTS.dump_json((place, access, write)).decode()
         os.environ.setdefault(SHARED, counts)
         log.info("serving on %s", address_of(listening))
         uvicorn.run(
@@ -403,7 +394,5 @@ def worker() -> Guard:
     log_to_stderr()
     # tqdm's default lock is a system semaphore, which leaks if a signal ends the process.
     tqdm.set_lock(RLock())
-    given = json.loads(os.environ[_GIVEN])
-    place = Place(**{**given["place"], "index": Path(given["place"]["index"])})
-    access = Access(**given["access"] | {"limits": Limits(**given["access"]["limits"])})
-    return create_app(LiveIndex(place), access, write=given["write"])
+    place, access, write = _ARGUMENTS.validate_json(os.environ[_GIVEN])
+    return create_app(LiveIndex(place), access, write=write)
