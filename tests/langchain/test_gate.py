@@ -335,7 +335,7 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
 
 
 def test_over_others_it_says_what_it_lacks(retriever):
-    with pytest.raises(ValueError, match="this Fewer have no uec_decision and uec_confidence in"):
+    with pytest.raises(ValueError, match="this Fewer: none has uec_decision and uec_confidence in"):
         UECGate(retriever=Fewer(inner=retriever, bare=True)).invoke(QUESTIONS[0])
     gate = UECGate(retriever=Fewer(inner=retriever))
     message = r"UECGate over Fewer\(\) got an unexpected keyword argument 'k'; it takes none\.$"

@@ -13,12 +13,7 @@ from llama_index.core.retrievers import QueryFusionRetriever
 
 from tests.llama_index.conftest import always
 from uec_rag.confidence.decision import REASONS
-from uec_rag.llama_index import (
-    UECGatePostprocessor,
-    UECQueryBundle,
-    UECQueryEngine,
-    UECRetriever,
-)
+from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine, UECRetriever
 from uec_rag.llama_index.gate import NOTICE
 
 LLM = MockLLM(max_tokens=3)

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning

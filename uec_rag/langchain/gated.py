@@ -62,24 +62,27 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
 
 
 def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
-    """Read the decision from the output of a gate or a retriever.
-
-    If documents come from several searches (by a `MultiQueryRetriever` or an `EnsembleRetriever`),
-    the decision with the highest confidence is used.
-
-    ValueError if there are documents, but none has a decision in its metadata.
-    """
+    """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
     if isinstance(found, Mapping):
         return cast(Gated, {key: found[key] for key in Gated.__annotations__})
-    if not found:
-        return _joined(question, [], Decision("abstain", NOTHING_FOUND))
-    decision = surest_decision(document.metadata for document in found)
+    return _joined(question, found, decision_on(found))
+
+
+def decision_on(documents: Sequence[Document], origin: str = "documents") -> Decision:
+    """Read the decision in the metadata of documents; to abstain if there are no documents.
+
+    If they come from several searches (by a `MultiQueryRetriever` or an `EnsembleRetriever`), it is
+    the one with the highest confidence. ValueError if none has a decision, with their `origin`.
+    """
+    if not documents:
+        return Decision("abstain", NOTHING_FOUND)
+    decision = surest_decision(document.metadata for document in documents)
     if decision is None:
         raise ValueError(
-            "documents: none has uec_decision in its metadata; expected documents of a "
-            "UECRetriever or a UECGate."
+            f"{origin}: none has uec_decision and uec_confidence in its metadata; expected those "
+            "of a UECRetriever, a UECGate, or a retriever over one that keeps metadata."
         )
-    return _joined(question, found, decision)
+    return decision
 
 
 def _joined(question: str, documents: Sequence[Document], decision: Decision) -> Gated:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias, cast
 
@@ -25,14 +26,12 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, field_validator, model_validator
 
-from uec_rag.base.checks import check_k, check_share, check_text
+from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
     Question,
-    from_documents,
-    from_texts,
     joined,
     larger_documents,
     note_decision,
@@ -41,6 +40,7 @@ from uec_rag.langchain.documents import (
     refuse_unknown,
     to_document,
     turns,
+    with_text,
     with_uncertainty,
 )
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
@@ -170,7 +170,11 @@ class UECVectorStore(VectorStore):
         have their own.
         """
         refuse_unknown(kwargs, "add_texts", (*_TEXTS, "show_progress"))
-        return self.retriever.add(**from_texts(texts, ids, metadatas), show_progress=show_progress)
+        given = texts if isinstance(texts, str) else list(texts)
+        named = None
+        if ids is not None:
+            named = [uuid.uuid4().hex if id_ is None else id_ for id_ in listed(ids, "ids")]
+        return self.retriever.add(given, named, metadatas, show_progress=show_progress)
 
     def add_documents(
         self,
@@ -193,9 +197,14 @@ class UECVectorStore(VectorStore):
             As in `add_texts`, as are the return value and errors.
         """
         refuse_unknown(kwargs, "add_documents", (*_DOCUMENTS, "show_progress"))
-        added, blank = from_documents(documents, ids)
+        kept, blank = with_text(documents, ids)
         self.retriever.delete(blank)
-        return self.retriever.add(**added, show_progress=show_progress)
+        return self.add_texts(
+            [document.page_content for _, document in kept],
+            [document.metadata for _, document in kept],
+            ids=[id_ for id_, _ in kept],
+            show_progress=show_progress,
+        )
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
         """Remove documents by id, or all if `ids` is None, as LangChain defines it.
@@ -608,15 +617,15 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             If a question is empty or not a string, or an option is unknown or out of range.
         """
         index, arguments = self._index_and_arguments(queries, options)
-        diverse = self.search_type == "mmr"
-        return (index.search_diverse if diverse else index.search)(**arguments)
+        search = index.search_diverse if self.search_type == "mmr" else index.search
+        return search(**arguments)
 
     async def asearch(self, queries: Sequence[str], **options: Any) -> SearchResult:
         """Run `search` without blocking the event loop."""
         prepare = self._index_and_arguments
         index, arguments = await run_in_executor(None, prepare, queries, options)
-        diverse = self.search_type == "mmr"
-        return await (index.asearch_diverse if diverse else index.asearch)(**arguments)
+        search = index.asearch_diverse if self.search_type == "mmr" else index.asearch
+        return await search(**arguments)
 
     def _index_and_arguments(
         self, queries: Sequence[str], options: Mapping[str, Any]
@@ -680,14 +689,14 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
         question, history = question_and_history(input, kwargs.pop("history", None))
-        return super().invoke(question, config, history=history, **kwargs)
+        return super().invoke(question, config, history=[history], **kwargs)
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
         question, history = question_and_history(input, kwargs.pop("history", None))
-        return await super().ainvoke(question, config, history=history, **kwargs)
+        return await super().ainvoke(question, config, history=[history], **kwargs)
 
     def batch(
         self,
@@ -721,10 +730,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,
-        history: object = None,
         **kwargs: Any,
     ) -> list[Document]:
-        result = self.search([query], history=None if history is None else [history], **kwargs)
+        result = self.search([query], **kwargs)
         note_decision(run_manager, result[0].decision)
         return self.documents(result, **kwargs)[0]
 
@@ -733,11 +741,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         query: str,
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun,
-        history: object = None,
         **kwargs: Any,
     ) -> list[Document]:
-        before = None if history is None else [history]
-        result = await self.asearch([query], history=before, **kwargs)
+        result = await self.asearch([query], **kwargs)
         note_decision(run_manager, result[0].decision)
         return (await run_in_executor(None, self.documents, result, **kwargs))[0]
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
-    BaseEvent,
-)
+from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode

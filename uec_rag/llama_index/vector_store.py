@@ -31,14 +31,7 @@ from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
-from uec_rag.llama_index.query import (
-    ALIKE,
-    check_asked,
-    counted,
-    is_of,
-    likeness,
-    passage_filter,
-)
+from uec_rag.llama_index.query import ALIKE, check_asked, counted, is_of, likeness, passage_filter
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Filter, Store

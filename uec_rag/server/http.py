@@ -30,15 +30,7 @@ from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.retriever import check_history
-from uec_rag.server.access import (
-    Access,
-    Guard,
-    explained,
-    harmless,
-    invalid,
-    log,
-    problem,
-)
+from uec_rag.server.access import Access, Guard, explained, harmless, invalid, log, problem
 from uec_rag.server.batching import BATCHES, TOGETHER, Asked, Batcher
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import (
