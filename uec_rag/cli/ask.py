@@ -162,7 +162,6 @@ def ask(
     Example: uec-rag ask idx "How do I reset my password?"
     """
     place = place_of(index, store, trust, gate, no_gate, threshold)
-    say(f"Opening {index} ...")
     from uec_rag.retrieval.live import gate_at
 
     retriever = open_index(index, store, trust)

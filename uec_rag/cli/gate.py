@@ -16,13 +16,13 @@ from uec_rag.cli.console import (
     Json,
     StorePlace,
     Trust,
+    check_file,
     check_index,
     open_index,
     print_json,
     print_text,
     progress,
     say,
-    show,
 )
 from uec_rag.corpora.tables import ids_named, read_questions
 
@@ -112,15 +112,13 @@ def gate(
     own = index / GATE_FILE
     to = own if to is None else to
     check_index(index)
-    if to.is_dir() or not to.absolute().parent.is_dir():
-        raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
+    check_file(to, "--out")
     asked = read_questions(questions, labelled=abstain is None)
-    say(f"Opening {index} ...")
     retriever = open_index(index, store, trust)
     if abstain is None:
         relevant = ids_named(asked.values(), retriever.passages(), questions.name)
     with progress() as bar:
-        advance = partial(show, bar, "Searching")
+        advance = partial(bar.show, "Searching")
         if abstain is not None:
             made = Gate.budget(retriever, [*asked], abstain=abstain, k=k, progress=advance)
         else:

@@ -15,6 +15,7 @@ from uec_rag.cli.console import (
     StorePlace,
     Threshold,
     Trust,
+    check_file,
     check_gate,
     note,
     place_of,
@@ -136,10 +137,10 @@ def explore(
     Example: uec-rag explore idx
     """
     place = place_of(index, store, trust, None, no_gate=False, threshold=None)
-    if gate is not None and (gate.is_dir() or not gate.absolute().parent.is_dir()):
-        raise ValueError(f"--gate: expected a file in a folder that is there, got {str(gate)!r}")
-    if gate is not None and gate.exists():
-        check_gate(gate)
+    if gate is not None:
+        check_file(gate, "--gate")
+        if gate.exists():
+            check_gate(gate)
     require_server()
     # Documents are longer than the requests of other servers.
     access = access_of(host, token, allow_host, [f"body={LARGEST}", *(limit or ())])
