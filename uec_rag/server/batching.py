@@ -20,10 +20,6 @@ BATCHES = 2  # in progress: one is encoded on all cores while another is searche
 _WAIT = 0.002  # seconds that a query waits for others if the previous batch had several
 
 
-def _future() -> asyncio.Future[SearchResult]:
-    return asyncio.get_running_loop().create_future()
-
-
 @dataclass(frozen=True, eq=False)
 class Asked:
     """A question, and the future of its result.
@@ -38,7 +34,7 @@ class Asked:
     turns: Sequence[str] = ()
     within: Sequence[str] | str | None = None
     decides: bool = False
-    answer: asyncio.Future[SearchResult] = field(default_factory=_future)
+    answer: asyncio.Future[SearchResult] = field(default_factory=asyncio.Future)
     came: float = field(default_factory=time.perf_counter)
 
     @property
