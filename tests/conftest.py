@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers import LinearHead, bag_of_words, pairs
+from tests.helpers import LinearHead, bag_of_words, index_of, pairs
 from tests.survival.scale import LONG
 
 # How long an example takes, or drawing it, is the machine's business; what is too slow is found by
@@ -78,3 +78,13 @@ def small(fitted, texts):
     retriever = Retriever(fitted)
     retriever.add(texts[:10], ids=[f"p{i}" for i in range(10)])
     return retriever
+
+
+@pytest.fixture(scope="session")
+def chat_index():
+    """The passages of examples/chat.py; not to be changed."""
+    from examples.chat import PASSAGES
+    from uec_rag import UEC
+
+    titles = [{"title": title} for title in PASSAGES]
+    return index_of(UEC(), [*PASSAGES.values()], [*PASSAGES], titles)

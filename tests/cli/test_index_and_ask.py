@@ -344,7 +344,6 @@ class TestAnUpdateBesideOthers:
 KILLED_IN_THE_THIRD_BATCH = """
 import os, signal, sys
 from uec_rag.cli import app
-from uec_rag.cli.ask import _beginning
 from uec_rag.retrieval import Retriever
 add, calls = Retriever.add_encoded, []
 def add_or_die(self, *given, **options):
