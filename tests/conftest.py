@@ -62,22 +62,14 @@ def queries(fit_pairs):
 @pytest.fixture(scope="session")
 def full(fitted, texts):
     """An index of two hundred passages; not to be written to."""
-    from uec_rag import Retriever
-
-    retriever = Retriever(fitted)
     metadatas = [{"number": i, "even": i % 2 == 0} for i in range(len(texts))]
-    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))], metadatas=metadatas)
-    return retriever
+    return index_of(fitted, texts, metadatas=metadatas)
 
 
 @pytest.fixture
 def small(fitted, texts):
     """An index of ten passages, p0 to p9, to be written to."""
-    from uec_rag import Retriever
-
-    retriever = Retriever(fitted)
-    retriever.add(texts[:10], ids=[f"p{i}" for i in range(10)])
-    return retriever
+    return index_of(fitted, texts[:10])
 
 
 @pytest.fixture(scope="session")
