@@ -303,9 +303,7 @@ class TestAnUpdateBesideOthers:
         return set_up
 
     def test_what_others_save_while_it_encodes_stays(self, run, folder, index, meanwhile):
-        meanwhile(
-            lambda index: index.add(["A note on dough."], ["note"]),
-        )
+        meanwhile(lambda index: index.add(["A note on dough."], ["note"]))
         (folder / "bread.txt").write_text("The crust is brown.")
         (folder / "new.txt").write_text("The dough is in the oven.")
         run("index", folder, "--out", index, "--update")

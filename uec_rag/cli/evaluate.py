@@ -38,17 +38,11 @@ def evaluate(
         Path | None,
         typer.Argument(
             help="A .jsonl, .csv or .tsv file: query and relevant_ids. Without it questions are "
-            "made from the passages.",
+            "made from the passages."
         ),
     ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(help="Another index, to compare it with."),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Write everything to one HTML page."),
-    ] = None,
+    against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write everything to one HTML page.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
     store: StorePlace = None,
     trust: Trust = False,

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
 def gate(
     index: Index,
     questions: Annotated[
-        Path,
-        typer.Argument(help="A .jsonl, .csv or .tsv file: query and relevant_ids."),
+        Path, typer.Argument(help="A .jsonl, .csv or .tsv file: query and relevant_ids.")
     ],
     to: Annotated[
-        Path | None,
-        typer.Option("--out", help="File for the gate; by default that of the index."),
+        Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
     ] = None,
     wrong: Annotated[
         float | None,

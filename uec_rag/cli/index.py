@@ -337,8 +337,7 @@ def _calibrate(retriever: Retriever) -> None:
 
 def copy(
     source: Annotated[
-        Path,
-        typer.Argument(metavar="FROM", help="A saved index, with its passages in any store."),
+        Path, typer.Argument(metavar="FROM", help="A saved index, with its passages in any store.")
     ],
     target: Annotated[
         str,

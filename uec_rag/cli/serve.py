@@ -90,8 +90,7 @@ def serve(
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
     workers: Annotated[
-        int,
-        typer.Option(min=1, max=64, help="Number of processes, each of which opens the index."),
+        int, typer.Option(min=1, max=64, help="Number of processes, each of which opens the index.")
     ] = 1,
     gate: GatePath = None,
     no_gate: NoGate = False,
@@ -124,8 +123,7 @@ def explore(
     allow_host: Names = None,
     limit: Limit = None,
     gate: Annotated[
-        Path | None,
-        typer.Option(help="File for the gate; by default gate.json in INDEX."),
+        Path | None, typer.Option(help="File for the gate; by default gate.json in INDEX.")
     ] = None,
     store: StorePlace = None,
     trust: Trust = False,

@@ -158,11 +158,7 @@ class OnCluster(InThread, EncoderInside):
 _PARTS = 4  # parts of the pairs per worker
 
 
-def fit(
-    uec: UEC,
-    pairs: PairsLike,
-    resources: Resources = Resources(),
-) -> UEC:
+def fit(uec: UEC, pairs: PairsLike, resources: Resources = Resources()) -> UEC:
     """Fit an ensemble on Ray, with the same result as `UEC.fit` up to rounding.
 
     Parameters

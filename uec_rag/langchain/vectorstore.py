@@ -726,22 +726,14 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return await run_in_executor(None, self.batch, inputs, config, **kwargs)
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        **kwargs: Any,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
         result = self.search([query], **kwargs)
         note_decision(run_manager, result[0].decision)
         return self.documents(result, **kwargs)[0]
 
     async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        **kwargs: Any,
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
         result = await self.asearch([query], **kwargs)
         note_decision(run_manager, result[0].decision)

@@ -276,10 +276,7 @@ class Guard:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        access: Access,
-        count: Callable[[str, int], None] | None = None,
+        self, app: ASGIApp, access: Access, count: Callable[[str, int], None] | None = None
     ) -> None:
         self.app, self.access, self.count = app, access, count
         self._answer: ASGIApp = self._guarded

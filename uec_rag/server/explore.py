@@ -272,8 +272,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             now = retriever.basis(), corpus_fingerprint(retriever.store)
             if now != (tuned[0].result.basis, tuned[0].corpus):
                 raise HTTPException(
-                    409,
-                    "The index has changed since these questions were searched; search again.",
+                    409, "The index has changed since these questions were searched; search again."
                 )
             gate.save(gate_path)
 
