@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
@@ -10,7 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from uec_rag.base.checks import check_text
@@ -106,13 +107,10 @@ def _joined(question: str, documents: Sequence[Document], decision: Decision) ->
 class ToolInput(BaseModel):
     """The input of the tool."""
 
-    query: str = Field(description="The question to look up, phrased so that it can stand alone.")
-
-    @field_validator("query")
-    @classmethod
-    def _check_query(cls, query: str) -> str:
-        # An agent reports an invalid argument to its model, which tries again.
-        return check_text(query, "query")
+    # An agent reports an invalid argument to its model, which tries again.
+    query: Annotated[str, AfterValidator(partial(check_text, argument="query"))] = Field(
+        description="The question to look up, phrased so that it can stand alone."
+    )
 
 
 def retriever_tool(

@@ -5,12 +5,10 @@ Any other LangChain vector store can be a source of candidates for the ensemble 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, cast
+from typing import Annotated, Any, Self, TypeAlias, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -24,7 +22,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
-from pydantic import ConfigDict, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
@@ -54,7 +52,7 @@ from uec_rag.retrieval.over import (
     retriever_over,
 )
 from uec_rag.retrieval.plain import as_index
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Passage, Store, content_id
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
@@ -114,7 +112,6 @@ class UECVectorStore(VectorStore):
 
     def __init__(self, embedding: Embedding = None, *, store: Store | None = None) -> None:
         self.retriever = as_index(embedding, store, as_ensemble)
-        self._embeddings = UECEmbeddings(self.retriever.uec)
 
     def __repr__(self) -> str:
         return f"UECVectorStore({self.retriever!r})"
@@ -122,7 +119,7 @@ class UECVectorStore(VectorStore):
     @property
     def embeddings(self) -> UECEmbeddings:
         """The ensemble as `Embeddings`, whose vectors can be passed to methods that take one."""
-        return self._embeddings
+        return UECEmbeddings(self.retriever.uec)
 
     @classmethod
     def from_texts(
@@ -456,7 +453,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     """
 
     vectorstore: UECVectorStore
-    k: int = 4
+    k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: DocumentFilter | None = None
     weights: Mapping[str, float] | None = None
     prefer: Preferences | None = None
@@ -465,12 +462,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     details: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    @field_validator("k", mode="before")
-    @classmethod
-    def _check_k(cls, k: int) -> int:
-        check_k(k)
-        return int(k)
 
     @model_validator(mode="after")
     def _check_search_kwargs(self) -> Self:
@@ -806,8 +797,6 @@ class LangChainEngine:
 
 def _passage(document: Document) -> Passage:
     # langchain-qdrant keeps a document's id in its metadata.
-    id_ = document.id or document.metadata.get("_id")
-    if id_ is None:
-        content = json.dumps([document.page_content, document.metadata], default=str)
-        id_ = hashlib.blake2b(content.encode(errors="replace"), digest_size=16).hexdigest()
-    return Passage(str(id_), document.page_content, document.metadata)
+    text, metadata = document.page_content, document.metadata
+    id_ = document.id or metadata.get("_id")
+    return Passage(content_id(text, metadata) if id_ is None else str(id_), text, metadata)
