@@ -112,6 +112,7 @@ class UECVectorStore(VectorStore):
 
     def __init__(self, embedding: Embedding = None, *, store: Store | None = None) -> None:
         self.retriever = as_index(embedding, store, as_ensemble)
+        self._embeddings = UECEmbeddings(self.retriever.uec)
 
     def __repr__(self) -> str:
         return f"UECVectorStore({self.retriever!r})"
@@ -119,7 +120,7 @@ class UECVectorStore(VectorStore):
     @property
     def embeddings(self) -> UECEmbeddings:
         """The ensemble as `Embeddings`, whose vectors can be passed to methods that take one."""
-        return UECEmbeddings(self.retriever.uec)
+        return self._embeddings
 
     @classmethod
     def from_texts(
