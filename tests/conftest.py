@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers import LinearHead, bag_of_words, pairs
+from tests.helpers import LinearHead, bag_of_words, index_of, pairs
 from tests.survival.scale import LONG
 
 # How long an example takes, or drawing it, is the machine's business; what is too slow is found by
@@ -62,19 +62,21 @@ def queries(fit_pairs):
 @pytest.fixture(scope="session")
 def full(fitted, texts):
     """An index of two hundred passages; not to be written to."""
-    from uec_rag import Retriever
-
-    retriever = Retriever(fitted)
     metadatas = [{"number": i, "even": i % 2 == 0} for i in range(len(texts))]
-    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))], metadatas=metadatas)
-    return retriever
+    return index_of(fitted, texts, metadatas=metadatas)
 
 
 @pytest.fixture
 def small(fitted, texts):
     """An index of ten passages, p0 to p9, to be written to."""
-    from uec_rag import Retriever
+    return index_of(fitted, texts[:10])
 
-    retriever = Retriever(fitted)
-    retriever.add(texts[:10], ids=[f"p{i}" for i in range(10)])
-    return retriever
+
+@pytest.fixture(scope="session")
+def chat_index():
+    """The passages of examples/chat.py; not to be changed."""
+    from examples.chat import PASSAGES
+    from uec_rag import UEC
+
+    titles = [{"title": title} for title in PASSAGES]
+    return index_of(UEC(), [*PASSAGES.values()], [*PASSAGES], titles)

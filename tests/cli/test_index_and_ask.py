@@ -303,9 +303,7 @@ class TestAnUpdateBesideOthers:
         return set_up
 
     def test_what_others_save_while_it_encodes_stays(self, run, folder, index, meanwhile):
-        meanwhile(
-            lambda index: index.add(["A note on dough."], ["note"]),
-        )
+        meanwhile(lambda index: index.add(["A note on dough."], ["note"]))
         (folder / "bread.txt").write_text("The crust is brown.")
         (folder / "new.txt").write_text("The dough is in the oven.")
         run("index", folder, "--out", index, "--update")
@@ -344,7 +342,6 @@ class TestAnUpdateBesideOthers:
 KILLED_IN_THE_THIRD_BATCH = """
 import os, signal, sys
 from uec_rag.cli import app
-from uec_rag.cli.ask import _beginning
 from uec_rag.retrieval import Retriever
 add, calls = Retriever.add_encoded, []
 def add_or_die(self, *given, **options):

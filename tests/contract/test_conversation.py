@@ -4,8 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from llama_index.core.llms import ChatMessage
 
-from examples.chat import PASSAGES
-from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag import langchain, llama_index
 from uec_rag.confidence.replies import UnknownReading
 from uec_rag.ensemble.conversation import turns_of
 from uec_rag.llama_index.gate import judge, response_metadata
@@ -24,11 +23,9 @@ CONVERSATIONS = [
 MESSAGES = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage}
 
 
-@pytest.fixture(scope="module")
-def index():
-    made = Retriever(UEC())
-    made.add([*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES])
-    return made
+@pytest.fixture
+def index(chat_index):
+    return chat_index
 
 
 @pytest.mark.parametrize(("said", "question"), CONVERSATIONS)

@@ -7,7 +7,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_qdrant import QdrantVectorStore as LangChainQdrant
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.schema import TextNode
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdrant
 from qdrant_client import QdrantClient, models
 
@@ -97,7 +98,13 @@ class LlamaIndex:
     def store(self, embedding, texts=TEXTS, **options):
         given = zip(texts, IDS, METADATAS, strict=False)
         nodes = [
-            TextNode(text=text, id_=id_, metadata=known, excluded_embed_metadata_keys=[*known])
+            TextNode(
+                text=text,
+                id_=id_,
+                metadata=known,
+                excluded_embed_metadata_keys=[*known],
+                relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id="doc")},
+            )
             for text, id_, known in given
         ]
         return VectorStoreIndex(nodes, embed_model=embedding, **options)
@@ -259,3 +266,37 @@ def test_what_cannot_be_done_from_here_is_said_before_the_store_is_asked(
             theirs.over(store, wrong)
     with pytest.raises(ValueError, match="candidates: expected an integer >= 1, got 0"):
         theirs.over(store, fitted, candidates=0)
+
+
+async def test_filters_are_the_stores_own_in_every_way_to_ask_of_langchain(fitted):
+    store = LangChain().store(LangChain.Member())
+    over, even = langchain.UECRetriever.over(store, fitted), lambda found: found.metadata["even"]
+    own = langchain.UECRetriever.over(store, fitted, search_kwargs={"filter": even})
+    for found in (
+        over.invoke(QUERIES[0], filter=even),
+        await over.ainvoke(QUERIES[0], filter=even),
+        *over.batch(QUERIES[:2], filter=even),
+        own.invoke(QUERIES[0]),
+    ):
+        assert [document.metadata["even"] for document in found] == [True] * 4
+
+
+async def test_filters_are_the_indexs_own_in_every_way_to_ask_of_llama_index(fitted):
+    store = LlamaIndex().store(LlamaIndex.Member())
+    first = MetadataFilters(filters=[MetadataFilter(key="place", value=9, operator="<=")])
+    over = llama_index.UECRetriever.over(store, fitted, filters=first, candidates=40)
+    found = over.retrieve(QUERIES[2])
+    assert max(node.metadata["place"] for node in found) <= 9
+    assert [n.node_id for n in await over.aretrieve(QUERIES[2])] == [n.node_id for n in found]
+    assert (found[0].node_id, found[0].node.ref_doc_id) == (IDS[2], "doc")
+    assert "uec_score" in found[0].node.excluded_llm_metadata_keys
+
+
+def test_a_store_of_ours_needs_none(fitted):
+    for ours in (fitted, langchain.UECEmbeddings(fitted)):
+        with pytest.raises(TypeError, match="for which there is from_store"):
+            langchain.UECRetriever.over(langchain.UECVectorStore(ours), fitted)
+    embedding, ours = llama_index.UECEmbedding(uec=fitted), llama_index.UECVectorStore(fitted)
+    index = VectorStoreIndex.from_vector_store(ours, embed_model=embedding)
+    with pytest.raises(TypeError, match="for which there is from_index"):
+        llama_index.UECRetriever.over(index, fitted)

@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from tests.helpers import bag_of_words, pairs
+from tests.helpers import bag_of_words, index_of, namesakes, pairs, passages
 from uec_rag import UEC
 
 
@@ -15,6 +15,19 @@ def make_ensemble(**options):
 def fitted():
     """Fitted, and query coefficients that depend on the query."""
     return make_ensemble(coefficients="trace", temperature=0.1).fit(pairs(64))
+
+
+@pytest.fixture(scope="session")
+def ambiguous():
+    """An index of p0, p1 and so on, of which `VAGUE` is to be asked back."""
+    texts, metadatas = (
+        passages(120),
+        [{"source": f"{i}.txt", "even": i % 2 == 0} for i in range(120)],
+    )
+    others, titled = namesakes()
+    uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1), "bm25"])
+    metadatas += [{"even": False} | metadata for metadata in titled]
+    return index_of(uec.fit(pairs(64)), [*texts, *others], metadatas=metadatas)
 
 
 @pytest.fixture

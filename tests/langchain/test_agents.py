@@ -12,13 +12,13 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from tests.helpers import FORGED, VAGUE, bag_of_words, namesakes, pairs, passages
-from uec_rag import UEC
+from tests.helpers import FORGED, VAGUE, passages
 from uec_rag.langchain import (
     Gated,
     UECGate,
     UECGateMiddleware,
     UECRetriever,
+    UECVectorStore,
     retrieval_node,
     retriever_tool,
     route_on_decision,
@@ -29,12 +29,8 @@ WAYS = ("answer", "clarify", "abstain")
 
 
 @pytest.fixture(scope="module")
-def retriever():
-    encoders = [bag_of_words(16, "small"), bag_of_words(24, "large", seed=1), "bm25"]
-    metadatas = [{"source": f"{i}.txt"} for i in range(len(TEXTS))]
-    texts, titled = namesakes()
-    uec = UEC(encoders).fit(pairs(64))
-    return UECRetriever.from_texts([*TEXTS, *texts], uec, [*metadatas, *titled], k=3)
+def retriever(ambiguous):
+    return UECRetriever(vectorstore=UECVectorStore(ambiguous), k=3)
 
 
 @pytest.fixture(scope="module")

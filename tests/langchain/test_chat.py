@@ -10,7 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from examples import chat
-from uec_rag.langchain import UECGate, UECRetriever, retrieval_node, retriever_tool
+from uec_rag.langchain import UECGate, UECVectorStore, retrieval_node, retriever_tool
 from uec_rag.langchain.documents import question_and_history, turns
 
 ASKED, FOLLOW_UP = "Who repairs the door opener?", "And how long does it take?"
@@ -18,15 +18,12 @@ HISTORY = [SystemMessage("Be brief."), HumanMessage(ASKED), AIMessage("The caret
 VAGUE = "What is the force option?"
 
 
-@pytest.fixture(scope="module")
-def retriever():
-    metadatas = [{"title": title} for title in chat.PASSAGES]
-    return UECRetriever.from_texts(
-        [*chat.PASSAGES.values()], metadatas=metadatas, ids=[*chat.PASSAGES]
-    )
+@pytest.fixture
+def retriever(chat_index):
+    return UECVectorStore(chat_index).as_retriever()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def gate(retriever):
     return UECGate(retriever=retriever)
 

@@ -17,8 +17,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import VAGUE, bag_of_words, labelled, namesakes, pairs, passages
-from uec_rag import UEC
+from tests.helpers import VAGUE, labelled, passages
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.confidence.second_opinion import SecondOpinion
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
@@ -35,14 +34,8 @@ KEYS = {
 
 
 @pytest.fixture(scope="module")
-def retriever():
-    encoders = [bag_of_words(16, "small"), bag_of_words(24, "large", seed=1), "bm25"]
-    texts, titled = namesakes()
-    ids = [f"p{i}" for i in range(len(TEXTS) + len(texts))]
-    metadatas = [{"even": i % 2 == 0} for i in range(len(TEXTS))]
-    metadatas += [{"even": False} | metadata for metadata in titled]
-    uec = UEC(encoders).fit(pairs(64))
-    return UECRetriever.from_texts([*TEXTS, *texts], uec, metadatas, ids=ids, k=4)
+def retriever(ambiguous):
+    return UECRetriever(vectorstore=UECVectorStore(ambiguous), k=4)
 
 
 def decided_at(threshold, one):
@@ -335,7 +328,7 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
 
 
 def test_over_others_it_says_what_it_lacks(retriever):
-    with pytest.raises(ValueError, match="this Fewer have no uec_decision and uec_confidence in"):
+    with pytest.raises(ValueError, match="this Fewer: none has uec_decision and uec_confidence in"):
         UECGate(retriever=Fewer(inner=retriever, bare=True)).invoke(QUESTIONS[0])
     gate = UECGate(retriever=Fewer(inner=retriever))
     message = r"UECGate over Fewer\(\) got an unexpected keyword argument 'k'; it takes none\.$"

@@ -12,7 +12,7 @@ from uec_rag import UEC
 from uec_rag.confidence.decision import REASONS
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import ask_back
-from uec_rag.llama_index import UECEmbedding, UECVectorStore
+from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
 from uec_rag.retrieval import Gate
 
 WEIGHTS = (0.3, 0.7)
@@ -81,6 +81,11 @@ def nodes(texts):
         )
         for i, text in enumerate(texts)
     ]
+
+
+@pytest.fixture
+def retriever(fitted, nodes):
+    return UECRetriever.from_nodes(nodes, fitted)
 
 
 @pytest.fixture

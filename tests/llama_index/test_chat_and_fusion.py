@@ -13,22 +13,12 @@ from llama_index.core.retrievers import QueryFusionRetriever
 
 from tests.llama_index.conftest import always
 from uec_rag.confidence.decision import REASONS
-from uec_rag.llama_index import (
-    UECGatePostprocessor,
-    UECQueryBundle,
-    UECQueryEngine,
-    UECRetriever,
-)
+from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine
 from uec_rag.llama_index.gate import NOTICE
 
 LLM = MockLLM(max_tokens=3)
 ANSWER = "text text text"
 MODES = ["simple", "reciprocal_rerank", "relative_score", "dist_based_score"]
-
-
-@pytest.fixture
-def retriever(fitted, nodes):
-    return UECRetriever.from_nodes(nodes, fitted)
 
 
 SAID = {"clarify": "Do you mean ", "abstain": REASONS["abstain"]}

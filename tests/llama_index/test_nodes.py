@@ -19,9 +19,7 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 from llama_index.core.vector_stores.utils import node_to_metadata_dict
 
-from examples.chat import PASSAGES
 from tests.helpers import FORGED, index_of
-from uec_rag import UEC
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import ask_back
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECRetriever, UECVectorStore
@@ -180,13 +178,6 @@ HISTORY = [
 SENTENCE = ask_back([Reading(label, (label,), 0.5) for label in ("git add", "rsync")])
 
 
-@pytest.fixture(scope="module")
-def index():
-    return index_of(
-        UEC(), [*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES]
-    )
-
-
 def test_turns_are_the_users_and_the_answers_that_asked_back():
     picture = ChatMessage(blocks=[TextBlock(text="this?"), ImageBlock(image=b"AAAA")])
     assert turns([*HISTORY, "two", picture]) == [ASKED, "two", "this?"]
@@ -195,36 +186,26 @@ def test_turns_are_the_users_and_the_answers_that_asked_back():
 
 
 @pytest.mark.parametrize("wrong", ["hello", 3, ChatMessage("hello"), [3]])
-def test_what_is_no_history_is_refused(index, wrong):
+def test_what_is_no_history_is_refused(chat_index, wrong):
     with pytest.raises(TypeError, match="history: expected a list of ChatMessages or strings"):
-        UECRetriever(index).retrieve(UECQueryBundle(FOLLOW_UP, history=wrong))
+        UECRetriever(chat_index).retrieve(UECQueryBundle(FOLLOW_UP, history=wrong))
 
 
-def test_what_a_query_transform_wrote_is_searched_without_the_memory_and_says_so(index):
+def test_what_a_query_transform_wrote_is_searched_without_the_memory_and_says_so(chat_index):
     memory = Memory.from_defaults()
     memory.put_messages(HISTORY)
     bundle = QueryBundle(FOLLOW_UP, custom_embedding_strs=["It takes long.", FOLLOW_UP])
-    alone = UECRetriever(index).retrieve(bundle)
+    alone = UECRetriever(chat_index).retrieve(bundle)
     with pytest.warns(UserWarning, match="query transform are searched without the turns"):
-        found = UECRetriever(index, memory=memory).retrieve(bundle)
+        found = UECRetriever(chat_index, memory=memory).retrieve(bundle)
     assert [node.node_id for node in found] == [node.node_id for node in alone]
 
 
-class Counting(MockLLM):
-    """Counts the prompts that are not a chat's answer."""
-
-    rewritten: int = 0
-
-    def complete(self, *args, **kwargs):
-        self.rewritten += 1
-        return super().complete(*args, **kwargs)
-
-
 @pytest.mark.parametrize("kind", [Memory, ChatMemoryBuffer])
-async def test_a_chat_engine_rewrites_nothing_and_shares_its_memory(index, kind):
-    memory, llm = kind.from_defaults(), Counting(max_tokens=3)
+async def test_a_chat_engine_rewrites_nothing_and_shares_its_memory(chat_index, kind):
+    memory, llm = kind.from_defaults(), MockLLM(max_tokens=3)
     chat = CondensePlusContextChatEngine.from_defaults(
-        UECRetriever(index, memory=memory),
+        UECRetriever(chat_index, memory=memory),
         llm=llm,
         memory=memory,
         skip_condense=True,

@@ -38,11 +38,6 @@ class CountingLLM(MockLLM):
 
 
 @pytest.fixture
-def retriever(fitted, nodes):
-    return UECRetriever.from_nodes(nodes, fitted)
-
-
-@pytest.fixture
 def llm():
     return CountingLLM()
 

@@ -4,16 +4,8 @@ from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import QueryBundle
-from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from uec_rag.llama_index import UECRetriever
-
-GERMAN = MetadataFilters(filters=[MetadataFilter(key="lang", value="de")])
-
-
-@pytest.fixture
-def retriever(fitted, nodes):
-    return UECRetriever.from_nodes(nodes, fitted)
 
 
 def test_documents_are_split_and_blank_ones_left_out(fitted, texts):

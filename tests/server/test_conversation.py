@@ -7,7 +7,6 @@ from starlette.testclient import TestClient
 
 from examples.chat import PASSAGES
 from tests.server.conftest import HOST, serving
-from uec_rag import UEC, Retriever
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app
@@ -18,18 +17,11 @@ VAGUE = {"question": "What is the force option?"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(chat_index, tmp_path_factory):
     """A saved index; not to be written to."""
     folder = tmp_path_factory.mktemp("saved") / "idx"
-    index = Retriever(UEC())
-    index.add([*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES])
-    index.save(folder)
+    chat_index.save(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def index(folder):
-    return Retriever.load(folder)
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +57,8 @@ def call(folder):
         ],
     ],
 )
-def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, index, history):
-    [expected] = index.search([FOLLOW_UP["question"]], 3, history=[BEFORE])
+def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, chat_index, history):
+    [expected] = chat_index.search([FOLLOW_UP["question"]], 3, history=[BEFORE])
     assert expected.ids[0] == "door opener"
     assert client.post("/ask", json=FOLLOW_UP).json()["decision"] == "abstain"
     asked = client.post("/ask", json={**FOLLOW_UP, "history": history}).json()

@@ -261,8 +261,15 @@ def test_queries_that_come_together_are_answered_at_once(client):
     assert batches < 40
 
 
-async def test_one_query_that_fails_fails_alone(index, monkeypatch):
-    live = LiveIndex(Place(index))
+@pytest.fixture
+async def batcher(index):
+    batcher = batching.Batcher(LiveIndex(Place(index)), http.Metrics(), Limits(queue=8), 8)
+    task = asyncio.create_task(batcher.run())
+    yield batcher
+    task.cancel()
+
+
+async def test_one_query_that_fails_fails_alone(batcher, monkeypatch):
     search = Retriever.search_encoded
 
     def fails(self, queries, *rest, **options):
@@ -271,25 +278,21 @@ async def test_one_query_that_fails_fails_alone(index, monkeypatch):
         return search(self, queries, *rest, **options)
 
     monkeypatch.setattr(Retriever, "search_encoded", fails)
-    batcher = batching.Batcher(live, http.Metrics(), Limits(queue=8), 8)
-    asked = [asyncio.create_task(batcher.search(text, 1, None)) for text in ("yard", "bad", "bags")]
-    task = asyncio.create_task(batcher.run())
+    asked = [batcher.search(batching.Asked(text, 1, None)) for text in ("yard", "bad", "bags")]
     found = await asyncio.gather(*asked, return_exceptions=True)
-    task.cancel()
     assert [found[0].ids, found[2].ids] == [[["parking"]], [["flour"]]]
     assert isinstance(found[1], RuntimeError)
 
 
-async def test_a_failure_to_count_leaves_no_query_waiting(index, monkeypatch):
-    live, metrics = LiveIndex(Place(index)), http.Metrics()
-    batcher = batching.Batcher(live, metrics, Limits(queue=8), 8)
-    task = asyncio.create_task(batcher.run())
+async def test_a_failure_to_count_leaves_no_query_waiting(batcher, monkeypatch):
+    async def found():
+        return await asyncio.wait_for(batcher.search(batching.Asked("yard", 1, None)), 60)
+
     with monkeypatch.context() as patched:
-        patched.setattr(metrics.batches, "observe", lambda _: 1 / 0)
+        patched.setattr(batcher.metrics.batches, "observe", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            await asyncio.wait_for(batcher.search("yard", 1, None), 60)
-    assert (await asyncio.wait_for(batcher.search("yard", 1, None), 60)).ids == [["parking"]]
-    task.cancel()
+            await found()
+    assert (await found()).ids == [["parking"]]
 
 
 def all_there(monkeypatch, count):

@@ -59,33 +59,20 @@ LEGEND = (
 
 def answer_record(result: SearchResult, row: int) -> dict[str, object]:
     """Return everything known about the answer to one question, for JSON."""
-    decision = result.decisions[row]
+    one = result[row]
+    names = ("score", "mu", "sigma2", "within", "between", "relevance", "members", "matched_terms")
+    hits = []
+    for rank, passage in enumerate(one.passages):
+        known = one.metadata(rank, details=True)
+        hit = {"id": passage.id, "text": passage.text, "metadata": passage.metadata}
+        hits.append(hit | {n: known[f"uec_{n}"] for n in names if f"uec_{n}" in known})
     return {
-        "question": result.queries[row],
-        "decision": decision.action,
-        "reason": decision.reason,
-        "confidence": decision.confidence,
-        "threshold": decision.threshold,
-        "in_corpus": decision.in_corpus,
-        "unfamiliar": decision.unfamiliar,
-        "question_back": decision.question_back,
-        "readings": decision.choices,
-        "candidates": decision.candidates,
+        "question": one.query,
+        **one.decision.metadata(),
         "coefficients": _weights(result, row),
         "exact": result.exact,
-        "passages": [
-            {"id": passage.id, "text": passage.text, "metadata": passage.metadata}
-            | _findings(result, row, rank)
-            for rank, passage in enumerate(result.passages[row])
-        ],
+        "passages": hits,
     }
-
-
-def _findings(result: SearchResult, row: int, rank: int) -> dict[str, object]:
-    """Return the figures of one hit, by their names without the prefix "uec_"."""
-    known = result[row].metadata(rank, details=True)
-    names = ("score", "mu", "sigma2", "within", "between", "relevance", "members", "matched_terms")
-    return {name: known[f"uec_{name}"] for name in names if f"uec_{name}" in known}
 
 
 def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
@@ -142,8 +129,7 @@ def _beginning(passage: Passage, characters: int) -> Text:
 def ask(
     index: Index,
     question: Annotated[
-        str | None,
-        typer.Argument(help="In quotes; without it, prompts for questions."),
+        str | None, typer.Argument(help="In quotes; without it, prompts for questions.")
     ] = None,
     history: Annotated[
         list[str],
@@ -171,7 +157,6 @@ def ask(
     Example: uec-rag ask idx "How do I reset my password?"
     """
     place = place_of(index, store, trust, gate, no_gate, threshold)
-    say(f"Opening {index} ...")
     from uec_rag.retrieval.live import gate_at
 
     retriever = open_index(index, store, trust)

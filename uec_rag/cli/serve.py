@@ -15,6 +15,7 @@ from uec_rag.cli.console import (
     StorePlace,
     Threshold,
     Trust,
+    check_file,
     check_gate,
     note,
     place_of,
@@ -89,8 +90,7 @@ def serve(
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
     workers: Annotated[
-        int,
-        typer.Option(min=1, max=64, help="Number of processes, each of which opens the index."),
+        int, typer.Option(min=1, max=64, help="Number of processes, each of which opens the index.")
     ] = 1,
     gate: GatePath = None,
     no_gate: NoGate = False,
@@ -123,8 +123,7 @@ def explore(
     allow_host: Names = None,
     limit: Limit = None,
     gate: Annotated[
-        Path | None,
-        typer.Option(help="File for the gate; by default gate.json in INDEX."),
+        Path | None, typer.Option(help="File for the gate; by default gate.json in INDEX.")
     ] = None,
     store: StorePlace = None,
     trust: Trust = False,
@@ -136,10 +135,10 @@ def explore(
     Example: uec-rag explore idx
     """
     place = place_of(index, store, trust, None, no_gate=False, threshold=None)
-    if gate is not None and (gate.is_dir() or not gate.absolute().parent.is_dir()):
-        raise ValueError(f"--gate: expected a file in a folder that is there, got {str(gate)!r}")
-    if gate is not None and gate.exists():
-        check_gate(gate)
+    if gate is not None:
+        check_file(gate, "--gate")
+        if gate.exists():
+            check_gate(gate)
     require_server()
     # Documents are longer than the requests of other servers.
     access = access_of(host, token, allow_host, [f"body={LARGEST}", *(limit or ())])

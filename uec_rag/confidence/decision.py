@@ -113,6 +113,20 @@ class Decision:
             return []
         return [asdict(reading) | {"ids": [*reading.ids]} for reading in self.readings]
 
+    def metadata(self) -> dict[str, Any]:
+        """Return what programs are told of the decision, as JSON values."""
+        return {
+            "decision": self.action,
+            "reason": self.reason,
+            "confidence": self.confidence,
+            "threshold": self.threshold if math.isfinite(self.threshold) else None,
+            "in_corpus": self.in_corpus,
+            "unfamiliar": self.unfamiliar,
+            "question_back": self.question_back,
+            "readings": self.choices,
+            "candidates": [*self.candidates],
+        }
+
     @property
     def decision(self) -> Action:
         """The action, under its name in metadata."""

@@ -7,7 +7,6 @@ pair.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import os
@@ -34,7 +33,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 from uec_rag.retrieval.result import without_findings
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Passage, keepable
+from uec_rag.stores.base import Passage, content_id, keepable
 from uec_rag.stores.places import filling
 
 if TYPE_CHECKING:
@@ -158,11 +157,7 @@ class OnCluster(InThread, EncoderInside):
 _PARTS = 4  # parts of the pairs per worker
 
 
-def fit(
-    uec: UEC,
-    pairs: PairsLike,
-    resources: Resources = Resources(),
-) -> UEC:
+def fit(uec: UEC, pairs: PairsLike, resources: Resources = Resources()) -> UEC:
     """Fit an ensemble on Ray, with the same result as `UEC.fit` up to rounding.
 
     Parameters
@@ -369,10 +364,5 @@ def _passage(row: object, text: str) -> Passage | None:
         return None
     metadata: dict[str, Any] = {key: row[key] for key in row if key not in (text, "id")}
     named = row.get("id")
-    id_ = _content_hash(row[text], metadata) if named is None else str(named)
+    id_ = content_id(row[text], metadata) if named is None else str(named)
     return keepable(Passage(id_, row[text], metadata))
-
-
-def _content_hash(text: str, metadata: Mapping[str, Any]) -> str:
-    content = json.dumps([text, metadata], sort_keys=True, default=str)
-    return hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16).hexdigest()

@@ -111,7 +111,12 @@ def evaluate(
         )
     parts = view.uec.encode(queries, "query")
     depth = max(k, _DEPTH)
-    result = _searched(view, queries, parts, depth, "Searching", progress)
+    found: list[Result] = []
+    for start in range(0, len(queries), _BATCH):
+        progress("Searching", start, len(queries))
+        rows = slice(start, start + _BATCH)
+        found += view.search_encoded(queries[rows], [part[rows] for part in parts], depth)
+    result = SearchResult(found)
     rankings = {"ensemble": result.passages}
     members = members_alone(view, queries, parts, depth)
     rankings |= members
@@ -149,22 +154,6 @@ def evaluate(
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
     )
-
-
-def _searched(
-    view: Retriever,
-    queries: Sequence[str],
-    parts: Sequence[Any],
-    k: int,
-    what: str,
-    progress: Progress,
-) -> SearchResult:
-    found: list[Result] = []
-    for start in range(0, len(queries), _BATCH):
-        progress(what, start, len(queries))
-        rows = slice(start, start + _BATCH)
-        found += view.search_encoded(queries[rows], [part[rows] for part in parts], k)
-    return SearchResult(found)
 
 
 def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str, Floats]:

@@ -129,10 +129,7 @@ def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Pa
 
     Raises KeyError if the passage does not exist.
     """
-    passage = next(iter(retriever.get([id_])), None)
-    if passage is None:
-        raise KeyError(f"id: {visible(id_)[:100]!r} is not in the index; ids are shown with hits.")
-    query = [passage.text[:_BEGINNING]]
+    query = [passage_at(retriever, id_).text[:_BEGINNING]]
     parts = retriever.uec.encode(query, "query")
     together = retriever.search_encoded(query, parts, k + 1).passages
     alone = members_alone(retriever, query, parts, k + 1)
@@ -140,6 +137,15 @@ def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Pa
         name: [near for near in found[0] if near.id != id_][:k]
         for name, found in {"": together, **alone}.items()
     }
+
+
+def passage_at(retriever: Retriever, id_: str) -> Passage:
+    """Return the passage with an id; KeyError if there is none."""
+    for passage in retriever.get([id_]):
+        return passage
+    raise KeyError(
+        f"id: {visible(id_)[:100]!r} is not in the index (any more); ids are shown with hits."
+    )
 
 
 def writing(retriever: Retriever) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -11,6 +10,7 @@ from langchain_core.callbacks import BaseRunManager
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ChatMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
+from langchain_core.stores import BaseStore
 from langchain_core.structured_query import (
     Comparator,
     Comparison,
@@ -63,28 +63,27 @@ def note_decision(run: BaseRunManager, decision: Decision | None) -> None:
             run.metadata[f"uec_{key}"] = value
 
 
-def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
-    """Map the id of each larger document to the best hit in it, best first."""
+def larger_documents(
+    hits: Sequence[Document], docstore: BaseStore[str, Document], id_key: str
+) -> list[Document]:
+    """Return the documents that hits are pieces of, once each, with the metadata of the best piece.
+
+    `id_key`: metadata key in a piece for the id of its document. Missing documents are left out.
+    """
     best: dict[str, Document] = {}
     for hit in hits:
         if id_key in hit.metadata:
             best.setdefault(hit.metadata[id_key], hit)
-    return best
-
-
-def larger_documents(
-    best: Mapping[str, Document], documents: Sequence[Document | None]
-) -> list[Document]:
-    """Copy the larger documents, without missing ones, and add the metadata of the best pieces."""
     out = []
-    for piece, document in zip(best.values(), documents, strict=True):
-        found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
+    for piece, document in zip(best.values(), docstore.mget([*best]), strict=True):
         if document is not None:
+            found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
             decision = getattr(piece.metadata, "decision", None)
-            copied = document.model_copy()
-            found[PIECE] = piece.id
-            copied.metadata = FoundMetadata.of(document.metadata, found, decision)
-            out.append(copied)
+            larger = document.model_copy()
+            larger.metadata = FoundMetadata.of(
+                document.metadata, found | {PIECE: piece.id}, decision
+            )
+            out.append(larger)
     return out
 
 
@@ -144,14 +143,14 @@ class UECTranslator(Visitor):
         return structured_query.query, {} if where is None else {"filter": where.accept(self)}
 
 
-def from_documents(
+def with_text(
     documents: Iterable[Document], ids: Sequence[str | None] | None
-) -> tuple[dict[str, Any], list[str]]:
-    """Convert documents to the arguments of `Retriever.add`, and return the ids of blank ones.
+) -> tuple[list[tuple[str | None, Document]], list[str]]:
+    """Pair documents with their ids, and return the ids of blank ones apart.
 
     Loaders produce blank documents for blank pages, which must not interrupt LangChain's `index`,
-    so they are skipped with a warning that names id and source. The second return value is their
-    ids, under which an outdated document may be stored.
+    so they are left out with a warning that names id and source. Under their ids an outdated
+    document may be stored.
 
     TypeError or ValueError if one is not a `Document`, or the number of ids differs.
     """
@@ -164,27 +163,8 @@ def from_documents(
     if blank:
         listing = ", ".join(f"{name!r} from {d.metadata.get('source')!r}" for name, d in blank)
         warn(f"documents: {len(blank)} without text are left out: {listing}.")
-        pairs = [(name, d) for name, d in pairs if d.page_content.strip()]
-    added = from_texts(
-        [d.page_content for _, d in pairs],
-        [name for name, _ in pairs],
-        [d.metadata for _, d in pairs],
-    )
-    return added, [name for name, _ in blank if name is not None]
-
-
-def from_texts(
-    texts: Iterable[str],
-    ids: Sequence[str | None] | None,
-    metadatas: Sequence[Mapping[str, Any] | None] | None,
-) -> dict[str, Any]:
-    """Convert texts to the arguments of `Retriever.add`, generating ids that are None."""
-    given = None if ids is None else listed(ids, "ids")
-    return {
-        "texts": texts if isinstance(texts, str) else list(texts),
-        "ids": given and [uuid.uuid4().hex if name is None else name for name in given],
-        "metadatas": metadatas,
-    }
+    kept = [(name, d) for name, d in pairs if d.page_content.strip()]
+    return kept, [name for name, _ in blank if name is not None]
 
 
 def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str]) -> None:

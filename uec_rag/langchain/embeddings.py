@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from langchain_core.embeddings import Embeddings
 
 from uec_rag.base.checks import check_text
@@ -59,14 +57,6 @@ class UECEmbeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         """Embed one query."""
         return as_lists(self.uec.embed([check_text(text, "text")], "query").mean)[0]
-
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Run `embed_documents`, awaiting encoders that are asynchronous."""
-        return await asyncio.to_thread(as_lists, (await self.uec.aembed(texts, "passage")).mean)
-
-    async def aembed_query(self, text: str) -> list[float]:
-        """Run `embed_query`, awaiting encoders that are asynchronous."""
-        return as_lists((await self.uec.aembed([check_text(text, "text")], "query")).mean)[0]
 
 
 def as_ensemble(embedding: UEC | Embeddings | None) -> UEC:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Self, cast
 
@@ -16,7 +16,7 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
-from uec_rag.confidence.decision import NOTHING_FOUND, Decision
+from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.langchain.documents import (
     Question,
@@ -27,10 +27,9 @@ from uec_rag.langchain.documents import (
     refuse_unknown,
     turns,
 )
-from uec_rag.langchain.gated import AsTool, Gated, gated, warn_of_turns
+from uec_rag.langchain.gated import AsTool, Gated, decision_on, gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate, as_gate
-from uec_rag.retrieval.result import surest_decision
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -134,12 +133,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
-        wrong: float | None = None,
-        risk: float | None = None,
-        certainty: float = 0.95,
-        needless: float | None = None,
         second: BaseChatModel | Judge | None = None,
-        groups: Sequence[Hashable] | None = None,
+        **options: Any,
     ) -> Self:
         """Create a gate that keeps wrong answers below a target.
 
@@ -148,10 +143,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         retriever : UECRetriever
             A retriever whose k is the number of hits that an answer may use, and whose filter
             selects the passages.
+        queries, relevant_ids
+            As in `uec_rag.retrieval.gate.Gate.calibrate`.
         second : BaseChatModel or callable, optional
             As in the class; asked once for each query.
-        queries, relevant_ids, wrong, risk, certainty, needless, groups
-            As in `uec_rag.retrieval.gate.Gate.calibrate`.
+        **options
+            `wrong`, `risk`, `certainty`, `needless` and `groups`, likewise.
         """
         cls._check_retriever(retriever)
         if not isinstance(retriever, UECRetriever):
@@ -164,14 +161,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             retriever.index,
             queries,
             relevant_ids,
-            wrong=wrong,
-            risk=risk,
-            certainty=certainty,
-            needless=needless,
             second=judge,
             k=retriever.k,
             filter=passage_filter(retriever.filter),
-            groups=groups,
+            **options,
         )
         return cls(retriever=retriever, gate=gate, second=judge)
 
@@ -289,16 +282,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _read(self, question: str, documents: Sequence[Document]) -> Decision:
         """Decide on documents by the decision in their metadata."""
-        if not documents:
-            return Decision("abstain", NOTHING_FOUND)
-        known = surest_decision(document.metadata for document in documents)
-        if known is None:
-            raise ValueError(
-                f"retriever: the documents of this {type(self.retriever).__name__} have no "
-                "uec_decision and uec_confidence in their metadata, which a UECRetriever adds; "
-                "expected a retriever over one that keeps metadata."
-            )
-        if self.gate is None:
+        origin = f"retriever: documents of this {type(self.retriever).__name__}"
+        known = decision_on(documents, origin)
+        if self.gate is None or not documents:
             return known
         texts = [document.page_content for document in documents]
         return self.gate.redecide(known, question, texts, self.second)

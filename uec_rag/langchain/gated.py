@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
@@ -10,7 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from uec_rag.base.checks import check_text
@@ -62,24 +63,27 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
 
 
 def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
-    """Read the decision from the output of a gate or a retriever.
-
-    If documents come from several searches (by a `MultiQueryRetriever` or an `EnsembleRetriever`),
-    the decision with the highest confidence is used.
-
-    ValueError if there are documents, but none has a decision in its metadata.
-    """
+    """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
     if isinstance(found, Mapping):
         return cast(Gated, {key: found[key] for key in Gated.__annotations__})
-    if not found:
-        return _joined(question, [], Decision("abstain", NOTHING_FOUND))
-    decision = surest_decision(document.metadata for document in found)
+    return _joined(question, found, decision_on(found))
+
+
+def decision_on(documents: Sequence[Document], origin: str = "documents") -> Decision:
+    """Read the decision in the metadata of documents; to abstain if there are no documents.
+
+    If they come from several searches (by a `MultiQueryRetriever` or an `EnsembleRetriever`), it is
+    the one with the highest confidence. ValueError if none has a decision, with their `origin`.
+    """
+    if not documents:
+        return Decision("abstain", NOTHING_FOUND)
+    decision = surest_decision(document.metadata for document in documents)
     if decision is None:
         raise ValueError(
-            "documents: none has uec_decision in its metadata; expected documents of a "
-            "UECRetriever or a UECGate."
+            f"{origin}: none has uec_decision and uec_confidence in its metadata; expected those "
+            "of a UECRetriever, a UECGate, or a retriever over one that keeps metadata."
         )
-    return _joined(question, found, decision)
+    return decision
 
 
 def _joined(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
@@ -103,13 +107,10 @@ def _joined(question: str, documents: Sequence[Document], decision: Decision) ->
 class ToolInput(BaseModel):
     """The input of the tool."""
 
-    query: str = Field(description="The question to look up, phrased so that it can stand alone.")
-
-    @field_validator("query")
-    @classmethod
-    def _check_query(cls, query: str) -> str:
-        # An agent reports an invalid argument to its model, which tries again.
-        return check_text(query, "query")
+    # An agent reports an invalid argument to its model, which tries again.
+    query: Annotated[str, AfterValidator(partial(check_text, argument="query"))] = Field(
+        description="The question to look up, phrased so that it can stand alone."
+    )
 
 
 def retriever_tool(

@@ -5,11 +5,10 @@ Any other LangChain vector store can be a source of candidates for the ensemble 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, cast
+from typing import Annotated, Any, Self, TypeAlias, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -23,17 +22,14 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
-from pydantic import ConfigDict, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, model_validator
 
-from uec_rag.base.checks import check_k, check_share, check_text
+from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
     Question,
-    best_pieces,
-    from_documents,
-    from_texts,
     joined,
     larger_documents,
     note_decision,
@@ -42,6 +38,7 @@ from uec_rag.langchain.documents import (
     refuse_unknown,
     to_document,
     turns,
+    with_text,
     with_uncertainty,
 )
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
@@ -55,7 +52,7 @@ from uec_rag.retrieval.over import (
     retriever_over,
 )
 from uec_rag.retrieval.plain import as_index
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Passage, Store, content_id
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
@@ -171,7 +168,11 @@ class UECVectorStore(VectorStore):
         have their own.
         """
         refuse_unknown(kwargs, "add_texts", (*_TEXTS, "show_progress"))
-        return self.retriever.add(**from_texts(texts, ids, metadatas), show_progress=show_progress)
+        given = texts if isinstance(texts, str) else list(texts)
+        named = None
+        if ids is not None:
+            named = [uuid.uuid4().hex if id_ is None else id_ for id_ in listed(ids, "ids")]
+        return self.retriever.add(given, named, metadatas, show_progress=show_progress)
 
     def add_documents(
         self,
@@ -194,9 +195,14 @@ class UECVectorStore(VectorStore):
             As in `add_texts`, as are the return value and errors.
         """
         refuse_unknown(kwargs, "add_documents", (*_DOCUMENTS, "show_progress"))
-        added, blank = from_documents(documents, ids)
+        kept, blank = with_text(documents, ids)
         self.retriever.delete(blank)
-        return self.retriever.add(**added, show_progress=show_progress)
+        return self.add_texts(
+            [document.page_content for _, document in kept],
+            [document.metadata for _, document in kept],
+            ids=[id_ for id_, _ in kept],
+            show_progress=show_progress,
+        )
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
         """Remove documents by id, or all if `ids` is None, as LangChain defines it.
@@ -448,7 +454,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     """
 
     vectorstore: UECVectorStore
-    k: int = 4
+    k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: DocumentFilter | None = None
     weights: Mapping[str, float] | None = None
     prefer: Preferences | None = None
@@ -457,12 +463,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     details: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    @field_validator("k", mode="before")
-    @classmethod
-    def _check_k(cls, k: int) -> int:
-        check_k(k)
-        return int(k)
 
     @model_validator(mode="after")
     def _check_search_kwargs(self) -> Self:
@@ -609,15 +609,15 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             If a question is empty or not a string, or an option is unknown or out of range.
         """
         index, arguments = self._index_and_arguments(queries, options)
-        diverse = self.search_type == "mmr"
-        return (index.search_diverse if diverse else index.search)(**arguments)
+        search = index.search_diverse if self.search_type == "mmr" else index.search
+        return search(**arguments)
 
     async def asearch(self, queries: Sequence[str], **options: Any) -> SearchResult:
         """Run `search` without blocking the event loop."""
         prepare = self._index_and_arguments
         index, arguments = await run_in_executor(None, prepare, queries, options)
-        diverse = self.search_type == "mmr"
-        return await (index.asearch_diverse if diverse else index.asearch)(**arguments)
+        search = index.asearch_diverse if self.search_type == "mmr" else index.asearch
+        return await search(**arguments)
 
     def _index_and_arguments(
         self, queries: Sequence[str], options: Mapping[str, Any]
@@ -641,26 +641,13 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
         Documents below the score threshold, if there is one, are left out.
         """
-        hits = self._hits(result, options)
-        if self.docstore is None:
-            return hits
-        named = [best_pieces(row, self.id_key) for row in hits]
-        return [larger_documents(best, self.docstore.mget(list(best))) for best in named]
-
-    async def adocuments(self, result: SearchResult, **options: Any) -> list[list[Document]]:
-        """Run `documents` with the asynchronous methods of the docstore."""
-        hits = self._hits(result, options)
-        if self.docstore is None:
-            return hits
-        named = [best_pieces(row, self.id_key) for row in hits]
-        return [larger_documents(best, await self.docstore.amget(list(best))) for best in named]
-
-    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
         rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
-        if self.search_type != "similarity_score_threshold":
+        if self.search_type == "similarity_score_threshold":
+            least = self.search_options(options)["score_threshold"]
+            rows = [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
+        if self.docstore is None:
             return rows
-        least = self.search_options(options)["score_threshold"]
-        return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
+        return [larger_documents(row, self.docstore, self.id_key) for row in rows]
 
     def search_runs(
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
@@ -694,14 +681,14 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
         question, history = question_and_history(input, kwargs.pop("history", None))
-        return super().invoke(question, config, history=history, **kwargs)
+        return super().invoke(question, config, history=[history], **kwargs)
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
         question, history = question_and_history(input, kwargs.pop("history", None))
-        return await super().ainvoke(question, config, history=history, **kwargs)
+        return await super().ainvoke(question, config, history=[history], **kwargs)
 
     def batch(
         self,
@@ -731,29 +718,18 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return await run_in_executor(None, self.batch, inputs, config, **kwargs)
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        history: object = None,
-        **kwargs: Any,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        result = self.search([query], history=None if history is None else [history], **kwargs)
+        result = self.search([query], **kwargs)
         note_decision(run_manager, result[0].decision)
         return self.documents(result, **kwargs)[0]
 
     async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        history: object = None,
-        **kwargs: Any,
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        before = None if history is None else [history]
-        result = await self.asearch([query], history=before, **kwargs)
+        result = await self.asearch([query], **kwargs)
         note_decision(run_manager, result[0].decision)
-        return (await self.adocuments(result, **kwargs))[0]
+        return (await run_in_executor(None, self.documents, result, **kwargs))[0]
 
     def search_options(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
@@ -822,8 +798,6 @@ class LangChainEngine:
 
 def _passage(document: Document) -> Passage:
     # langchain-qdrant keeps a document's id in its metadata.
-    id_ = document.id or document.metadata.get("_id")
-    if id_ is None:
-        content = json.dumps([document.page_content, document.metadata], default=str)
-        id_ = hashlib.blake2b(content.encode(errors="replace"), digest_size=16).hexdigest()
-    return Passage(str(id_), document.page_content, document.metadata)
+    text, metadata = document.page_content, document.metadata
+    id_ = document.id or metadata.get("_id")
+    return Passage(content_id(text, metadata) if id_ is None else str(id_), text, metadata)

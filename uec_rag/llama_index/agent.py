@@ -89,17 +89,9 @@ def retriever_tool(
         passages = [
             (node.get_content(MetadataMode.NONE), node.metadata.get(source_key)) for node in nodes
         ]
-        return UECSearch(
-            query=query,
-            decision=decision.action,
-            reason=decision.reason,
-            confidence=decision.confidence,
-            nodes=nodes,
-            candidates=competing(nodes, decision),
-            readings=decision.choices,
-            question_back=decision.question_back,
-            text=tool_reply(decision.action, decision.reason, labels, passages),
-        )
+        hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
+        text = tool_reply(decision.action, decision.reason, labels, passages)
+        return UECSearch(**decision.metadata() | hits, text=text)
 
     def search(query: str) -> UECSearch:
         return found(query, retriever.retrieve(query))

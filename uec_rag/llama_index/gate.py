@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
-    BaseEvent,
-)
+from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
@@ -20,7 +18,7 @@ from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate, as_gate
-from uec_rag.retrieval.result import surest_decision
+from uec_rag.retrieval.result import KEY, surest_decision
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
 NOTICE = "uec-gate"
@@ -63,15 +61,7 @@ class UECGateEvent(BaseEvent):
 
 def response_metadata(decision: Decision) -> dict[str, Any]:
     """Return the metadata of a response with this decision."""
-    return {
-        "uec_decision": decision.action,
-        "uec_reason": decision.reason,
-        "uec_confidence": decision.confidence,
-        "uec_in_corpus": decision.in_corpus,
-        "uec_candidates": list(decision.candidates),
-        "uec_readings": decision.choices,
-        "uec_question_back": decision.question_back,
-    }
+    return {f"{KEY}{name}": value for name, value in decision.metadata().items()}
 
 
 def judge(
@@ -117,8 +107,7 @@ def judge(
         decision = gate.redecide(decision, query or "", texts, second)
     if decision.action != "clarify":
         decision = replace(decision, readings=())
-    told = {name.removeprefix("uec_"): value for name, value in response_metadata(decision).items()}
-    _dispatcher.event(UECGateEvent(query=query, **told))
+    _dispatcher.event(UECGateEvent(query=query, **decision.metadata()))
     return decision
 
 

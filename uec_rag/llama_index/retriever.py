@@ -9,14 +9,12 @@ from typing import Any, Self, cast
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.memory import BaseMemory
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import (
     BaseNode,
     Document,
-    IndexNode,
     MetadataMode,
     NodeWithScore,
     QueryBundle,
@@ -116,8 +114,6 @@ class UECRetriever(BaseRetriever):
     similarity_top_k : int
         Number of nodes to return.
     filters : MetadataFilters, optional
-    callback_manager, object_map, objects, verbose
-        As in every LlamaIndex retriever.
     prefer : Preferences, optional
         Preferences besides similarity. The document of a node is its "ref_doc_id":
         ``prefer=Preferences(max_per_source=2, source_key="ref_doc_id")``.
@@ -128,6 +124,9 @@ class UECRetriever(BaseRetriever):
         `UECQueryBundle` with `history`. Engines add a question to it after it is answered.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
+    **kwargs
+        The parameters of every LlamaIndex retriever: `callback_manager`, `object_map`, `objects`,
+        `verbose`.
 
     Raises
     ------
@@ -152,15 +151,12 @@ class UECRetriever(BaseRetriever):
         retriever: Retriever,
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
-        callback_manager: CallbackManager | None = None,
-        object_map: Mapping[str, Any] | None = None,
-        objects: list[IndexNode] | None = None,
-        verbose: bool = False,
         *,
         prefer: Preferences | None = None,
         weights: Mapping[str, float] | None = None,
         memory: BaseMemory | None = None,
         details: bool = False,
+        **kwargs: Any,
     ) -> None:
         if not isinstance(retriever, Retriever):
             raise TypeError(
@@ -177,7 +173,7 @@ class UECRetriever(BaseRetriever):
         self.weights = weights
         self.memory = memory
         self.details = details
-        super().__init__(callback_manager, dict(object_map or {}), objects, verbose)
+        super().__init__(**kwargs)
 
     @classmethod
     def from_texts(

@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -31,17 +31,10 @@ from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
-from uec_rag.llama_index.query import (
-    ALIKE,
-    check_asked,
-    counted,
-    is_of,
-    likeness,
-    passage_filter,
-)
+from uec_rag.llama_index.query import ALIKE, check_asked, counted, is_of, likeness, passage_filter
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.plain import as_index
-from uec_rag.stores.base import Filter, Store
+from uec_rag.stores.base import Filter, Passage, Store
 
 _BUILD = "build the index with embed_model=UECEmbedding(uec=uec)."
 _PREFETCH = 4.0
@@ -180,7 +173,7 @@ class UECVectorStore(BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove the nodes of a document."""
-        self._delete_where(filters=None, doc_ids=[ref_doc_id])
+        self._remove(self._retriever.passages(passage_filter(doc_ids=[ref_doc_id])))
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Run `delete` without blocking the event loop."""
@@ -201,10 +194,7 @@ class UECVectorStore(BasePydanticVectorStore):
         """
         if node_ids is None and filters is None:
             raise ValueError("node_ids, filters: expected at least one; clear() removes all nodes.")
-        if filters is None:
-            self._retriever.delete(node_ids or [])
-        elif node_ids is None or node_ids:
-            self._delete_where(filters, node_ids=node_ids)
+        self._remove(self._held(node_ids, filters))
 
     async def adelete_nodes(
         self,
@@ -215,15 +205,16 @@ class UECVectorStore(BasePydanticVectorStore):
         """Run `delete_nodes` without blocking the event loop."""
         await asyncio.to_thread(self.delete_nodes, node_ids, filters)
 
-    def _delete_where(
-        self,
-        filters: MetadataFilters | None,
-        *,
-        node_ids: Sequence[str] | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> None:
-        where = passage_filter(filters, node_ids=node_ids, doc_ids=doc_ids)
-        self._retriever.delete([passage.id for passage in self._retriever.passages(where)])
+    def _remove(self, passages: Iterable[Passage]) -> None:
+        self._retriever.delete([passage.id for passage in passages])
+
+    def _held(
+        self, node_ids: Sequence[str] | None, filters: MetadataFilters | None
+    ) -> Iterable[Passage]:
+        """Return passages by id, by metadata, or both, or all."""
+        if node_ids is not None and (filters is None or not node_ids):
+            return self._retriever.get(node_ids)
+        return self._retriever.passages(passage_filter(filters, node_ids=node_ids))
 
     def clear(self) -> None:
         """Remove all nodes."""
@@ -237,14 +228,9 @@ class UECVectorStore(BasePydanticVectorStore):
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return nodes by id, by metadata, or both, or all; unknown ids are skipped."""
-        if node_ids is not None and (filters is None or not node_ids):
-            found = self._retriever.get(node_ids)
-        else:
-            where = passage_filter(filters, node_ids=node_ids)
-            order = {id_: place for place, id_ in enumerate(node_ids or ())}
-            held = self._retriever.passages(where)
-            found = sorted(held, key=lambda passage: order.get(passage.id, 0))
-        return [node_of(passage) for passage in found]
+        order = {id_: place for place, id_ in enumerate(node_ids or ())}
+        held = sorted(self._held(node_ids, filters), key=lambda one: order.get(one.id, 0))
+        return [node_of(passage) for passage in held]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None

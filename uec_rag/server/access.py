@@ -276,10 +276,7 @@ class Guard:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        access: Access,
-        count: Callable[[str, int], None] | None = None,
+        self, app: ASGIApp, access: Access, count: Callable[[str, int], None] | None = None
     ) -> None:
         self.app, self.access, self.count = app, access, count
         self._answer: ASGIApp = self._guarded
@@ -306,8 +303,9 @@ class Guard:
         async def hardened(message: Message, *, own: bool = False) -> None:
             nonlocal started, failed, answer
             failed |= message.get("status") == 500  # the application's message is only for the log
-            if not failed and self._is_too_long(message):
-                most = self.access.limits.answer
+            most = self.access.limits.answer
+            length = Headers(raw=message.get("headers", ())).get("content-length", "0")
+            if not failed and int(length) > most:
                 failed, answer = True, problem(422, ANSWER_TOO_LONG.format(most))
             if failed and not own:
                 return
@@ -346,11 +344,6 @@ class Guard:
         if length > self.access.limits.body:
             most = f"more than {self.access.limits.body:,} bytes"
             raise HTTPException(413, f"The request has {most}; send less at a time.")
-
-    def _is_too_long(self, message: Message) -> bool:
-        """Return whether a message starts a response with too large a Content-Length."""
-        length = Headers(raw=message.get("headers", ())).get("content-length", "0")
-        return int(length) > self.access.limits.answer
 
     def _limited(self, receive: Receive) -> Receive:
         """Limit the size of the received body, whatever its Content-Length, and its duration."""

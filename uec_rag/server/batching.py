@@ -21,16 +21,20 @@ _WAIT = 0.002  # seconds that a query waits for others if the previous batch had
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
-    """A waiting question, and the future of its result."""
+class Asked:
+    """A question, and the future of its result.
+
+    `turns`: the turns before the question. `within`: ids or label of the chosen reading.
+    `decides`: whether the gate, if there is one, decides on the result and counts it for drift.
+    """
 
     text: str
     k: int
     filter: Mapping[str, Any] | None
-    turns: Sequence[str]
-    within: Sequence[str] | str | None
-    decides: bool
-    answer: asyncio.Future[SearchResult]
+    turns: Sequence[str] = ()
+    within: Sequence[str] | str | None = None
+    decides: bool = False
+    answer: asyncio.Future[SearchResult] = field(default_factory=asyncio.Future)
     came: float = field(default_factory=time.perf_counter)
 
     @property
@@ -47,28 +51,14 @@ class Batcher:
 
     def __init__(self, live: LiveIndex, metrics: Metrics, limits: Limits, together: int) -> None:
         self.live, self.metrics, self.together = live, metrics, together
-        self._waiting: asyncio.Queue[Query] = asyncio.Queue(limits.queue)
+        self._waiting: asyncio.Queue[Asked] = asyncio.Queue(limits.queue)
 
-    async def search(
-        self,
-        text: str,
-        k: int,
-        filter: Mapping[str, Any] | None,
-        *,
-        turns: Sequence[str] = (),
-        within: Sequence[str] | str | None = None,
-        decides: bool = False,
-    ) -> SearchResult:
+    async def search(self, query: Asked) -> SearchResult:
         """Return the result of one query.
-
-        `turns`: the turns before the query. `within`: ids or label of the chosen reading.
-        `decides`: whether the gate, if there is one, decides on the result and counts it for drift.
 
         Raises asyncio.QueueFull if too many queries are waiting, and the errors of
         `Retriever.search`.
         """
-        answer: asyncio.Future[SearchResult] = asyncio.get_running_loop().create_future()
-        query = Query(text, k, filter, turns, within, decides, answer)
         self._waiting.put_nowait(query)
         return await query.answer
 
@@ -90,7 +80,7 @@ class Batcher:
                 else:
                     query.answer.set_result(found)
 
-    async def _answers(self, batch: Sequence[Query]) -> list[SearchResult | Exception]:
+    async def _answers(self, batch: Sequence[Asked]) -> list[SearchResult | Exception]:
         """Return results in the order of the queries; if a batch fails, retry each query alone."""
         begun = time.perf_counter()
         try:  # around everything, since an exception here would end the task that answers queries
@@ -103,7 +93,7 @@ class Batcher:
                 return [error for _ in batch]
         return [found for query in batch for found in await self._answers([query])]
 
-    def _search(self, batch: Sequence[Query]) -> list[SearchResult]:
+    def _search(self, batch: Sequence[Asked]) -> list[SearchResult]:
         with self.live.use() as opened:
             texts = opened.retriever.corrected([query.text for query in batch])
             pairs = zip(texts, batch, strict=True)

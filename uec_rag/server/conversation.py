@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from uec_rag.ensemble.conversation import turns_of
 
 
-class Message(BaseModel):
+class Message(BaseModel, strict=True):
     """A message in the format of OpenAI's API."""
 
-    model_config = ConfigDict(strict=True)
     role: Literal["user", "assistant", "system", "developer", "tool"]
     content: str
 

@@ -235,11 +235,8 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         k: Annotated[int, Query(ge=1, le=LARGEST_K)] = 4,
         one_per_answer: bool = False,
     ) -> View:
-        table, labelled = bytearray(), None
-        async for chunk in request.stream():
-            table += chunk
-            if len(table) > LARGEST_TABLE:
-                raise HTTPException(413, _too_long(name, LARGEST_TABLE))
+        table = b"".join([chunk async for chunk in _received(request, name, LARGEST_TABLE)])
+        labelled = None
         if name:
             with live.use() as opened:
                 own = _plain_name(name)
@@ -275,8 +272,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             now = retriever.basis(), corpus_fingerprint(retriever.store)
             if now != (tuned[0].result.basis, tuned[0].corpus):
                 raise HTTPException(
-                    409,
-                    "The index has changed since these questions were searched; search again.",
+                    409, "The index has changed since these questions were searched; search again."
                 )
             gate.save(gate_path)
 
@@ -289,13 +285,10 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         if PurePosixPath(own).suffix.lower() not in READERS:
             kinds = ", ".join(READERS)
             raise HTTPException(422, f"{own}: expected a file that ends in {kinds}.")
-        part, size = staged / f".{threading.get_ident()}-{time.monotonic_ns()}", 0
+        part = staged / f".{threading.get_ident()}-{time.monotonic_ns()}"
         try:
             with part.open("wb") as file:
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    if size > LARGEST:
-                        raise HTTPException(413, _too_long(own, LARGEST))
+                async for chunk in _received(request, own, LARGEST):
                     await asyncio.to_thread(file.write, chunk)
             if work.is_running("index"):  # which removes staged files of these names at its end
                 raise HTTPException(409, f"{own}: files are being added; send it after that.")
@@ -357,16 +350,21 @@ def _plain_name(name: str) -> str:
     return own
 
 
-def _too_long(name: str, most: int) -> str:
-    return (
-        f"{harmless(name)}: more than {most // 2**20} MB, the most that a file may have here; "
-        "split it. Nothing was changed."
-    )
+async def _received(request: Request, name: str, most: int) -> AsyncIterator[bytes]:
+    """Yield the file that a request brings; HTTP error 413 if it has more than `most` bytes."""
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > most:
+            raise HTTPException(
+                413,
+                f"{harmless(name)}: more than {most // 2**20} MB, the most that a file may have "
+                "here; split it. Nothing was changed.",
+            )
+        yield chunk
 
 
-def _labelled(
-    retriever: Retriever, name: str, table: bytes | bytearray
-) -> tuple[list[str], list[set[str]]]:
+def _labelled(retriever: Retriever, name: str, table: bytes) -> tuple[list[str], list[set[str]]]:
     """Read the questions of an uploaded table, and the ids of the passages that answer each."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)

@@ -151,10 +151,7 @@ def _explained(kind: type[Exception]) -> Iterator[None]:
 
 
 def create_server(
-    live: LiveIndex,
-    name: str = "uec-rag",
-    description: str | None = None,
-    **settings: Any,
+    live: LiveIndex, name: str = "uec-rag", description: str | None = None, **settings: Any
 ) -> Any:  # noqa: ANN401
     """Make an MCP server with the tools `search` and `ask`, and the passages as resources.
 
@@ -168,12 +165,7 @@ def create_server(
         server._mcp_server.version = __version__
 
     async def found(
-        query: str,
-        k: int,
-        history: History | None,
-        within: Chosen | None,
-        *,
-        decides: bool,
+        query: str, k: int, history: History | None, within: Chosen | None, *, decides: bool
     ) -> SearchResult:
         with _explained(_ERRORS.ToolError):
             check_texts([query], "question")
@@ -190,12 +182,7 @@ def create_server(
         result = await found(question, k, history, within, decides=True)
         decision = result.decisions[0]
         return Outcome(
-            decision=decision.action,
-            what_to_do=WHAT_TO_DO[decision.action],
-            reason=decision.reason,
-            confidence=decision.confidence,
-            readings=[ReadingFound(**choice) for choice in decision.choices],
-            passages=_hits(result),
+            **decision.metadata(), what_to_do=WHAT_TO_DO[decision.action], passages=_hits(result)
         )
 
     async def search(

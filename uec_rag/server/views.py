@@ -30,6 +30,7 @@ from uec_rag.evaluation.inspection import (
     inspect,
     members_alone,
     neighbours,
+    passage_at,
 )
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.files import file_of
@@ -248,9 +249,8 @@ def neighbours_view(retriever: Retriever, id_: str) -> View:
     Raises KeyError if the passage does not exist.
     """
     near = neighbours(retriever, id_)
-    [passage] = retriever.get([id_])
     return {
-        "passage": whole_view(passage),
+        "passage": whole_view(passage_at(retriever, id_)),
         "columns": [
             {"name": name or "All together", "hits": [passage_view(one) for one in found]}
             for name, found in near.items()
@@ -263,9 +263,7 @@ def file_view(retriever: Retriever, id_: str, start: int | None) -> View:
 
     `start`: position of the first one; by default, the passage itself is among them.
     """
-    passage = next(iter(retriever.get([id_])), None)
-    if passage is None:
-        raise KeyError(f"id: {visible(id_)[:100]!r} is not in the index (any more).")
+    passage = passage_at(retriever, id_)
     source = passage.metadata.get("source")
     passages = [passage] if source is None else [*retriever.passages({"source": source})]
     if start is None:
@@ -320,9 +318,8 @@ def _examples(passages: Sequence[Passage]) -> list[str]:
     rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
     found = rounds if len(rounds) >= _EXAMPLES else [*dict.fromkeys([*rounds, *made.questions])]
     shown = [one_line(one.replace("`", "")) for one in found]
-    asking = [question for one in shown if (question := question_in(one))]
-    plain = [one for one in shown if not question_in(one)]
-    return [*asking, *plain][:_EXAMPLES]
+    shown.sort(key=lambda one: not question_in(one))
+    return [question_in(one) or one for one in shown[:_EXAMPLES]]
 
 
 def question_in(heading: str) -> str:

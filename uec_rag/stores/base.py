@@ -8,6 +8,8 @@ as floats, NaN and infinity, which JSON lacks, and NUL characters, which Postgre
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -373,6 +375,12 @@ def _check_depth(where: str, depth: int) -> None:
             f"{where[:60]}...: expected at most {DEEPEST} levels of lists and dicts; it is nested "
             "deeper, or contains itself."
         )
+
+
+def content_id(text: str, metadata: Mapping[str, Any]) -> str:
+    """Return an id that passages share if their texts and metadata are equal."""
+    content = json.dumps([text, metadata], sort_keys=True, default=str)
+    return hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def make_passages(
