@@ -47,8 +47,8 @@ def test_a_place_that_an_index_names_is_opened_for_those_who_repeat_it(
 ):
     made = run("copy", index, new_place(), "--out", tmp_path / "there")
     assert f'uec-rag ask {tmp_path / "there"} "your question" --store TO' in made.stderr
-    (tmp_path / "asked.csv").write_text("query,relevant_ids\nhoney in the hive,bees.md\n")
-    gate = ("gate", tmp_path / "there", tmp_path / "asked.csv", "--wrong", "0.5", "--out")
+    (tmp_path / "asked.csv").write_text("query\nhoney in the hive\n")
+    gate = ("gate", tmp_path / "there", tmp_path / "asked.csv", "--abstain", "0.5", "--out")
     for command in (
         ("ask", tmp_path / "there", "honey in the hive"),
         ("copy", tmp_path / "there", tmp_path / "back"),

@@ -1,5 +1,6 @@
 """`uec-rag gate` and `ask --gate`: a threshold from labelled questions, kept in a file."""
 
+import json
 import math
 import re
 
@@ -105,6 +106,26 @@ def test_questions_about_one_file_are_noted_and_counted_once_where_asked(
     assert f"these are {len(TOPICS) + 2}, of which" in refused
 
 
+def test_without_labels_it_is_a_budget(run, index, tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(json.dumps({"query": f"honey {n}"}) for n in range(20)))
+    to = tmp_path / "gate.json"
+    options = ("--out", to, "--abstain", "0.25", "--json")
+    told = run("gate", index, path, *options, json_output=True)
+    assert told["abstain"] == 0.25
+    assert told["path"] == str(to)
+    assert Gate.load(to).threshold.queries == 20
+
+
+@pytest.mark.parametrize("told", ["--risk", "--certainty"])
+def test_a_budget_and_a_promise_are_not_made_at_once(run, questions, tmp_path, told):
+    options = ("--out", tmp_path / "gate.json", "--abstain", "0.25", told, "0.1")
+    refused = run("gate", tmp_path / "no index", questions, *options, code=2)
+    assert f"--abstain and {told}: expected one of them, got both" in " ".join(
+        refused.stderr.split()
+    )
+
+
 def test_a_gate_of_another_index_is_noted(run, index, questions, few_documents, words, tmp_path):
     to, other = tmp_path / "gate.json", tmp_path / "other"
     run("gate", index, questions, "--out", to, "--risk", "0.2")
@@ -150,17 +171,18 @@ def test_a_share_of_all_questions_is_the_promise_if_no_other_is_made(
     to, few = tmp_path / "gate.json", tmp_path / "few.csv"
     assert "at most 10.0% of all questions" in run("gate", index, questions, "--out", to).stdout
     few.write_text("\n".join(questions.read_text().splitlines()[:21]))
-    run("gate", index, few, "--out", to, "--wrong", "0.05")
+    run("gate", index, few, "--out", to, "--wrong", "0.05", "--needless", "0.1")
     made = Gate.load(to)
-    assert (made.threshold.risk, made.threshold.delta) == (0.05, None)
+    assert (made.threshold.risk, made.threshold.delta, made.needless) == (0.05, None, 0.1)
     said = run("gate", index, few, "--out", to, "--wrong", "0.02", code=2).stderr
     assert "takes at least 49 labelled questions" in " ".join(said.split())
     assert "They allow --wrong 0.05" in " ".join(said.split())
 
 
-def test_promises_that_do_not_go_together_are_refused(run, index, questions, tmp_path):
+@pytest.mark.parametrize("other", [("--risk", "0.1"), ("--certainty", "0.9")])
+def test_promises_that_do_not_go_together_are_refused(run, index, questions, tmp_path, other):
     command = ("gate", index, questions, "--out", tmp_path / "gate.json", "--wrong", "0.1")
-    assert "expected one of them" in run(*command, "--risk", "0.1", code=2).stderr
+    assert "expected" in run(*command, *other, code=2).stderr
 
 
 def test_labels_that_are_mostly_wrong_allow_no_risk(run, index, tmp_path):
@@ -197,6 +219,6 @@ def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
         assert f"--gate: there is no gate in '{tmp_path}/gate.json', or a damaged one" in bad.stderr
 
 
-@pytest.mark.parametrize("option", ["--wrong", "--risk"])
+@pytest.mark.parametrize("option", ["--wrong", "--risk", "--certainty", "--needless", "--abstain"])
 def test_a_share_that_is_none_is_named_by_its_option(run, option):
     assert f"{option}: expected" in run("gate", "idx", "asked.csv", option, "2", code=2).stderr

@@ -30,11 +30,16 @@ if TYPE_CHECKING:
     from uec_rag.confidence.risk import RiskThreshold
     from uec_rag.retrieval.gate import LabelledSearch
 
+_CERTAINTY = 0.95
+
 
 def gate(
     index: Index,
     questions: Annotated[
-        Path, typer.Argument(help="A .jsonl, .csv or .tsv file: query and relevant_ids.")
+        Path,
+        typer.Argument(
+            help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids."
+        ),
     ],
     to: Annotated[
         Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
@@ -49,8 +54,20 @@ def gate(
     risk: Annotated[
         float | None,
         typer.Option(
-            help="Instead: largest share of wrong answers among those given, with 95 % certainty."
+            help="Instead: largest share of wrong answers among those given, with --certainty."
         ),
+    ] = None,
+    certainty: Annotated[
+        float | None,
+        typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
+    ] = None,
+    abstain: Annotated[
+        float | None,
+        typer.Option(help="Share of questions to leave unanswered instead, without a guarantee."),
+    ] = None,
+    needless: Annotated[
+        float | None,
+        typer.Option(help="Largest share of the answerable questions to ask back about."),
     ] = None,
     one_per_answer: Annotated[
         bool,
@@ -71,30 +88,45 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --wrong 0.1
     """
-    for name, value in {"--wrong": wrong, "--risk": risk}.items():
+    promises = {"--wrong": wrong, "--risk": risk, "--certainty": certainty, "--needless": needless}
+    for name, value in promises.items():
+        if abstain is not None and value is not None:
+            raise ValueError(
+                f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
+                "of the questions unanswered, whatever the risk"
+            )
         if value is not None:
             check_share(value, name, "a number in (0, 1)")
+    if abstain is not None:
+        check_share(abstain, "--abstain", "a share in [0, 1)")
     if wrong is not None and risk is not None:
         raise ValueError(
             "--wrong and --risk: expected one of them; that is of all questions, this of answers"
         )
-    from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch, shared_answers
+    if certainty is not None and risk is None:
+        raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
+    sure = _CERTAINTY if certainty is None else certainty
+    from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
 
     own = index / GATE_FILE
     to = own if to is None else to
     check_index(index)
     check_file(to, "--out")
-    asked = read_questions(questions, labelled=True)
+    asked = read_questions(questions, labelled=abstain is None)
     retriever = open_index(index, store, trust)
-    relevant = ids_named(asked.values(), retriever.passages(), questions.name)
-    groups = shared_answers(relevant) if one_per_answer else None
+    if abstain is None:
+        relevant = ids_named(asked.values(), retriever.passages(), questions.name)
     with progress() as bar:
         advance = partial(bar.show, "Searching")
-        searched = LabelledSearch.of(
-            retriever, [*asked], relevant, k=k, groups=groups, progress=advance
-        )
-    made = searched.gate(risk, wrong=wrong)
-    if not made.threshold.is_controlled:
+        if abstain is not None:
+            made = Gate.budget(retriever, [*asked], abstain=abstain, k=k, progress=advance)
+        else:
+            groups = shared_answers(relevant) if one_per_answer else None
+            searched = LabelledSearch.of(
+                retriever, [*asked], relevant, k=k, groups=groups, progress=advance
+            )
+            made = searched.gate(risk, sure, wrong=wrong, needless=needless)
+    if abstain is None and not made.threshold.is_controlled:
         raise ValueError(_too_little(searched, made.threshold))
     saved_anew = not all(map(is_last, retriever.saved_as))
     if saved_anew and not made.fits(open_index(index, store, trust)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Self, cast
 
@@ -133,8 +133,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
+        wrong: float | None = None,
+        risk: float | None = None,
+        certainty: float = 0.95,
+        needless: float | None = None,
         second: BaseChatModel | Judge | None = None,
-        **options: Any,
+        groups: Sequence[Hashable] | None = None,
     ) -> Self:
         """Create a gate that keeps wrong answers below a target.
 
@@ -143,12 +147,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         retriever : UECRetriever
             A retriever whose k is the number of hits that an answer may use, and whose filter
             selects the passages.
-        queries, relevant_ids
-            As in `uec_rag.retrieval.gate.Gate.calibrate`.
         second : BaseChatModel or callable, optional
             As in the class; asked once for each query.
-        **options
-            `wrong`, `risk`, `certainty`, `needless` and `groups`, likewise.
+        queries, relevant_ids, wrong, risk, certainty, needless, groups
+            As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
         cls._check_retriever(retriever)
         if not isinstance(retriever, UECRetriever):
@@ -161,10 +163,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             retriever.index,
             queries,
             relevant_ids,
+            wrong=wrong,
+            risk=risk,
+            certainty=certainty,
+            needless=needless,
             second=judge,
             k=retriever.k,
             filter=passage_filter(retriever.filter),
-            **options,
+            groups=groups,
         )
         return cls(retriever=retriever, gate=gate, second=judge)
 
