@@ -347,7 +347,7 @@ class TestReadings:
 
     def test_without_titles_readings_are_told_apart_by_their_texts(self, with_words, texts):
         decision = with_towns(with_words, texts, titles=[""] * 6).search(["Elkins"])[0].decision
-        assert decision.action == "clarify"
+        assert len(decision.readings) > 1
         for reading in decision.readings:
             state = reading.ids[0].removeprefix("Elkins, ")
             assert state in reading.label
