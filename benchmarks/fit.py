@@ -25,9 +25,10 @@ import numpy as np
 import torch
 import typer
 
+from benchmarks.laplace_torch import by_laplace_torch
 from benchmarks.tables import print_table
 from uec_rag.encoders import Encoded
-from uec_rag.laplace.curvature import Curvature, Layer, accumulate, by_laplace_torch
+from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import bernoulli_map
 from uec_rag.laplace.pairs import LabelledPairs, check_pairs

@@ -11,9 +11,10 @@ from laplace import DiagLaplace, KronLaplace
 from laplace.utils import Kron
 from torch import nn
 
+from benchmarks.laplace_torch import by_laplace_torch
 from uec_rag.encoders import Encoded
 from uec_rag.laplace import curvature
-from uec_rag.laplace.curvature import Layer, accumulate, by_laplace_torch
+from uec_rag.laplace.curvature import Layer, accumulate
 from uec_rag.laplace.fit import Side, candidates
 from uec_rag.laplace.pairs import LabelledPairs
 

@@ -21,7 +21,6 @@ from uec_rag.ensemble.convolution import (
     Evidence,
     EvidenceWeights,
     Space,
-    StandardisedTrace,
     Uniform,
     block_weights,
     corpus_evidence,
@@ -57,8 +56,7 @@ class FitOptions(Record):
     structure : {"kron", "diag"}
         Structure of the Laplace posterior over each last layer.
     temperature : float, optional
-        T of "trace" (paper eq. 4), in units of raw traces, 1.5 by default; or of
-        "standardised_trace", in standard deviations over the fit's held-out queries, 1 by default.
+        T of "trace" (paper eq. 4), in units of raw traces; 1.5 by default.
     likelihood : {"pairs", "in_batch"}
         Likelihood of the posterior: of labelled pairs, or a softmax over the passages of a batch.
     negatives : {"hard", "random"}
@@ -469,8 +467,6 @@ class Fitted:
         if role == "passage" and self.space == "direct":
             # Not renormalised: the other blocks must have the same length as in other passages.
             return np.where(there, Uniform()(parts), np.float32(0))
-        if role == "query" and isinstance(self.rule, StandardisedTrace) and self.posteriors:
-            return without_missing(self.rule.of(self.standardised_traces(parts)), there)
         # A rule that is not a callable of Gaussians needs evidence from the corpus.
         rule = self.rule if callable(self.rule) else Uniform()
         return without_missing(rule(parts), there)

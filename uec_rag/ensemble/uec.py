@@ -43,7 +43,7 @@ class UEC:
         default is `uec_rag.encoders.EMBEDDED`, whose fit ships with the package; `fit` replaces it.
         If encoders (even the default ones) or fit options are given, the ensemble is unfitted until
         `fit` is called.
-    coefficients : {"evidence", "trace", "standardised_trace", "uniform"}, weights or rule, optional
+    coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
         How to weight each encoder for a query (in the shared space, for every text). The default is
         "evidence" in the direct sum and "trace" in the shared space, where encoders have no
         similarities of their own.
@@ -153,7 +153,7 @@ class UEC:
             Encoders of the same dimension.
         **options
             Arguments of the constructor that override these: ``likelihood="in_batch"`` follows the
-            authors' code; ``coefficients="standardised_trace"`` standardises the log traces.
+            authors' code.
         """
         chosen: dict[str, Any] = {"coefficients": "trace", "options": PAPER}
         return cls(encoders, **(chosen | options))
