@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,9 @@ from uec_rag.stores.qdrant.query import (
     MEAN,
     PASSAGE,
     SPREAD,
-    having,
-    nearest,
     point_of,
     qdrant_filter,
+    sparse,
     struct_of,
     words_name,
 )
@@ -287,7 +287,14 @@ class QdrantStore(EngineStore):
         notes, name = self.notes(), words_name(block)
         if notes is None or notes.words[block].saturation is None:
             return Frequencies(0, 0.0, {})
-        wheres = [having(f"{name}.terms", number) for number in keys.view(np.int64).tolist()]
+        wheres = [
+            models.Filter(
+                must=[
+                    models.FieldCondition(key=f"{name}.terms", match=models.MatchValue(value=key))
+                ]
+            )
+            for key in keys.view(np.int64).tolist()
+        ]
 
         def counts() -> list[int]:  # retried together, to limit the number of requests
             # In local mode, there is nothing to wait for.
@@ -318,8 +325,19 @@ class QdrantStore(EngineStore):
         exact: bool,
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
-        answer = {"with_payload": self._payload(True), "with_vector": [MEAN, SPREAD]}
-        requests = nearest(_where(condition), mean, words, count, answer, exact=exact)
+        request = partial(
+            models.QueryRequest,
+            filter=_where(condition),
+            limit=count,
+            with_payload=self._payload(True),
+            with_vector=[MEAN, SPREAD],
+        )
+        whole = models.SearchParams(exact=True) if exact else None
+        requests = [request(query=mean.tolist(), using=MEAN, params=whole)]
+        for block, wanted in enumerate(words):
+            if len(wanted.keys):
+                terms = sparse(wanted.keys, wanted.shares)
+                requests.append(request(query=terms, using=words_name(block)))
         answers = self._ask(self._client.query_batch_points, self._collection, requests)
         found = {point.id: point for answer in answers for point in answer.points}
         return [*map(self._point, found.values())]
