@@ -189,6 +189,4 @@ def _with_answers(
     new = uec.embed([answers[column] for column in columns], "passage")
     mean, scales = corpus.mean.copy(), corpus.scales.copy()
     mean[columns], scales[columns] = new.mean, new.scales
-    if corpus.profile is None:
-        return Gaussian(mean, scales, terms=corpus.terms)
     return Gaussian.factored(mean, scales, corpus.profile, terms=corpus.terms)

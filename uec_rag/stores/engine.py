@@ -606,8 +606,6 @@ class CollectionSchema:
             for block, noted in enumerate(self.words)
         ]
         scales = scales.reshape(len(mean), self.scales)
-        if self.profile is None:
-            return Gaussian(mean, scales, widths=self.widths, terms=terms)
         return Gaussian.factored(mean, scales, self.profile, widths=self.widths, terms=terms)
 
     def metadata(self) -> dict[str, Any]:

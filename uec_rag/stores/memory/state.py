@@ -391,10 +391,7 @@ class State:
     def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of some rows."""
         [mean], scales = require_finite([self.means.rows(rows)]), self.scales[rows]
-        widths = self.means.widths
-        if self.profile is None:
-            return Gaussian(mean, scales, widths=widths)
-        return Gaussian.factored(mean, scales, self.profile, widths=widths)
+        return Gaussian.factored(mean, scales, self.profile, widths=self.means.widths)
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` selected rows at regular steps; cached."""
