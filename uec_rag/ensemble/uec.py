@@ -383,12 +383,7 @@ class UEC:
         from uec_rag.ensemble.save import write_ensemble
 
         write_ensemble(
-            folder,
-            self.encoders,
-            self.fitted,
-            self.options,
-            self.verifier,
-            self.verify_k,
+            folder, self.encoders, self.fitted, self.options, self.verifier, self.verify_k
         )
 
     def prove(self, folder: Path) -> None:
@@ -464,13 +459,8 @@ class UEC:
         """Read the files that `write` wrote; parameters and errors as in `load`."""
         from uec_rag.ensemble.save import read_ensemble
 
-        saved = read_ensemble(folder, {} if encoders is None else encoders, device, trust=trust)
-        uec = cls(
-            saved.encoders,
-            coefficients=saved.fitted.rule,
-            options=saved.options,
-            verifier=saved.verifier,
-            verify_k=saved.verify_k,
-        )
-        uec.fitted = saved.fitted
+        given = {} if encoders is None else encoders
+        fitted, arguments = read_ensemble(folder, given, device, trust=trust)
+        uec = cls(**arguments)
+        uec.fitted = fitted
         return uec
