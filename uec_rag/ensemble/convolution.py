@@ -330,20 +330,12 @@ def make_rule(
     """
     if spec is None:
         spec = "evidence" if space == "direct" else "trace"
-    rule = _rule(spec, names, temperature)
-    if space == "shared" and isinstance(rule, Evidence):
+    named = spec if isinstance(spec, str) else getattr(spec, "name", None)
+    if space == "shared" and named == Evidence.name:
         raise ValueError(
             "coefficients: 'evidence' needs the similarities of each encoder, which a shared "
             "space does not keep; use space='direct', or coefficients='trace'."
         )
-    return rule
-
-
-def _rule(
-    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule,
-    names: Sequence[str],
-    temperature: float | None,
-) -> CoefficientRule:
     if isinstance(spec, str):
         if spec == "uniform":
             return Uniform()

@@ -101,6 +101,7 @@ def fit(
         name = verifier_name(fitted.names, verifier)
         checked = questions.fit_verifier(fitted, fitted.evidence_weights, verifier, name, verify_k)
         summaries[name] = checked.summary
+    shares = fitted.shares(questions.coefficients(fitted, fitted.evidence_weights))
     seconds = time.perf_counter() - start - found.encoding_seconds
     report = FitReport(
         summaries,
@@ -108,9 +109,10 @@ def fit(
         options.likelihood,
         found.encoding_seconds,
         seconds,
-        facts=FitFacts.of(
-            [sum(map(len, each.positives)) for each in given],
-            fitted.shares(questions.coefficients(fitted, fitted.evidence_weights)),
+        facts=FitFacts(
+            tuple(sum(map(len, each.positives)) for each in given),
+            tuple(shares.mean(axis=0).tolist()),
+            tuple(shares.std(axis=0).tolist()),
             model.unanswerable,
             model.in_corpus.weights != known.in_corpus.weights,
         ),

@@ -8,6 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,8 @@ class ReadViews:
 
     Attributes
     ----------
-    cuts, views : list of CorpusView, of FitView
-        The queries and passages of each view, and the ensemble's logits for them.
+    views : list of FitView
+        The ensemble's logits for the queries and passages of each view.
     hits : list of int arrays, shape (n, v)
         Indices of the view's passages that were read.
     pairs : list of int arrays, shape (n, v)
@@ -52,7 +53,6 @@ class ReadViews:
         1 if the passage answers the question.
     """
 
-    cuts: Sequence[CorpusView]
     views: Sequence[FitView]
     hits: list[NDArray[np.intp]]
     pairs: list[NDArray[np.intp]]
@@ -70,41 +70,6 @@ class ReadViews:
             logits[np.arange(len(hits))[:, None], hits] += read.gain
             out.append(replace(view, logits=logits))
         return out
-
-
-def read_views(
-    verifier: Verifier,
-    k: int,
-    questions: Questions,
-    cuts: Sequence[CorpusView],
-    views: Sequence[FitView],
-) -> ReadViews:
-    """Score the k best hits of every query of every view by a verifier, each pair once.
-
-    `questions`: the texts.
-    """
-    size = len(questions.corpus)
-    hits = [np.argsort(-view.logits, axis=1, kind="stable")[:, :k] for view in views]
-    keys = [
-        cut.queries[:, None].astype(np.int64) * size + cut.passages[columns]
-        for cut, columns in zip(cuts, hits, strict=True)
-    ]
-    distinct, place = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
-    query, passage = distinct // size, distinct % size
-    rows, starts = np.unique(query, return_index=True)
-    texts = [[questions.corpus[column] for column in of] for of in np.split(passage, starts[1:])]
-    scores = bounded(verifier.score([questions.queries[row] for row in rows], texts))
-    ends = np.cumsum([k.size for k in keys])[:-1]
-    labels = [float(p in questions.relevant[q]) for q, p in zip(query, passage, strict=True)]
-    return ReadViews(
-        cuts,
-        views,
-        hits,
-        [part.reshape(k.shape) for part, k in zip(np.split(place, ends), keys, strict=True)],
-        scores,
-        query,
-        np.asarray(labels, dtype=np.float32),
-    )
 
 
 def fit_pair_scores(
@@ -258,28 +223,31 @@ class FitQueries:
         verifier: Verifier,
         k: int,
     ) -> ReadViews:
+        """Score the k best hits of every query of every view by a verifier, each pair once."""
+        questions, size = self.questions, len(self.questions.corpus)
         cuts = self._cuts(sizes, _MOST_READ)
         views = [self._asked(cut, fitted, weights) for cut in cuts]
-        return read_views(verifier, k, self.questions, cuts, views)
+        hits = [np.argsort(-view.logits, axis=1, kind="stable")[:, :k] for view in views]
+        keys = [
+            cut.queries[:, None].astype(np.int64) * size + cut.passages[columns]
+            for cut, columns in zip(cuts, hits, strict=True)
+        ]
+        distinct, place = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
+        query, passage = distinct // size, distinct % size
+        rows, starts = np.unique(query, return_index=True)
+        texts = [[questions.corpus[p] for p in of] for of in np.split(passage, starts[1:])]
+        scores = bounded(verifier.score([questions.queries[row] for row in rows], texts))
+        ends = np.cumsum([k.size for k in keys])[:-1]
+        pairs = [part.reshape(k.shape) for part, k in zip(np.split(place, ends), keys, strict=True)]
+        labels = [float(p in questions.relevant[q]) for q, p in zip(query, passage, strict=True)]
+        return ReadViews(views, hits, pairs, scores, query, np.asarray(labels, dtype=np.float32))
 
     def _cuts(self, sizes: Sequence[int], most: int) -> list[CorpusView]:
-        cuts = corpus_views(
-            self.questions.relevant,
-            len(self.corpus),
-            sizes=sizes,
-            queries=most,
-            unanswerable=_UNANSWERABLE,
-            seed=self.seed + 1,
-        )
+        relevant, passages = self.questions.relevant, len(self.corpus)
+        drawn = partial(corpus_views, relevant, passages, unanswerable=_UNANSWERABLE)
+        cuts = drawn(sizes=sizes, queries=most, seed=self.seed + 1)
         for number in range(_TINY_CORPORA):
-            cuts += corpus_views(
-                self.questions.relevant,
-                len(self.corpus),
-                sizes=(_TINY,),
-                queries=_TINY,
-                unanswerable=_UNANSWERABLE,
-                seed=self.seed + 2 + number,
-            )
+            cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=self.seed + 2 + number)
         return cuts
 
     def coefficients(self, fitted: Fitted, weights: EvidenceWeights | None) -> FloatArray:

@@ -163,14 +163,6 @@ class FitFacts(Record):
     unanswerable: float
     own_confidence: bool
 
-    @classmethod
-    def of(
-        cls, pairs: Sequence[int], shares: FloatArray, unanswerable: float, own_confidence: bool
-    ) -> FitFacts:
-        """Summarise a fit, given the shares of the encoders in each fit query, shape (n, K)."""
-        mean, deviation = (tuple(v.tolist()) for v in (shares.mean(axis=0), shares.std(axis=0)))
-        return cls(tuple(pairs), mean, deviation, unanswerable, own_confidence)
-
 
 @dataclass(frozen=True)
 class FitReport:
