@@ -6,12 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from uec_rag.encoders import (
-    BlackBoxEncoder,
-    CachedEncoder,
-    Encoded,
-    SentenceTransformerEncoder,
-)
+from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, Encoded, SentenceTransformerEncoder
 
 
 @pytest.fixture

@@ -71,11 +71,7 @@ def fit(
         check_one_space([encoder.dimension for encoder in encoders])
     start = time.perf_counter()
     found = fit_posteriors(
-        encoders,
-        given,
-        options,
-        show_progress=show_progress,
-        curvature=curvature,
+        encoders, given, options, show_progress=show_progress, curvature=curvature
     )
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
     by_evidence = isinstance(fitted.rule, Evidence) and len(encoders) > 1

@@ -73,10 +73,7 @@ class ReadViews:
 
 
 def fit_pair_scores(
-    scores: FloatArray,
-    labels: FloatArray,
-    query: NDArray[np.int64],
-    seed: int,
+    scores: FloatArray, labels: FloatArray, query: NDArray[np.int64], seed: int
 ) -> PosteriorSummary:
     """Fit slope and intercept of a verifier's scores, ``P(answer) = sigmoid(a s + b)``.
 
@@ -201,12 +198,7 @@ class FitQueries:
         return read.joined(verification.fitted.summary, verification.fitted.weight)
 
     def fit_verifier(
-        self,
-        fitted: Fitted,
-        weights: EvidenceWeights | None,
-        verifier: Verifier,
-        name: str,
-        k: int,
+        self, fitted: Fitted, weights: EvidenceWeights | None, verifier: Verifier, name: str, k: int
     ) -> FittedVerifier:
         """Fit a verifier's slope and intercept to the ensemble's hits, and its confidence model."""
         read = self._read(fitted, weights, CORPUS_SIZES, verifier, k)

@@ -319,9 +319,7 @@ def _check_depth(where: str, depth: int) -> None:
 
 
 def make_passages(
-    texts: Iterable[str],
-    ids: Iterable[str] | None,
-    metadatas: Iterable[Mapping[str, Any]] | None,
+    texts: Iterable[str], ids: Iterable[str] | None, metadatas: Iterable[Mapping[str, Any]] | None
 ) -> list[Passage]:
     """Check texts, ids and metadata before they are encoded, and join them to passages.
 

@@ -14,14 +14,7 @@ from psycopg import sql
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores import filters
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine import (
-    BlockSchema,
-    CollectionSchema,
-    Point,
-    QueryTerms,
-    Words,
-    point_id,
-)
+from uec_rag.stores.engine import BlockSchema, CollectionSchema, Point, QueryTerms, Words, point_id
 
 WIDEST = 16_000
 """The largest dimension of a pgvector vector."""

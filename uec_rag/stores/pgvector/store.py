@@ -33,13 +33,7 @@ from uec_rag.stores.filters import AnyFact, Condition
 try:
     from psycopg import sql
 
-    from uec_rag.stores.pgvector.server import (
-        Connection,
-        Server,
-        make_index,
-        make_tables,
-        notes_of,
-    )
+    from uec_rag.stores.pgvector.server import Connection, Server, make_index, make_tables, notes_of
 except ModuleNotFoundError as error:
     if error.name not in ("psycopg", "psycopg_pool"):
         raise
