@@ -196,8 +196,9 @@ class CachedEncoder(EncoderInside):
         self, texts: Sequence[str], role: Role
     ) -> tuple[list[bytes], dict[bytes, str], dict[bytes, _Row]]:
         """Return the keys of texts, the distinct texts to encode, and the cached rows of others."""
+        check_role(role)
         checked = check_texts(texts)
-        keys = _keys(checked, role)
+        keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
         found = self._memory.get(keys)
         read = self._read([key for key in dict.fromkeys(keys) if key not in found])
         self._memory.put(read)
@@ -298,14 +299,3 @@ def _is_whole(embedding: bytes, features: bytes | None, crc32: int | None) -> bo
 
 def _matrix(rows: list[bytes]) -> Float32Array:
     return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1).copy()
-
-
-def _keys(texts: list[str], role: Role) -> list[bytes]:
-    check_role(role)
-    prefix = hashlib.sha256(f"{role}\0".encode())
-    keys = []
-    for text in texts:
-        digest = prefix.copy()
-        digest.update(text.encode())
-        keys.append(digest.digest())
-    return keys

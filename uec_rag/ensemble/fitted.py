@@ -16,19 +16,8 @@ from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
-from uec_rag.ensemble.convolution import (
-    CoefficientRule,
-    Evidence,
-    EvidenceWeights,
-    Space,
-    Uniform,
-    block_weights,
-    corpus_evidence,
-    direct_sum,
-    present,
-    shared,
-    without_missing,
-)
+from uec_rag.ensemble import convolution
+from uec_rag.ensemble.convolution import CoefficientRule, Evidence, EvidenceWeights, Space, Uniform
 from uec_rag.ensemble.verifier import FittedVerifier
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
@@ -302,10 +291,6 @@ class TrainingProfile(Record):
         """Summarise fit texts, given each encoder's Gaussians of the passages among them."""
         return cls(writings(texts), tuple(distance(part.mean) for part in passages))
 
-    def unseen_scripts(self, found: Iterable[str]) -> list[str]:
-        """Return the writings that no fit text was in."""
-        return [name for name in found if name not in self.writings]
-
     def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
         """Return how a question differs from those of the fit, "" if it does not, and if by script.
 
@@ -396,7 +381,7 @@ class Fitted:
     @cached_property
     def weights(self) -> FloatArray:
         """The weight w_k of each encoder's cosine: its slope divided by the mean slope."""
-        return block_weights(self.slopes)
+        return convolution.block_weights(self.slopes)
 
     @property
     def evidence_weights(self) -> EvidenceWeights | None:
@@ -423,7 +408,8 @@ class Fitted:
         profile = self.training_profile
         if profile is None:
             return None
-        strange = profile.unseen_scripts(writings(texts[:_COMPARED], least=0.5))
+        most = writings(texts[:_COMPARED], least=0.5)
+        strange = [name for name in most if name not in profile.writings]
         weak = profile.weak_encoders(vectors) if strange else []
         if not weak:
             return None
@@ -455,13 +441,13 @@ class Fitted:
         In the direct sum, those of passages are uniform: coefficients that differ from those of the
         query reduced the quality of retrieval. `weigh` computes coefficients from a corpus.
         """
-        there = present([part.mean for part in parts])
+        there = convolution.present([part.mean for part in parts])
         if role == "passage" and self.space == "direct":
             # Not renormalised: the other blocks must have the same length as in other passages.
             return np.where(there, Uniform()(parts), np.float32(0))
         # A rule that is not a callable of Gaussians needs evidence from the corpus.
         rule = self.rule if callable(self.rule) else Uniform()
-        return without_missing(rule(parts), there)
+        return convolution.without_missing(rule(parts), there)
 
     def weigh(
         self,
@@ -489,9 +475,9 @@ class Fitted:
             pi = self.coefficients(parts, "query")
         else:
             traces = self.standardised_traces(parts)
-            evidence = corpus_evidence(own, self.slopes, self.intercepts, traces)
-            there = present([part.mean for part in parts])
-            pi = without_missing(weights.coefficients(evidence), there)
+            evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts, traces)
+            there = convolution.present([part.mean for part in parts])
+            pi = convolution.without_missing(weights.coefficients(evidence), there)
         if not own:
             return pi
         words = np.array([bool(part.terms) for part in parts])
@@ -504,8 +490,8 @@ class Fitted:
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Combine the encoders' Gaussians with given coefficients, by convolution."""
         if self.space == "shared":
-            return shared(parts, coefficients)
-        return direct_sum(parts, coefficients, self.weights)
+            return convolution.shared(parts, coefficients)
+        return convolution.direct_sum(parts, coefficients, self.weights)
 
     def logit_line(self, coefficients: FloatArray) -> tuple[np.float32, FloatArray]:
         """Return slope and offset (n,) of ``sum_k pi_k (a_k s_k + b_k)`` as a function of mu_s."""
