@@ -345,15 +345,8 @@ class Gaussian:
         sizes = [*map(len, terms)]
         if {*sizes} - {len(mean)}:
             raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
-        for name, value in (
-            ("mean", mean),
-            ("scales", scales),
-            ("profile", profile),
-            ("coefficients", weights),
-            ("widths", blocks),
-            ("terms", tuple(terms)),
-        ):
-            object.__setattr__(self, name, value)
+        fields = {"mean": mean, "scales": scales, "profile": profile, "coefficients": weights}
+        vars(self).update(fields, widths=blocks, terms=tuple(terms))
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -114,7 +114,7 @@ class SentenceTransformerEncoder(InThread):
         # an index made on a GPU would be refused on a CPU.
         self.revision = hub.revision_of(model, self.prompts, last_layer)
         hub.place(model, device, dtype, loaded_here=loaded_here)
-        self.tap: LastLayerTap = attach(model, last_layer)
+        self.tap = _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
         self._lock = threading.Lock()
         self._can_batch = can_batch(model)
         # Encoding a short text gives the dimension, and fails early if the model does not support
@@ -372,15 +372,6 @@ class LastLayerTap:
         if self.feature_dimension is None:
             return output, None
         return output[:, : -self.feature_dimension], output[:, -self.feature_dimension :].copy()
-
-
-def attach(model: "SentenceTransformer", last_layer: LastLayer) -> LastLayerTap:
-    """Create the hook for the last linear layer of a model.
-
-    Raises ValueError if last_layer is "ffn" and the model is not a BERT-like transformer with a
-    linear pooling, followed by nothing but a normalisation.
-    """
-    return _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
 
 
 def _tap_projection(model: "SentenceTransformer") -> LastLayerTap:

@@ -183,7 +183,8 @@ class FitReport:
     def __str__(self) -> str:
         """Return a table with a line per encoder, and the notes."""
         head = ("encoder", "pairs", "slope", "prior prec.", "scale", "NLL", "without var.")
-        rows = [
+        rows = [head]
+        rows += [
             (
                 name,
                 str(s.pairs),
@@ -195,14 +196,9 @@ class FitReport:
             )
             for name, s in self.encoders.items()
         ]
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in (head, *rows)
-        ]
+        first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+        form = "  ".join([f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others)])
+        lines = [form.format(*row) for row in rows]
         took = f"encoding {self.encoding_seconds:.1f} s, fitting {self.fitting_seconds:.1f} s"
         how = f"{self.structure} posterior, {self.likelihood} likelihood"
         lines.append(f"{how}; {self.source or took}")
