@@ -216,13 +216,13 @@ class CachedEncoder(EncoderInside):
                 some = keys[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))
                 rows = database.execute(
-                    "SELECT key, embedding, features, crc32 FROM embedding LEFT JOIN checksum "
+                    "SELECT key, embedding, features, crc32 FROM embedding JOIN checksum "
                     f"USING (key) WHERE key IN ({marks})",
                     some,
                 )
                 for key, embedding, features, crc32 in rows:
                     self._check_widths(embedding, features)
-                    if _is_whole(embedding, features, crc32):
+                    if _crc32(embedding, features) == crc32:
                         found[key] = embedding, features
                     else:
                         damaged += 1
@@ -284,17 +284,6 @@ def _size(row: _Row) -> int:
 
 def _crc32(embedding: bytes, features: bytes | None) -> int:
     return zlib.crc32(features or b"", zlib.crc32(embedding))
-
-
-def _is_whole(embedding: bytes, features: bytes | None, crc32: int | None) -> bool:
-    """Return whether a row is undamaged; rows of earlier versions have no checksum."""
-    if crc32 is not None:
-        return _crc32(embedding, features) == crc32
-    vector = np.frombuffer(embedding, dtype=np.float32)
-    return bool(
-        abs(float(vector @ vector) - 1) < 1e-3
-        and np.isfinite(np.frombuffer(features or b"", dtype=np.float32)).all()
-    )
 
 
 def _matrix(rows: list[bytes]) -> Float32Array:
