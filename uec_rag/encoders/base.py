@@ -52,6 +52,16 @@ class Encoded:
         """Return the number of texts."""
         return len(self.embedding)
 
+    def __getitem__(self, rows: slice | Sequence[int] | npt.NDArray[np.integer]) -> "Encoded":
+        """Return the encodings of some texts (a slice, indices or a mask)."""
+        terms = None if self.terms is None else self.terms[rows]
+        return Encoded(self.embedding[rows], self.features[rows], terms)
+
+    @property
+    def blocks(self) -> tuple[Terms, ...]:
+        """The sparse blocks, as a Gaussian has them: the terms, if there are any."""
+        return () if self.terms is None else (self.terms,)
+
     @classmethod
     def empty(cls, dimension: int, feature_dimension: int) -> Self:
         """Return the encoding of no texts."""

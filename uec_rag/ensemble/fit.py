@@ -23,7 +23,6 @@ from uec_rag.ensemble.fitted import (
     FitReport,
     Fitted,
     TrainingProfile,
-    blocks_of,
 )
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
@@ -195,14 +194,7 @@ class _Encodings:
         return cls(encoded, {text: row for row, text in enumerate(distinct)})
 
     def select(self, texts: Sequence[str]) -> Encoded:
-        rows = [self.place[text] for text in texts]
-        found = self.encoded
-        terms = None if found.terms is None else found.terms[rows]
-        return Encoded(found.embedding[rows], found.features[rows], terms)
-
-    def gaussians(self, texts: Sequence[str], posterior: Posterior) -> Gaussian:
-        encoded = self.select(texts)
-        return posterior.gaussian(encoded.embedding, encoded.features, blocks_of(encoded))
+        return self.encoded[[self.place[text] for text in texts]]
 
 
 def fit_posteriors(
@@ -232,10 +224,10 @@ def fit_posteriors(
         posteriors.append(
             fit_posterior(given, *sides, encoder.gain, **options.of_posterior, curvature=curvature)
         )
-    return FittedPosteriors(
-        posteriors,
-        [q.gaussians(questions.queries, p) for q, p in zip(queries, posteriors, strict=True)],
-        [p.gaussians(questions.corpus, post) for p, post in zip(passages, posteriors, strict=True)],
-        questions,
-        encoding_seconds,
-    )
+
+    def gaussians(sides: list[_Encodings], texts: list[str]) -> list[Gaussian]:
+        pairs = zip(posteriors, sides, strict=True)
+        return [posterior.gaussian(side.select(texts)) for posterior, side in pairs]
+
+    own = gaussians(queries, questions.queries), gaussians(passages, questions.corpus)
+    return FittedPosteriors(posteriors, *own, questions, encoding_seconds)

@@ -10,7 +10,7 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from uec_rag.base.checks import check_beta
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.confidence.model import ConfidenceModel
@@ -421,15 +421,10 @@ class Fitted:
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Compute each encoder's Gaussians of the texts that it has encoded."""
-        parts = []
-        for member, one in enumerate(encoded):
-            terms = blocks_of(one)
-            if self.posteriors is None:
-                parts.append(Gaussian.certain(one.embedding, terms))
-            else:
-                posterior = self.posteriors[member]
-                parts.append(posterior.gaussian(one.embedding, one.features, terms))
-        return parts
+        if self.posteriors is None:
+            return [Gaussian.certain(one.embedding, one.blocks) for one in encoded]
+        pairs = zip(self.posteriors, encoded, strict=True)
+        return [posterior.gaussian(one) for posterior, one in pairs]
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Compute the coefficients of texts from the encoders' Gaussians alone, shape (n, K).
@@ -548,8 +543,3 @@ class Fitted:
         total = np.maximum(counted.sum(axis=1, keepdims=True), np.float32(1e-30))
         shares: FloatArray = counted / total
         return shares
-
-
-def blocks_of(encoded: Encoded) -> tuple[Terms, ...]:
-    """Return the sparse blocks of an encoder's output."""
-    return () if encoded.terms is None else (encoded.terms,)

@@ -21,7 +21,7 @@ from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoders
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
 from uec_rag.ensemble.convolution import CoefficientRule, Space, block_scales, make_rule
 from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
-from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted, blocks_of
+from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
 from uec_rag.ensemble.verifier import VERIFY_K, Verification
 from uec_rag.laplace.posterior import Posterior
 
@@ -291,7 +291,7 @@ class UEC:
             block.scaled(scale)
             for encoder, scale in zip(self.encoders, scales, strict=True)
             if isinstance(encoder, WithoutVectors)
-            for block in blocks_of(encoder.encode(texts, "passage"))
+            for block in encoder.encode(texts, "passage").blocks
         ]
 
     def _warn_unfitted(self) -> None:

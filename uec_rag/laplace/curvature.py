@@ -77,7 +77,7 @@ class Layer:
 def distinct(encoded: Encoded, index: NDArray[np.int64]) -> Side:
     """Return the distinct texts that pairs index, and the index of each pair's text in them."""
     texts, place = np.unique(index, return_inverse=True)
-    return Encoded(encoded.embedding[texts], encoded.features[texts]), place
+    return encoded[texts], place
 
 
 @dataclass(frozen=True, eq=False)

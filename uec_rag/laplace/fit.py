@@ -131,12 +131,12 @@ def fit_posterior(
         if decided_by_prior(scale, plain):
             summary = replace(summary, by_prior=(*summary.by_prior, "variance"))
     posterior = Posterior(structure, best.covariance, best.profile, summary)
-    return _standardised(posterior, queries.embedding[held_out], queries.features[held_out])
+    return _standardised(posterior, queries[held_out])
 
 
-def _standardised(posterior: Posterior, embedding: FloatArray, features: FloatArray) -> Posterior:
+def _standardised(posterior: Posterior, encoded: Encoded) -> Posterior:
     """Set the mean and deviation of the log trace to those of texts that were not fitted on."""
-    log_trace = np.log(np.maximum(posterior.gaussian(embedding, features).trace, 1e-30))
+    log_trace = np.log(np.maximum(posterior.gaussian(encoded).trace, 1e-30))
     summary = replace(
         posterior.summary,
         log_trace_mean=float(log_trace.mean()),
