@@ -73,7 +73,6 @@ def fit(
         encoders, given, options, show_progress=show_progress, curvature=curvature
     )
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
-    by_evidence = isinstance(fitted.rule, Evidence) and len(encoders) > 1
     questions = FitQueries(
         found.queries,
         fitted.combine(found.corpus, fitted.coefficients(found.corpus, "passage")),
@@ -83,20 +82,20 @@ def fit(
         found.questions,
         options.seed,
     )
-    if by_evidence:
+    if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
         strange = _in_no_language(encoders, fitted, found.questions, options.seed, show_progress)
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
-    model = fit_confidence(questions.views(fitted, fitted.evidence_weights))
+    model = fit_confidence(questions.views(fitted))
     words = any(part.terms for part in found.queries)
     known = shipped_model("words" if words else "fitted")
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
     checked = None
     if verifier is not None:
         name = verifier_name(fitted.names, verifier)
-        checked = questions.fit_verifier(fitted, fitted.evidence_weights, verifier, name, verify_k)
+        checked = questions.fit_verifier(fitted, verifier, name, verify_k)
         summaries[name] = checked.summary
-    shares = fitted.shares(questions.coefficients(fitted, fitted.evidence_weights))
+    shares = fitted.shares(questions.coefficients(fitted))
     seconds = time.perf_counter() - start - found.encoding_seconds
     report = FitReport(
         summaries,

@@ -187,38 +187,28 @@ class FitQueries:
     def views(
         self,
         fitted: Fitted,
-        weights: EvidenceWeights | None,
         sizes: Sequence[int] = CORPUS_SIZES,
         verification: Verification | None = None,
     ) -> list[FitView]:
         """Compute the logits of the questions over corpora of several sizes that lack answers."""
         if verification is None:
-            return [self._asked(cut, fitted, weights) for cut in self._cuts(sizes, _MOST_ASKED)]
-        read = self._read(fitted, weights, sizes, verification.verifier, verification.fitted.k)
+            return [self._asked(cut, fitted) for cut in self._cuts(sizes, _MOST_ASKED)]
+        read = self._read(fitted, sizes, verification.verifier, verification.fitted.k)
         return read.joined(verification.fitted.summary, verification.fitted.weight)
 
-    def fit_verifier(
-        self, fitted: Fitted, weights: EvidenceWeights | None, verifier: Verifier, name: str, k: int
-    ) -> FittedVerifier:
+    def fit_verifier(self, fitted: Fitted, verifier: Verifier, name: str, k: int) -> FittedVerifier:
         """Fit a verifier's slope and intercept to the ensemble's hits, and its confidence model."""
-        read = self._read(fitted, weights, CORPUS_SIZES, verifier, k)
+        read = self._read(fitted, CORPUS_SIZES, verifier, k)
         summary = fit_pair_scores(read.scores, read.labels, read.query, self.seed)
         weight = 1 / len(fitted.names)
         model = fit_confidence(read.joined(summary, weight))
         return FittedVerifier(name, k, weight, summary, model)
 
-    def _read(
-        self,
-        fitted: Fitted,
-        weights: EvidenceWeights | None,
-        sizes: Sequence[int],
-        verifier: Verifier,
-        k: int,
-    ) -> ReadViews:
+    def _read(self, fitted: Fitted, sizes: Sequence[int], verifier: Verifier, k: int) -> ReadViews:
         """Score the k best hits of every query of every view by a verifier, each pair once."""
         questions, size = self.questions, len(self.questions.corpus)
         cuts = self._cuts(sizes, _MOST_READ)
-        views = [self._asked(cut, fitted, weights) for cut in cuts]
+        views = [self._asked(cut, fitted) for cut in cuts]
         hits = [np.argsort(-view.logits, axis=1, kind="stable")[:, :k] for view in views]
         keys = [
             cut.queries[:, None].astype(np.int64) * size + cut.passages[columns]
@@ -242,21 +232,21 @@ class FitQueries:
             cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=self.seed + 2 + number)
         return cuts
 
-    def coefficients(self, fitted: Fitted, weights: EvidenceWeights | None) -> FloatArray:
+    def coefficients(self, fitted: Fitted) -> FloatArray:
         """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""
         if self.own is None:
             return fitted.coefficients(self.queries, "query")
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)
-        return fitted.weigh(weights, self.queries, self.own, best)
+        return fitted.weigh(fitted.evidence_weights, self.queries, self.own, best)
 
-    def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
+    def _asked(self, view: CorpusView, fitted: Fitted) -> FitView:
         smaller = replace(
             self,
             queries=[part[view.queries] for part in self.queries],
             corpus=self.corpus[view.passages],
             own=None if self.own is None else [view.cut(own) for own in self.own],
         )
-        pi = smaller.coefficients(fitted, weights)
+        pi = smaller.coefficients(fitted)
         mu, sigma2 = moments(fitted.combine(smaller.queries, pi), smaller.corpus)
         members = None
         if smaller.own is not None:
