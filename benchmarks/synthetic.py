@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from uec_rag import UEC, Gaussian
+from uec_rag.encoders import Encoded
 from uec_rag.stores import MemoryStore
 
 WIDTH = 384
@@ -82,7 +83,9 @@ class Corpus:
     def _parts(self, numbers: range, role: str) -> list[Gaussian]:
         assert self.uec.posteriors is not None
         vectors = [self._vectors(i, numbers, role) for i in range(self.encoders)]
-        return [p.gaussian(v, v) for p, v in zip(self.uec.posteriors, vectors, strict=True)]
+        return [
+            p.gaussian(Encoded(v, v)) for p, v in zip(self.uec.posteriors, vectors, strict=True)
+        ]
 
     def passages(self, start: int, stop: int) -> list[Gaussian]:
         """Each encoder's Gaussians of some passages."""

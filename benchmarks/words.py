@@ -26,6 +26,7 @@ from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.postings import Postings
+from uec_rag.encoders import Encoded
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores import MemoryStore, Passage
 
@@ -83,13 +84,11 @@ def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -
     """Each member's Gaussians of some texts."""
     assert uec.posteriors is not None
     vectors = corpus._vectors(0, numbers, role)
-    parts = [uec.posteriors[0].gaussian(vectors, vectors)]
+    parts = [uec.posteriors[0].gaussian(Encoded(vectors, vectors))]
     for encoder in uec.encoders[1:]:
         of_one = texts.query if role == "query" else texts.passage
         words = encoder.encode([of_one(number) for number in numbers], role)
-        parts.append(
-            uec.posteriors[1].gaussian(words.embedding, words.features).with_terms([words.terms])
-        )
+        parts.append(uec.posteriors[1].gaussian(words))
     return parts
 
 

@@ -45,7 +45,7 @@ def markitdown() -> Reader | None:
     converter = MarkItDown(enable_plugins=False)
 
     def read(path: Path) -> list[Section]:
-        return READERS[".md"](converter.convert(path).text_content.encode())
+        return READERS[".md"].read(converter.convert(path).text_content.encode())
 
     return read
 
@@ -160,7 +160,7 @@ def main(
         compare_on_sites(folder)
         return
     found: dict[str, Reader | None] = {
-        "ours": lambda path: READERS[path.suffix.lower()](path.read_bytes()),
+        "ours": lambda path: READERS[path.suffix.lower()].read(path.read_bytes()),
         "MarkItDown": markitdown(),
     }
     rows = []

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from uec_rag.base import environment
-from uec_rag.base.environment import (
-    FEATURES,
-    missing_extra,
-    report,
-    require,
-)
+from uec_rag.base.environment import FEATURES, missing_extra, report, require
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

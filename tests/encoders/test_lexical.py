@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from uec_rag.encoders import Lexical, load_encoder
-from uec_rag.encoders.lexical import (
-    WordTokenizer,
-    _cached_keys,
-    key_of,
-    split_words,
-    weights_of,
-)
+from uec_rag.encoders.lexical import WordTokenizer, _cached_keys, key_of, split_words, weights_of
 
 TERMS = WordTokenizer().terms
 

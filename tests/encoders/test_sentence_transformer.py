@@ -9,12 +9,7 @@ import torch
 
 from tests.helpers import beside
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
-from uec_rag.encoders.sentence_transformer import (
-    can_batch,
-    cut,
-    one_ahead,
-    rows_of,
-)
+from uec_rag.encoders.sentence_transformer import can_batch, cut, one_ahead, rows_of
 
 
 def words(count, seed=0):

@@ -11,7 +11,6 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
 from uec_rag.ensemble.conversation import Turn, in_context, texts_of, turns_of
-from uec_rag.ensemble.fitted import blocks_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -22,7 +21,7 @@ PASSAGES = [
 
 def words(*texts: str) -> Gaussian:
     encoded = Lexical().encode(texts, "query")
-    return Gaussian.certain(encoded.embedding, blocks_of(encoded))
+    return Gaussian.certain(encoded.embedding, encoded.blocks)
 
 
 def bm25(part: Gaussian) -> np.ndarray:

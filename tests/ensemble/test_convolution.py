@@ -15,7 +15,6 @@ from uec_rag.ensemble.convolution import (
     Evidence,
     EvidenceWeights,
     Fixed,
-    StandardisedTrace,
     Trace,
     Uniform,
     block_scales,
@@ -301,21 +300,18 @@ def test_what_is_no_rule_is_refused(spec, message):
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf, 10**400, 1e-320])
-@pytest.mark.parametrize("rule", [Trace, StandardisedTrace])
-def test_a_temperature_that_is_not_positive_is_refused(rule, temperature):
+def test_a_temperature_that_is_not_positive_is_refused(temperature):
     with pytest.raises(ValueError, match="temperature: expected a number > 0"):
-        rule(temperature)
+        Trace(temperature)
 
 
-@pytest.mark.parametrize("rule", [Trace, StandardisedTrace])
-def test_a_temperature_is_kept_as_the_number_that_json_gives_back(rule):
-    assert repr(rule(np.float32(2)).metadata()["temperature"]) == "2.0"
+def test_a_temperature_is_kept_as_the_number_that_json_gives_back():
+    assert repr(Trace(np.float32(2)).metadata()["temperature"]) == "2.0"
 
 
-@pytest.mark.parametrize("rule", [Evidence(), StandardisedTrace()])
-def test_rules_that_ask_for_more_than_the_gaussians_count_all_alike(rule, parts):
-    assert not callable(rule)
-    fitted = Fitted(("a", "b", "c"), "direct", rule)
+def test_without_a_corpus_evidence_counts_all_encoders_alike(parts):
+    assert not callable(Evidence())
+    fitted = Fitted(("a", "b", "c"), "direct", Evidence())
     np.testing.assert_array_equal(fitted.coefficients(parts, "query"), Uniform()(parts))
 
 
@@ -331,18 +327,8 @@ def test_metadata_of_no_rule_is_refused():
         restore_rule({"name": "trace"})
 
 
-def test_the_standardised_rule_prefers_the_encoder_that_is_less_unusual():
-    rule = make_rule("standardised_trace", ["a", "b"], 0.5)
-    weights = rule.of(np.float32([[0.0, 1.0], [1.0, 1.0]]))
-    wanted = [[1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))], [0.5, 0.5]]
-    np.testing.assert_allclose(weights, wanted, rtol=1e-5)
-    assert restore_rule(rule.metadata()) == rule
-
-
-def test_each_trace_rule_has_a_temperature_in_a_unit_of_its_own():
+def test_the_temperature_is_that_of_the_paper_by_default():
     assert make_rule("trace", ["a"], None).temperature == 1.5
-    assert make_rule("standardised_trace", ["a"], None).temperature == 1.0
-    assert make_rule("standardised_trace", ["a"], 3).temperature == 3.0
 
 
 def test_a_fixed_weight_may_be_zero_and_numpys_number():

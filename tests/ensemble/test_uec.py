@@ -437,14 +437,3 @@ def test_an_encoder_object_is_taken_as_it_is():
     uec = UEC([encoder], coefficients=Fixed((1.0,)))
     assert uec.encoders[0] is encoder
     assert uec.names == ["mine"]
-
-
-def test_the_standardised_trace_weighs_queries_by_how_unusual_they_are(encoders, fit_pairs):
-    uec = UEC(encoders, coefficients="standardised_trace")
-    assert np.unique(UEC([noise]).embed(["a"], role="query").coefficients).tolist() == [1.0]
-    uec.fit(fit_pairs)
-    parts = uec.encode(QUERIES, "query")
-    z = uec.fitted.standardised_traces(parts)
-    expected = np.exp(-z) / np.exp(-z).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(uec.coefficients(parts, "query"), expected, rtol=1e-5)
-    np.testing.assert_allclose(uec.coefficients(parts, "passage"), 1 / 3)

@@ -13,8 +13,8 @@ from torch import nn
 
 from uec_rag.encoders import Encoded
 from uec_rag.laplace import curvature
-from uec_rag.laplace.curvature import Layer, accumulate, by_laplace_torch
-from uec_rag.laplace.fit import Side, candidates
+from uec_rag.laplace.curvature import Layer, accumulate, by_laplace_torch, distinct
+from uec_rag.laplace.fit import candidates
 from uec_rag.laplace.pairs import LabelledPairs
 
 N, M, D = 48, 5, 4
@@ -182,19 +182,19 @@ def jacobians(given):
 @BOTH
 def test_the_predictive_variance_of_a_diagonal_posterior_is_laplace_torchs(likelihood):
     given = layer("diag", likelihood)
-    found, side = accumulate(given), Side.of(given.queries, np.arange(N))
+    found, side = accumulate(given), distinct(given.queries, np.arange(N))
     laplace = as_laplace_torch(found)
     for trial in candidates(found, given.gain, side, side):
         laplace.prior_precision = trial.prior_precision
         expected = laplace.functional_variance(jacobians(given)).diagonal(dim1=1, dim2=2)
-        np.testing.assert_allclose(side.features**2 @ trial.covariance, expected, rtol=1e-6)
+        np.testing.assert_allclose(side[0].features ** 2 @ trial.covariance, expected, rtol=1e-6)
 
 
 @BOTH
 def test_the_predictive_variance_of_a_kronecker_posterior_is_laplace_torchs(likelihood):
     """With its damping, which adds sqrt(delta) to both factors, of one mean eigenvalue here."""
     given = layer("kron", likelihood)
-    found, side = accumulate(given), Side.of(given.queries, np.arange(N))
+    found, side = accumulate(given), distinct(given.queries, np.arange(N))
     (values_g, _), (values_a, _) = found.eigenvalues
     even = np.sqrt(values_a.mean() / values_g.mean())
     factors = torch.from_numpy(found.factors[0] * even), torch.from_numpy(found.factors[1] / even)
@@ -203,7 +203,7 @@ def test_the_predictive_variance_of_a_kronecker_posterior_is_laplace_torchs(like
         precision = curvature + torch.tensor(trial.prior_precision, dtype=torch.float64)
         precision.damping = True  # which its sum forgets
         expected = precision.inv_square_form(jacobians(given)).diagonal(dim1=1, dim2=2)
-        leverage = ((side.features @ trial.covariance) ** 2).sum(axis=1, keepdims=True)
+        leverage = ((side[0].features @ trial.covariance) ** 2).sum(axis=1, keepdims=True)
         np.testing.assert_allclose(leverage * trial.profile, expected, rtol=1e-6)
 
 

@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 
 from tests.helpers import WORDS, LinearHead, bag_of_words, noise, pairs
 from uec_rag.base.similarity import moments as similarity_moments
-from uec_rag.encoders import BlackBoxEncoder
+from uec_rag.encoders import BlackBoxEncoder, Encoded
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import fitting_intercept, predictive_nll
 from uec_rag.laplace.pairs import OfVectors, check_pairs, held_out_pairs, split_queries
@@ -25,7 +25,7 @@ def fit(encoder, given, **options):
 
 def gaussian(posterior, encoder, texts):
     encoded = encoder.encode(texts, "query")
-    return posterior.gaussian(encoded.embedding, encoded.features)
+    return posterior.gaussian(encoded)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_the_scale_is_the_likeliest_after_held_out_pairs_and_what_is_usual(
         wider = replace(posterior, summary=summary)
         mu, sigma2 = (
             moments[held_out.query_index, held_out.passage_index]
-            for moments in similarity_moments(wider.gaussian(q, q), wider.gaussian(p, p))
+            for moments in similarity_moments(*(wider.gaussian(Encoded(x, x)) for x in (q, p)))
         )
 
         def at(intercept):

@@ -12,6 +12,7 @@ import pytest
 
 from tests.helpers import LinearHead, pairs
 from uec_rag.base.similarity import moments
+from uec_rag.encoders import Encoded
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import OfVectors, check_pairs, split_queries, training_pairs
 from uec_rag.laplace.posterior import Posterior
@@ -84,7 +85,7 @@ def draw_weights(posterior, head, encoded, rng):
 
 def test_the_predictive_variance_equals_monte_carlo_over_weights(posterior, head, encoded):
     _, queries, _ = encoded
-    gaussian = posterior.gaussian(queries.embedding[:6], queries.features[:6])
+    gaussian = posterior.gaussian(queries[:6])
     weights = draw_weights(posterior, head, encoded, np.random.default_rng(0))
     change = np.einsum("sdm,nm->snd", weights, queries.features[:6])
     samples = queries.embedding[:6] + head.gain * change
@@ -103,7 +104,7 @@ def test_the_variance_of_a_similarity_follows_from_it(posterior, head, encoded):
         * np.einsum("sdm,nm->snd", draw_weights(posterior, head, encoded, rng), side.features[:3])
         for side in (queries, passages)
     ]
-    gaussians = [posterior.gaussian(s.embedding[:3], s.features[:3]) for s in (queries, passages)]
+    gaussians = [posterior.gaussian(s[:3]) for s in (queries, passages)]
     if posterior.structure == "kron":
         # Coordinates of a draw are correlated; a Gaussian of the house keeps their variances.
         sides = [
@@ -116,7 +117,7 @@ def test_the_variance_of_a_similarity_follows_from_it(posterior, head, encoded):
 
 def test_a_kron_variance_costs_one_number_per_text(head, encoded):
     _, queries, _ = encoded
-    gaussian = fit_posterior(*encoded, head.gain).gaussian(queries.embedding, queries.features)
+    gaussian = fit_posterior(*encoded, head.gain).gaussian(queries)
     assert gaussian.scales.shape == (len(queries), 1)
     assert gaussian.profile.shape == (1, head.dimension)
 
@@ -126,18 +127,18 @@ def test_the_scale_multiplies_the_variance(posterior, encoded):
     wider = replace(
         posterior, summary=replace(posterior.summary, scale=3 * posterior.summary.scale)
     )
-    once, thrice = (p.gaussian(queries.embedding, queries.features) for p in (posterior, wider))
+    once, thrice = (p.gaussian(queries) for p in (posterior, wider))
     np.testing.assert_allclose(thrice.variance, 3 * once.variance, rtol=1e-5)
 
 
 def test_held_out_queries_are_usual_and_unseen_features_unusual(posterior, head, encoded):
     checked, queries, _ = encoded
     _, held_out = split_queries(checked, seed=0)
-    own = posterior.gaussian(queries.embedding[held_out], queries.features[held_out])
+    own = posterior.gaussian(queries[held_out])
     standard = posterior.standardised_log_trace(own)
     assert standard.mean() == pytest.approx(0, abs=1e-3)
     assert standard.std() == pytest.approx(1, abs=1e-3)
-    longer = posterior.gaussian(queries.embedding, 100 * queries.features)
+    longer = posterior.gaussian(Encoded(queries.embedding, 100 * queries.features))
     assert (posterior.standardised_log_trace(longer) > 3).all()
 
 
@@ -146,6 +147,6 @@ def test_a_posterior_comes_back_from_its_arrays_and_json_bit_for_bit(posterior, 
     metadata = json.loads(json.dumps(posterior.metadata()))
     restored = Posterior.restore(posterior.arrays(), metadata)
     assert restored.summary == posterior.summary
-    once, again = (p.gaussian(queries.embedding, queries.features) for p in (posterior, restored))
+    once, again = (p.gaussian(queries) for p in (posterior, restored))
     np.testing.assert_array_equal(once.mean, again.mean)
     np.testing.assert_array_equal(once.variance, again.variance)

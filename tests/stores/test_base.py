@@ -19,9 +19,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 leaves = st.none() | st.booleans() | numbers | texts
 values = st.recursive(
-    leaves,
-    lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
-    max_leaves=20,
+    leaves, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=20
 )
 
 

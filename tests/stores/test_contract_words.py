@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
 from tests.stores.kinds import DISTINCT, ENGINES, KINDS, QUICK, SAVED, opened_again
-from tests.stores.test_contract import (
-    assert_answers_alike,
-    gaussians,
-    halves,
-    numbered,
-    view_of,
-)
+from tests.stores.test_contract import assert_answers_alike, gaussians, halves, numbered, view_of
 from uec_rag import UEC
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit

@@ -123,9 +123,7 @@ def test_a_saved_store_comes_back_and_is_written_to(written, tmp_path):
     found = assert_finds(store, written.rows)
     assert found.passages == before.passages
     np.testing.assert_allclose(
-        store.compare([QUERIES.mean])[0],
-        written.store.compare([QUERIES.mean])[0],
-        atol=1e-6,
+        store.compare([QUERIES.mean])[0], written.store.compare([QUERIES.mean])[0], atol=1e-6
     )
     again = Written(store, dict(written.rows))
     again.add(range(950, 1050), seed=3)
@@ -176,9 +174,7 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     assert (np.abs(found.scores - best) <= tolerance).all()
     assert found.exact
     np.testing.assert_allclose(
-        found.sigma2,
-        np.take_along_axis(variance, _numbers(found), axis=1),
-        rtol=1e-4,
+        found.sigma2, np.take_along_axis(variance, _numbers(found), axis=1), rtol=1e-4
     )
 
 

@@ -124,11 +124,7 @@ def check_documents(documents: Iterable[_T], kind: type, name: str, for_strings:
     return checked
 
 
-def check_share(
-    value: float,
-    argument: str,
-    expected: Share,
-) -> float:
+def check_share(value: float, argument: str, expected: Share) -> float:
     """Return a number between 0 and 1 as a float; TypeError or ValueError if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{argument}: expected {expected}, got {value!r:.60}.")

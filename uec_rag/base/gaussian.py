@@ -280,7 +280,7 @@ class Gaussian:
         cls,
         mean: ArrayLike,
         scales: ArrayLike,
-        profile: ArrayLike,
+        profile: ArrayLike | None,
         coefficients: ArrayLike | None = None,
         widths: Sequence[int] | None = None,
         terms: Sequence[Terms] = (),
@@ -292,12 +292,14 @@ class Gaussian:
         mean : array_like, shape (n, d)
         scales : array_like, shape (n, r)
             Factors of each text, at least 0.
-        profile : array_like, shape (r, d)
-            Factors that all texts share, at least 0.
+        profile : array_like, shape (r, d), or None
+            Factors that all texts share, at least 0. If None, `scales` are the variances.
         coefficients : array_like, shape (n, K), optional
         widths : sequence of int, optional
         terms : sequence of Terms, optional
         """
+        if profile is None:
+            return cls(mean, scales, coefficients, widths, terms)
         self = cls.__new__(cls)
         means, own = as_matrix(mean, "mean"), as_matrix(scales, "scales")
         shared = as_matrix(profile, "profile")
@@ -343,14 +345,8 @@ class Gaussian:
         sizes = [*map(len, terms)]
         if {*sizes} - {len(mean)}:
             raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
-        for name, value in (
-            ("mean", mean),
-            ("scales", scales),
-            ("profile", profile),
-            ("coefficients", weights),
-            ("widths", blocks),
-            ("terms", tuple(terms)),
-        ):
+        fields = {"mean": mean, "scales": scales, "profile": profile, "coefficients": weights}
+        for name, value in {**fields, "widths": blocks, "terms": tuple(terms)}.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:

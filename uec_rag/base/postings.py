@@ -91,21 +91,11 @@ def check_segment(segment: Segment, rows: int, *, counts: bool) -> None:
 
 def segment_of(start: int, terms: Terms) -> Segment:
     """Make the postings of a batch whose first row is `start`."""
-    # A stable sort keeps rows ascending within a term.
-    order = np.argsort(terms.keys, kind="stable")
-    return _of_sorted(
-        terms.keys[order], (terms.rows[order] + start).astype(np.int32), terms.weights[order]
-    )
-
-
-def _of_sorted(keys: NDArray[np.uint64], rows: NDArray[np.int32], weights: NDArray[Any]) -> Segment:
+    order = np.argsort(terms.keys, kind="stable")  # which keeps rows ascending within a term
+    keys, rows = terms.keys[order], (terms.rows[order] + start).astype(np.int32)
     first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
-    return Segment(
-        keys[first],
-        np.concatenate([first, [len(keys)]]).astype(np.int64),
-        rows,
-        _narrow(weights),
-    )
+    starts = np.concatenate([first, [len(keys)]]).astype(np.int64)
+    return Segment(keys[first], starts, rows, _narrow(terms.weights[order]))
 
 
 def _narrow(weights: NDArray[Any]) -> NDArray[Any]:

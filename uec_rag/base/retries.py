@@ -75,12 +75,7 @@ async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object)
 
 
 def _policy(within: float | None = None) -> dict[str, Any]:
-    from tenacity import (
-        retry_if_exception,
-        stop_after_attempt,
-        stop_after_delay,
-        stop_never,
-    )
+    from tenacity import retry_if_exception, stop_after_attempt, stop_after_delay, stop_never
 
     late = stop_never if within is None else stop_after_delay(within)
     return {

@@ -19,7 +19,7 @@ from uec_rag.base.errors import warn
 from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST
 from uec_rag.corpora.document import Document, has_words
-from uec_rag.corpora.readers import NEEDS, READERS
+from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
 
 SECONDS = 60.0
@@ -290,14 +290,14 @@ def _why(error: Exception) -> str:
 
 
 def _check_libraries(files: Iterable[str]) -> None:
-    needed = {NEEDS[end] for file in files if (end := Path(file).suffix.lower()) in NEEDS}
-    missing = [
-        package
-        for module, package in sorted(needed)
-        if find_spec(module.partition(".")[0]) is None or find_spec(module) is None
-    ]
+    missing = {
+        reader.package
+        for reader in {READERS[Path(file).suffix.lower()] for file in files}
+        if (module := reader.module)
+        and (find_spec(module.partition(".")[0]) is None or find_spec(module) is None)
+    }
     if missing:
-        raise ImportError(missing_extra(", ".join(missing), "documents"))
+        raise ImportError(missing_extra(", ".join(sorted(missing)), "documents"))
 
 
 def check_folder(folder: Path, argument: str = "folder") -> None:

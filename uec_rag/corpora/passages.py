@@ -129,11 +129,7 @@ def note_states(passages: Sequence[Passage], documents: Iterable[Document], cut:
 
 
 def fitting_pairs(
-    documents: Iterable[Document],
-    *,
-    size: int = CHUNK_SIZE,
-    limit: int = 1000,
-    seed: int = 0,
+    documents: Iterable[Document], *, size: int = CHUNK_SIZE, limit: int = 1000, seed: int = 0
 ) -> list[tuple[str, str]]:
     """Make (query, passage) pairs from unlabelled documents, to fit an ensemble on.
 

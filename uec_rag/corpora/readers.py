@@ -9,7 +9,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from uec_rag.corpora.document import Section, decoded, has_words
@@ -337,32 +337,26 @@ def _read_pdf(content: bytes) -> list[Section]:
     return sections
 
 
-READERS: dict[str, Callable[[bytes], list[Section]]] = {
-    ".txt": _read_text,
-    ".md": _read_markdown,
-    ".markdown": _read_markdown,
-    ".rst": _read_rst,
-    ".html": html_sections,  # the parser detects the encoding
-    ".htm": html_sections,
-    ".pdf": _read_pdf,
-    ".docx": read_docx,
-    ".pptx": read_pptx,
-    ".xlsx": read_xlsx,
-    ".epub": read_epub,
-    ".csv": read_csv,
+class Reader(NamedTuple):
+    """A function that reads a format, the module that it imports, and the package that has it."""
+
+    read: Callable[[bytes], list[Section]]
+    module: str = ""
+    package: str = ""
+
+
+READERS = {
+    ".txt": Reader(_read_text),
+    ".md": Reader(_read_markdown, "markdown_it", "markdown-it-py"),
+    ".markdown": Reader(_read_markdown, "markdown_it", "markdown-it-py"),
+    ".rst": Reader(_read_rst, "docutils.core", "docutils"),
+    ".html": Reader(html_sections, "bs4", "beautifulsoup4"),  # which detects the encoding
+    ".htm": Reader(html_sections, "bs4", "beautifulsoup4"),
+    ".pdf": Reader(_read_pdf, "pypdfium2", "pypdfium2"),
+    ".docx": Reader(read_docx, "mammoth", "mammoth"),
+    ".pptx": Reader(read_pptx, "pptx", "python-pptx"),
+    ".xlsx": Reader(read_xlsx, "openpyxl", "openpyxl"),
+    ".epub": Reader(read_epub, "bs4", "beautifulsoup4"),
+    ".csv": Reader(read_csv),
 }
 """The reader of each file extension, in lower case."""
-
-NEEDS = {
-    ".md": ("markdown_it", "markdown-it-py"),
-    ".markdown": ("markdown_it", "markdown-it-py"),
-    ".rst": ("docutils.core", "docutils"),
-    ".html": ("bs4", "beautifulsoup4"),
-    ".htm": ("bs4", "beautifulsoup4"),
-    ".pdf": ("pypdfium2", "pypdfium2"),
-    ".docx": ("mammoth", "mammoth"),
-    ".pptx": ("pptx", "python-pptx"),
-    ".xlsx": ("openpyxl", "openpyxl"),
-    ".epub": ("bs4", "beautifulsoup4"),
-}
-"""The module that the reader of each extension imports, and the package that provides it."""

@@ -161,7 +161,7 @@ def serve() -> None:
 
 def _answer(content: bytes, ending: str, size: int, characters: int) -> dict[str, object]:
     try:
-        sections = READERS[ending](content)
+        sections = READERS[ending].read(content)
     except Exception as error:  # a parser may fail with any error on a damaged file
         return {"error": str(error) or type(error).__name__}
     found = sum(len(part.heading) + len(part.text) for part in sections)

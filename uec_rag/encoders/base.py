@@ -6,6 +6,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
@@ -50,6 +51,16 @@ class Encoded:
     def __len__(self) -> int:
         """Return the number of texts."""
         return len(self.embedding)
+
+    def __getitem__(self, rows: slice | Sequence[int] | npt.NDArray[np.integer]) -> "Encoded":
+        """Return the encodings of some texts (a slice, indices or a mask)."""
+        terms = None if self.terms is None else self.terms[rows]
+        return Encoded(self.embedding[rows], self.features[rows], terms)
+
+    @property
+    def blocks(self) -> tuple[Terms, ...]:
+        """The sparse blocks, as a Gaussian has them: the terms, if there are any."""
+        return () if self.terms is None else (self.terms,)
 
     @classmethod
     def empty(cls, dimension: int, feature_dimension: int) -> Self:
@@ -116,35 +127,16 @@ class EncoderInside(OneInstance):
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
 
-    @property
-    def name(self) -> str:
-        """The name of the wrapped encoder."""
-        return self._encoder.name
-
-    @property
-    def spec(self) -> str | None:
-        """The spec of the wrapped encoder."""
-        return self._encoder.spec
+    name = property(attrgetter("_encoder.name"))
+    spec = property(attrgetter("_encoder.spec"))
+    dimension = property(attrgetter("_encoder.dimension"))
+    feature_dimension = property(attrgetter("_encoder.feature_dimension"))
+    gain = property(attrgetter("_encoder.gain"))
 
     @property
     def tokenizer(self) -> object:
         """The tokenizer of the wrapped encoder; None if it has none."""
         return getattr(self._encoder, "tokenizer", None)
-
-    @property
-    def dimension(self) -> int:
-        """The dimension d of an embedding."""
-        return self._encoder.dimension
-
-    @property
-    def feature_dimension(self) -> int:
-        """The dimension m of the last layer's input."""
-        return self._encoder.feature_dimension
-
-    @property
-    def gain(self) -> Float32Array:
-        """The gain of the wrapped encoder, shape (d,)."""
-        return self._encoder.gain
 
 
 class _Embeds(Protocol):
@@ -185,14 +177,8 @@ class WithoutVectors(IdentityHead):
 
 
 _MEMBERS = (
-    "name",
-    "revision",
-    "dimension",
-    "feature_dimension",
-    "gain",
-    "spec",
-    "encode",
-    "aencode",
+    *("name", "revision", "dimension", "feature_dimension", "gain", "spec"),
+    *("encode", "aencode"),
 )
 
 

@@ -196,8 +196,9 @@ class CachedEncoder(EncoderInside):
         self, texts: Sequence[str], role: Role
     ) -> tuple[list[bytes], dict[bytes, str], dict[bytes, _Row]]:
         """Return the keys of texts, the distinct texts to encode, and the cached rows of others."""
+        check_role(role)
         checked = check_texts(texts)
-        keys = _keys(checked, role)
+        keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
         found = self._memory.get(keys)
         read = self._read([key for key in dict.fromkeys(keys) if key not in found])
         self._memory.put(read)
@@ -215,13 +216,13 @@ class CachedEncoder(EncoderInside):
                 some = keys[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))
                 rows = database.execute(
-                    "SELECT key, embedding, features, crc32 FROM embedding LEFT JOIN checksum "
+                    "SELECT key, embedding, features, crc32 FROM embedding JOIN checksum "
                     f"USING (key) WHERE key IN ({marks})",
                     some,
                 )
                 for key, embedding, features, crc32 in rows:
                     self._check_widths(embedding, features)
-                    if _is_whole(embedding, features, crc32):
+                    if _crc32(embedding, features) == crc32:
                         found[key] = embedding, features
                     else:
                         damaged += 1
@@ -285,27 +286,5 @@ def _crc32(embedding: bytes, features: bytes | None) -> int:
     return zlib.crc32(features or b"", zlib.crc32(embedding))
 
 
-def _is_whole(embedding: bytes, features: bytes | None, crc32: int | None) -> bool:
-    """Return whether a row is undamaged; rows of earlier versions have no checksum."""
-    if crc32 is not None:
-        return _crc32(embedding, features) == crc32
-    vector = np.frombuffer(embedding, dtype=np.float32)
-    return bool(
-        abs(float(vector @ vector) - 1) < 1e-3
-        and np.isfinite(np.frombuffer(features or b"", dtype=np.float32)).all()
-    )
-
-
 def _matrix(rows: list[bytes]) -> Float32Array:
     return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1).copy()
-
-
-def _keys(texts: list[str], role: Role) -> list[bytes]:
-    check_role(role)
-    prefix = hashlib.sha256(f"{role}\0".encode())
-    keys = []
-    for text in texts:
-        digest = prefix.copy()
-        digest.update(text.encode())
-        keys.append(digest.digest())
-    return keys

@@ -246,9 +246,7 @@ _HASHED_CONFIGURATION = (
 
 
 def revision_of(
-    model: SentenceTransformer | SparseEncoder,
-    prompts: Mapping[Role, str],
-    last_layer: LastLayer,
+    model: SentenceTransformer | SparseEncoder, prompts: Mapping[Role, str], last_layer: LastLayer
 ) -> str:
     """Compute the SHA-256 (hex) of weights, architecture, tokenizer, prompts and last layer.
 

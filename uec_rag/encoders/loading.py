@@ -68,23 +68,20 @@ def load_encoders(
     if not specs:
         raise ValueError("encoders: expected at least one, got none.")
 
-    def load(spec: EncoderLike, layer: LastLayer) -> Encoder:
-        return load_encoder(spec, last_layer=layer, **settings)
-
-    return [load_layer(last_layer, partial(load, spec)) for spec in specs]
+    return [load_layer(last_layer, partial(load_encoder, spec, **settings)) for spec in specs]
 
 
-def load_layer(last_layer: LastLayers, load: Callable[[LastLayer], Encoder]) -> Encoder:
+def load_layer(last_layer: LastLayers, load: Callable[..., Encoder]) -> Encoder:
     """Load an encoder with the given last layer; "auto" tries "ffn" before "projection".
 
-    `load` raises ValueError if the encoder has no such layer.
+    `load` takes `last_layer`, and raises ValueError if the encoder has no such layer.
     """
     if last_layer != "auto":
-        return load(last_layer)
+        return load(last_layer=last_layer)
     try:
-        return load("ffn")
+        return load(last_layer="ffn")
     except ValueError:
-        encoder = load("projection")
+        encoder = load(last_layer="projection")
     warn(
         f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
         "the projection of its output, whose variance hardly differs between texts."

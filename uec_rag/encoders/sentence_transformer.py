@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from uec_rag.base.checks import check_texts
+from uec_rag.encoders import hub
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
@@ -30,15 +31,7 @@ from uec_rag.encoders.base import (
     check_role,
     check_vectors,
 )
-from uec_rag.encoders.hub import (
-    Precision,
-    check_settings,
-    load_model,
-    place,
-    prompts_of,
-    revision_of,
-    without_revision,
-)
+from uec_rag.encoders.hub import Precision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -101,17 +94,17 @@ class SentenceTransformerEncoder(InThread):
     ) -> None:
         if last_layer not in ("projection", "ffn"):
             raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
-        check_settings(dtype, batch_size)
+        hub.check_settings(dtype, batch_size)
         loaded_here = isinstance(model_or_name, (str, Path))
-        source, model = load_model("SentenceTransformer", model_or_name, device, fetch)
+        source, model = hub.load_model("SentenceTransformer", model_or_name, device, fetch)
         own_prompts = query_prompt is None and passage_prompt is None
-        found = prompts_of(model, source)
+        found = hub.prompts_of(model, source)
         self.prompts: dict[Role, str] = {
             "query": found["query"] if query_prompt is None else query_prompt,
             "passage": found["passage"] if passage_prompt is None else passage_prompt,
         }
         self.tokenizer = getattr(model, "tokenizer", None)
-        self.name = name or without_revision(source) or "sentence-transformer"
+        self.name = name or hub.without_revision(source) or "sentence-transformer"
         self.spec = spec or (source if own_prompts else "") or None
         self.last_layer: LastLayer = last_layer
         self.batch_size = batch_size
@@ -119,9 +112,9 @@ class SentenceTransformerEncoder(InThread):
         self.model: SentenceTransformer = model
         # Computed before `place` casts the weights: half precision must not change the revision, or
         # an index made on a GPU would be refused on a CPU.
-        self.revision = revision_of(model, self.prompts, last_layer)
-        place(model, device, dtype, loaded_here=loaded_here)
-        self.tap: LastLayerTap = attach(model, last_layer)
+        self.revision = hub.revision_of(model, self.prompts, last_layer)
+        hub.place(model, device, dtype, loaded_here=loaded_here)
+        self.tap = _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
         self._lock = threading.Lock()
         self._can_batch = can_batch(model)
         # Encoding a short text gives the dimension, and fails early if the model does not support
@@ -379,15 +372,6 @@ class LastLayerTap:
         if self.feature_dimension is None:
             return output, None
         return output[:, : -self.feature_dimension], output[:, -self.feature_dimension :].copy()
-
-
-def attach(model: "SentenceTransformer", last_layer: LastLayer) -> LastLayerTap:
-    """Create the hook for the last linear layer of a model.
-
-    Raises ValueError if last_layer is "ffn" and the model is not a BERT-like transformer with a
-    linear pooling, followed by nothing but a normalisation.
-    """
-    return _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
 
 
 def _tap_projection(model: "SentenceTransformer") -> LastLayerTap:

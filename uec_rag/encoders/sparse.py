@@ -12,17 +12,9 @@ import numpy as np
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Terms
+from uec_rag.encoders import hub
 from uec_rag.encoders.base import Encoded, Role, WithoutVectors, check_role
-from uec_rag.encoders.hub import (
-    SPARSE,
-    Precision,
-    check_settings,
-    load_model,
-    place,
-    prompts_of,
-    revision_of,
-    without_revision,
-)
+from uec_rag.encoders.hub import Precision
 
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
@@ -69,21 +61,21 @@ class LearnedSparse(WithoutVectors):
         batch_size: int = 32,
         fetch: bool = True,
     ) -> None:
-        check_settings(dtype, batch_size)
+        hub.check_settings(dtype, batch_size)
         loaded_here = isinstance(model_or_name, (str, Path))
-        source, model = load_model("SparseEncoder", model_or_name, device, fetch)
+        source, model = hub.load_model("SparseEncoder", model_or_name, device, fetch)
         if model.similarity_fn_name not in ("dot", "cosine"):
             raise ValueError(
                 f"encoder {source!r} has the similarity function {model.similarity_fn_name!r}; "
                 "expected 'dot' or 'cosine'"
             )
-        self.prompts = prompts_of(model, source)
-        self.name = without_revision(source) or "sparse-encoder"
-        self.spec = f"{SPARSE}{source}" if source else None
+        self.prompts = hub.prompts_of(model, source)
+        self.name = hub.without_revision(source) or "sparse-encoder"
+        self.spec = f"{hub.SPARSE}{source}" if source else None
         self.device, self.dtype, self.batch_size = device, dtype, batch_size
         self.model: SparseEncoder = model
         self.revision = self._revision()  # before `place` casts the weights
-        place(model, device, dtype, loaded_here=loaded_here)
+        hub.place(model, device, dtype, loaded_here=loaded_here)
         # The features of an autoencoder have no names.
         self._readable = all(type(m).__name__ != "SparseAutoEncoder" for m in model.modules())
         self._lock = threading.Lock()
@@ -154,5 +146,5 @@ class LearnedSparse(WithoutVectors):
 
     def _revision(self) -> str:
         state = [self.model.similarity_fn_name, self.model.max_active_dims]
-        weights = revision_of(self.model, self.prompts, "projection")
+        weights = hub.revision_of(self.model, self.prompts, "projection")
         return hashlib.sha256(json.dumps([weights, *state]).encode()).hexdigest()

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 import numpy as np
 
 from uec_rag.base.retries import retried
+from uec_rag.encoders import hub
 from uec_rag.encoders.base import Float32Array, OneInstance, function_name
-from uec_rag.encoders.hub import (
-    Precision,
-    check_settings,
-    hash_of,
-    is_model,
-    load_model,
-    place,
-    tokenizer_state,
-    without_revision,
-)
+from uec_rag.encoders.hub import Precision
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -153,10 +145,10 @@ class CrossEncoderVerifier(OneInstance):
         batch_size: int = 32,
         fetch: bool = True,
     ) -> None:
-        check_settings(dtype, batch_size)
-        source, model = load_model("CrossEncoder", model_or_name, device, fetch)
+        hub.check_settings(dtype, batch_size)
+        source, model = hub.load_model("CrossEncoder", model_or_name, device, fetch)
         loaded_here = isinstance(model_or_name, (str, Path))
-        self.name = without_revision(source) or "cross-encoder"
+        self.name = hub.without_revision(source) or "cross-encoder"
         if model.num_labels != 1:
             raise ValueError(
                 f"verifier {self.name!r} gives {model.num_labels} scores per pair (a classifier of "
@@ -168,7 +160,7 @@ class CrossEncoderVerifier(OneInstance):
         self.device, self.dtype = device, dtype
         self.model: CrossEncoder = model
         self.revision = _revision(model)
-        place(model, device, dtype, loaded_here=loaded_here)
+        hub.place(model, device, dtype, loaded_here=loaded_here)
         self._lock = threading.Lock()
 
     def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
@@ -251,7 +243,7 @@ def is_verifier(value: object) -> TypeGuard[Verifier]:
 
 def is_cross_encoder(value: object) -> "TypeGuard[CrossEncoder]":
     """Return whether a value is a CrossEncoder."""
-    return is_model(value, "CrossEncoder")
+    return hub.is_model(value, "CrossEncoder")
 
 
 def _checked(scores: object, rows: int, name: str) -> Float32Array:
@@ -285,6 +277,6 @@ def _revision(model: "CrossEncoder") -> str:
         "modules": [type(module).__name__ for module in model],
         "model_type": getattr(config, "model_type", None),
         "max_length": str(model.max_seq_length),
-        "tokenizer": tokenizer_state(model),
+        "tokenizer": hub.tokenizer_state(model),
     }
-    return hash_of(description, model)
+    return hub.hash_of(description, model)

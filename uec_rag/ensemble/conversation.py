@@ -201,8 +201,6 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
         shares[row, start:stop] = asked[row].history_share / max(stop - start, 1)
     mean, scales = shares @ said.mean, shares**2 @ said.scales
     terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
-    if said.profile is None:
-        return Gaussian(mean, scales, terms=terms)
     return Gaussian.factored(mean, scales, said.profile, terms=terms)
 
 

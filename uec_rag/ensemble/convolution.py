@@ -184,9 +184,8 @@ def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
 class CoefficientRule(Protocol):
     """A rule for convex weights (n, K) of n texts.
 
-    A rule that only needs the Gaussians of the encoders is callable with them. `StandardisedTrace`
-    and `Evidence` also need the fit or a corpus: these are records, which
-    `uec_rag.ensemble.fitted.Fitted` evaluates.
+    A rule that only needs the Gaussians of the encoders is callable with them. `Evidence` also
+    needs a corpus: it is a record, which `uec_rag.ensemble.fitted.Fitted` evaluates.
     """
 
     name: ClassVar[str]
@@ -265,36 +264,16 @@ class Trace(_Rule):
     name: ClassVar[str] = "trace"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "temperature", _temperature(self.temperature))
+        given = self.temperature
+        if not 0 < given <= LARGEST or not np.float32(given):
+            raise ValueError(
+                f"temperature: expected a number > 0 in the range of float32, got {given!r:.60}."
+            )
+        object.__setattr__(self, "temperature", float(given))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Compute the weights ``softmax(-tr Sigma_k / T)``."""
         return softmax(-np.stack([p.trace for p in parts], axis=1) / np.float32(self.temperature))
-
-
-@dataclass(frozen=True)
-class StandardisedTrace(_Rule):
-    """A softmax of negative log traces that are standardised for each encoder.
-
-    Traces of different encoders differ in location and scale. The paper's rule compares them
-    directly; this rule compares their deviations from the mean of each encoder over held-out
-    queries. Passages, and queries before `UEC.fit`, have weights 1 / K.
-
-    Parameters
-    ----------
-    temperature : float
-        T > 0, in standard deviations over held-out queries of the fit.
-    """
-
-    temperature: float = 1.0
-    name: ClassVar[str] = "standardised_trace"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "temperature", _temperature(self.temperature))
-
-    def of(self, standard: FloatArray) -> FloatArray:
-        """Compute the weights of queries from standardised log traces (n, K)."""
-        return softmax(-standard / np.float32(self.temperature))
 
 
 @dataclass(frozen=True)
@@ -314,12 +293,12 @@ class Evidence(_Rule):
     _saved_as: ClassVar[Mapping[str, str]] = {"weights": "gate"}
 
 
-_RULES: dict[str, type[Uniform | Fixed | Trace | StandardisedTrace | Evidence]] = {
-    rule.name: rule for rule in (Uniform, Fixed, Trace, StandardisedTrace, Evidence)
+_RULES: dict[str, type[Uniform | Fixed | Trace | Evidence]] = {
+    rule.name: rule for rule in (Uniform, Fixed, Trace, Evidence)
 }
 _EXPECTED = (
-    "coefficients: expected 'evidence', 'trace', 'uniform', 'standardised_trace', one weight per "
-    "encoder or a mapping from encoder name to weight"
+    "coefficients: expected 'evidence', 'trace', 'uniform', one weight per encoder or a mapping "
+    "from encoder name to weight"
 )
 
 
@@ -334,13 +313,13 @@ def make_rule(
     Parameters
     ----------
     spec : str, sequence, mapping, CoefficientRule or None
-        "evidence", "trace", "standardised_trace", "uniform", one weight per encoder, a mapping of
-        encoder names to weights, or a rule. None means "evidence" in the direct sum and "trace" in
+        "evidence", "trace", "uniform", one weight per encoder, a mapping of encoder names to
+        weights, or a rule. None means "evidence" in the direct sum and "trace" in
         the shared space.
     names : sequence of str
         Names of the encoders, in order.
     temperature : float, optional
-        T of "trace" (1.5 by default) and of "standardised_trace" (1 by default).
+        T of "trace", 1.5 by default.
     space : {"direct", "shared"}
 
     Raises
@@ -351,27 +330,17 @@ def make_rule(
     """
     if spec is None:
         spec = "evidence" if space == "direct" else "trace"
-    rule = _rule(spec, names, temperature)
-    if space == "shared" and isinstance(rule, Evidence):
+    named = spec if isinstance(spec, str) else getattr(spec, "name", None)
+    if space == "shared" and named == Evidence.name:
         raise ValueError(
             "coefficients: 'evidence' needs the similarities of each encoder, which a shared "
             "space does not keep; use space='direct', or coefficients='trace'."
         )
-    return rule
-
-
-def _rule(
-    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule,
-    names: Sequence[str],
-    temperature: float | None,
-) -> CoefficientRule:
     if isinstance(spec, str):
         if spec == "uniform":
             return Uniform()
         if spec == "trace":
             return Trace() if temperature is None else Trace(temperature)
-        if spec == "standardised_trace":
-            return StandardisedTrace(1.0 if temperature is None else temperature)
         if spec == "evidence":
             return Evidence()
         raise ValueError(f"{_EXPECTED}, got {spec!r}.")
@@ -391,15 +360,6 @@ def _rule(
             f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
         )
     return Fixed(weights)
-
-
-def _temperature(value: float) -> float:
-    """Return a temperature as a float; ValueError unless it is positive in float32."""
-    if not 0 < value <= LARGEST or not np.float32(value):
-        raise ValueError(
-            f"temperature: expected a number > 0 in the range of float32, got {value!r:.60}."
-        )
-    return float(value)
 
 
 def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:

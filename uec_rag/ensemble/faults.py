@@ -115,11 +115,7 @@ def _without_failures(
         missing = rows - int(present([found.embedding]).sum())
         if missing:
             _log.warning(
-                "encoder %r is left out for %d of %d texts: %s",
-                encoder.name,
-                missing,
-                rows,
-                reason,
+                "encoder %r is left out for %d of %d texts: %s", encoder.name, missing, rows, reason
             )
     answered = present([e.embedding for e in encoded]).any(axis=1)
     if not answered.all():

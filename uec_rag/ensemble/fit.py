@@ -23,7 +23,6 @@ from uec_rag.ensemble.fitted import (
     FitReport,
     Fitted,
     TrainingProfile,
-    blocks_of,
 )
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
@@ -71,14 +70,9 @@ def fit(
         check_one_space([encoder.dimension for encoder in encoders])
     start = time.perf_counter()
     found = fit_posteriors(
-        encoders,
-        given,
-        options,
-        show_progress=show_progress,
-        curvature=curvature,
+        encoders, given, options, show_progress=show_progress, curvature=curvature
     )
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
-    by_evidence = isinstance(fitted.rule, Evidence) and len(encoders) > 1
     questions = FitQueries(
         found.queries,
         fitted.combine(found.corpus, fitted.coefficients(found.corpus, "passage")),
@@ -88,19 +82,20 @@ def fit(
         found.questions,
         options.seed,
     )
-    if by_evidence:
+    if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
         strange = _in_no_language(encoders, fitted, found.questions, options.seed, show_progress)
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
-    model = fit_confidence(questions.views(fitted, fitted.evidence_weights))
+    model = fit_confidence(questions.views(fitted))
     words = any(part.terms for part in found.queries)
     known = shipped_model("words" if words else "fitted")
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
     checked = None
     if verifier is not None:
         name = verifier_name(fitted.names, verifier)
-        checked = questions.fit_verifier(fitted, fitted.evidence_weights, verifier, name, verify_k)
+        checked = questions.fit_verifier(fitted, verifier, name, verify_k)
         summaries[name] = checked.summary
+    shares = fitted.shares(questions.coefficients(fitted))
     seconds = time.perf_counter() - start - found.encoding_seconds
     report = FitReport(
         summaries,
@@ -108,9 +103,10 @@ def fit(
         options.likelihood,
         found.encoding_seconds,
         seconds,
-        facts=FitFacts.of(
-            [sum(map(len, each.positives)) for each in given],
-            fitted.shares(questions.coefficients(fitted, fitted.evidence_weights)),
+        facts=FitFacts(
+            tuple(sum(map(len, each.positives)) for each in given),
+            tuple(shares.mean(axis=0).tolist()),
+            tuple(shares.std(axis=0).tolist()),
             model.unanswerable,
             model.in_corpus.weights != known.in_corpus.weights,
         ),
@@ -197,14 +193,7 @@ class _Encodings:
         return cls(encoded, {text: row for row, text in enumerate(distinct)})
 
     def select(self, texts: Sequence[str]) -> Encoded:
-        rows = [self.place[text] for text in texts]
-        found = self.encoded
-        terms = None if found.terms is None else found.terms[rows]
-        return Encoded(found.embedding[rows], found.features[rows], terms)
-
-    def gaussians(self, texts: Sequence[str], posterior: Posterior) -> Gaussian:
-        encoded = self.select(texts)
-        return posterior.gaussian(encoded.embedding, encoded.features, blocks_of(encoded))
+        return self.encoded[[self.place[text] for text in texts]]
 
 
 def fit_posteriors(
@@ -234,10 +223,10 @@ def fit_posteriors(
         posteriors.append(
             fit_posterior(given, *sides, encoder.gain, **options.of_posterior, curvature=curvature)
         )
-    return FittedPosteriors(
-        posteriors,
-        [q.gaussians(questions.queries, p) for q, p in zip(queries, posteriors, strict=True)],
-        [p.gaussians(questions.corpus, post) for p, post in zip(passages, posteriors, strict=True)],
-        questions,
-        encoding_seconds,
-    )
+
+    def gaussians(sides: list[_Encodings], texts: list[str]) -> list[Gaussian]:
+        pairs = zip(posteriors, sides, strict=True)
+        return [posterior.gaussian(side.select(texts)) for posterior, side in pairs]
+
+    own = gaussians(queries, questions.queries), gaussians(passages, questions.corpus)
+    return FittedPosteriors(posteriors, *own, questions, encoding_seconds)

@@ -8,6 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,8 @@ class ReadViews:
 
     Attributes
     ----------
-    cuts, views : list of CorpusView, of FitView
-        The queries and passages of each view, and the ensemble's logits for them.
+    views : list of FitView
+        The ensemble's logits for the queries and passages of each view.
     hits : list of int arrays, shape (n, v)
         Indices of the view's passages that were read.
     pairs : list of int arrays, shape (n, v)
@@ -52,7 +53,6 @@ class ReadViews:
         1 if the passage answers the question.
     """
 
-    cuts: Sequence[CorpusView]
     views: Sequence[FitView]
     hits: list[NDArray[np.intp]]
     pairs: list[NDArray[np.intp]]
@@ -72,46 +72,8 @@ class ReadViews:
         return out
 
 
-def read_views(
-    verifier: Verifier,
-    k: int,
-    questions: Questions,
-    cuts: Sequence[CorpusView],
-    views: Sequence[FitView],
-) -> ReadViews:
-    """Score the k best hits of every query of every view by a verifier, each pair once.
-
-    `questions`: the texts.
-    """
-    size = len(questions.corpus)
-    hits = [np.argsort(-view.logits, axis=1, kind="stable")[:, :k] for view in views]
-    keys = [
-        cut.queries[:, None].astype(np.int64) * size + cut.passages[columns]
-        for cut, columns in zip(cuts, hits, strict=True)
-    ]
-    distinct, place = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
-    query, passage = distinct // size, distinct % size
-    rows, starts = np.unique(query, return_index=True)
-    texts = [[questions.corpus[column] for column in of] for of in np.split(passage, starts[1:])]
-    scores = bounded(verifier.score([questions.queries[row] for row in rows], texts))
-    ends = np.cumsum([k.size for k in keys])[:-1]
-    labels = [float(p in questions.relevant[q]) for q, p in zip(query, passage, strict=True)]
-    return ReadViews(
-        cuts,
-        views,
-        hits,
-        [part.reshape(k.shape) for part, k in zip(np.split(place, ends), keys, strict=True)],
-        scores,
-        query,
-        np.asarray(labels, dtype=np.float32),
-    )
-
-
 def fit_pair_scores(
-    scores: FloatArray,
-    labels: FloatArray,
-    query: NDArray[np.int64],
-    seed: int,
+    scores: FloatArray, labels: FloatArray, query: NDArray[np.int64], seed: int
 ) -> PosteriorSummary:
     """Fit slope and intercept of a verifier's scores, ``P(answer) = sigmoid(a s + b)``.
 
@@ -225,78 +187,66 @@ class FitQueries:
     def views(
         self,
         fitted: Fitted,
-        weights: EvidenceWeights | None,
         sizes: Sequence[int] = CORPUS_SIZES,
         verification: Verification | None = None,
     ) -> list[FitView]:
         """Compute the logits of the questions over corpora of several sizes that lack answers."""
         if verification is None:
-            return [self._asked(cut, fitted, weights) for cut in self._cuts(sizes, _MOST_ASKED)]
-        read = self._read(fitted, weights, sizes, verification.verifier, verification.fitted.k)
+            return [self._asked(cut, fitted) for cut in self._cuts(sizes, _MOST_ASKED)]
+        read = self._read(fitted, sizes, verification.verifier, verification.fitted.k)
         return read.joined(verification.fitted.summary, verification.fitted.weight)
 
-    def fit_verifier(
-        self,
-        fitted: Fitted,
-        weights: EvidenceWeights | None,
-        verifier: Verifier,
-        name: str,
-        k: int,
-    ) -> FittedVerifier:
+    def fit_verifier(self, fitted: Fitted, verifier: Verifier, name: str, k: int) -> FittedVerifier:
         """Fit a verifier's slope and intercept to the ensemble's hits, and its confidence model."""
-        read = self._read(fitted, weights, CORPUS_SIZES, verifier, k)
+        read = self._read(fitted, CORPUS_SIZES, verifier, k)
         summary = fit_pair_scores(read.scores, read.labels, read.query, self.seed)
         weight = 1 / len(fitted.names)
         model = fit_confidence(read.joined(summary, weight))
         return FittedVerifier(name, k, weight, summary, model)
 
-    def _read(
-        self,
-        fitted: Fitted,
-        weights: EvidenceWeights | None,
-        sizes: Sequence[int],
-        verifier: Verifier,
-        k: int,
-    ) -> ReadViews:
+    def _read(self, fitted: Fitted, sizes: Sequence[int], verifier: Verifier, k: int) -> ReadViews:
+        """Score the k best hits of every query of every view by a verifier, each pair once."""
+        questions, size = self.questions, len(self.questions.corpus)
         cuts = self._cuts(sizes, _MOST_READ)
-        views = [self._asked(cut, fitted, weights) for cut in cuts]
-        return read_views(verifier, k, self.questions, cuts, views)
+        views = [self._asked(cut, fitted) for cut in cuts]
+        hits = [np.argsort(-view.logits, axis=1, kind="stable")[:, :k] for view in views]
+        keys = [
+            cut.queries[:, None].astype(np.int64) * size + cut.passages[columns]
+            for cut, columns in zip(cuts, hits, strict=True)
+        ]
+        distinct, place = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
+        query, passage = distinct // size, distinct % size
+        rows, starts = np.unique(query, return_index=True)
+        texts = [[questions.corpus[p] for p in of] for of in np.split(passage, starts[1:])]
+        scores = bounded(verifier.score([questions.queries[row] for row in rows], texts))
+        ends = np.cumsum([k.size for k in keys])[:-1]
+        pairs = [part.reshape(k.shape) for part, k in zip(np.split(place, ends), keys, strict=True)]
+        labels = [float(p in questions.relevant[q]) for q, p in zip(query, passage, strict=True)]
+        return ReadViews(views, hits, pairs, scores, query, np.asarray(labels, dtype=np.float32))
 
     def _cuts(self, sizes: Sequence[int], most: int) -> list[CorpusView]:
-        cuts = corpus_views(
-            self.questions.relevant,
-            len(self.corpus),
-            sizes=sizes,
-            queries=most,
-            unanswerable=_UNANSWERABLE,
-            seed=self.seed + 1,
-        )
+        relevant, passages = self.questions.relevant, len(self.corpus)
+        drawn = partial(corpus_views, relevant, passages, unanswerable=_UNANSWERABLE)
+        cuts = drawn(sizes=sizes, queries=most, seed=self.seed + 1)
         for number in range(_TINY_CORPORA):
-            cuts += corpus_views(
-                self.questions.relevant,
-                len(self.corpus),
-                sizes=(_TINY,),
-                queries=_TINY,
-                unanswerable=_UNANSWERABLE,
-                seed=self.seed + 2 + number,
-            )
+            cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=self.seed + 2 + number)
         return cuts
 
-    def coefficients(self, fitted: Fitted, weights: EvidenceWeights | None) -> FloatArray:
+    def coefficients(self, fitted: Fitted) -> FloatArray:
         """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""
         if self.own is None:
             return fitted.coefficients(self.queries, "query")
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)
-        return fitted.weigh(weights, self.queries, self.own, best)
+        return fitted.weigh(fitted.evidence_weights, self.queries, self.own, best)
 
-    def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
+    def _asked(self, view: CorpusView, fitted: Fitted) -> FitView:
         smaller = replace(
             self,
             queries=[part[view.queries] for part in self.queries],
             corpus=self.corpus[view.passages],
             own=None if self.own is None else [view.cut(own) for own in self.own],
         )
-        pi = smaller.coefficients(fitted, weights)
+        pi = smaller.coefficients(fitted)
         mu, sigma2 = moments(fitted.combine(smaller.queries, pi), smaller.corpus)
         members = None
         if smaller.own is not None:

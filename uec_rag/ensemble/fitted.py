@@ -10,26 +10,14 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from uec_rag.base.checks import check_beta
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
-from uec_rag.ensemble.convolution import (
-    CoefficientRule,
-    Evidence,
-    EvidenceWeights,
-    Space,
-    StandardisedTrace,
-    Uniform,
-    block_weights,
-    corpus_evidence,
-    direct_sum,
-    present,
-    shared,
-    without_missing,
-)
+from uec_rag.ensemble import convolution
+from uec_rag.ensemble.convolution import CoefficientRule, Evidence, EvidenceWeights, Space, Uniform
 from uec_rag.ensemble.verifier import FittedVerifier
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
@@ -57,8 +45,7 @@ class FitOptions(Record):
     structure : {"kron", "diag"}
         Structure of the Laplace posterior over each last layer.
     temperature : float, optional
-        T of "trace" (paper eq. 4), in units of raw traces, 1.5 by default; or of
-        "standardised_trace", in standard deviations over the fit's held-out queries, 1 by default.
+        T of "trace" (paper eq. 4), in units of raw traces; 1.5 by default.
     likelihood : {"pairs", "in_batch"}
         Likelihood of the posterior: of labelled pairs, or a softmax over the passages of a batch.
     negatives : {"hard", "random"}
@@ -165,14 +152,6 @@ class FitFacts(Record):
     unanswerable: float
     own_confidence: bool
 
-    @classmethod
-    def of(
-        cls, pairs: Sequence[int], shares: FloatArray, unanswerable: float, own_confidence: bool
-    ) -> FitFacts:
-        """Summarise a fit, given the shares of the encoders in each fit query, shape (n, K)."""
-        mean, deviation = (tuple(v.tolist()) for v in (shares.mean(axis=0), shares.std(axis=0)))
-        return cls(tuple(pairs), mean, deviation, unanswerable, own_confidence)
-
 
 @dataclass(frozen=True)
 class FitReport:
@@ -204,7 +183,8 @@ class FitReport:
     def __str__(self) -> str:
         """Return a table with a line per encoder, and the notes."""
         head = ("encoder", "pairs", "slope", "prior prec.", "scale", "NLL", "without var.")
-        rows = [
+        rows = [head]
+        rows += [
             (
                 name,
                 str(s.pairs),
@@ -216,14 +196,9 @@ class FitReport:
             )
             for name, s in self.encoders.items()
         ]
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in (head, *rows)
-        ]
+        first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+        form = "  ".join([f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others)])
+        lines = [form.format(*row) for row in rows]
         took = f"encoding {self.encoding_seconds:.1f} s, fitting {self.fitting_seconds:.1f} s"
         how = f"{self.structure} posterior, {self.likelihood} likelihood"
         lines.append(f"{how}; {self.source or took}")
@@ -311,10 +286,6 @@ class TrainingProfile(Record):
     def of(cls, texts: Iterable[str], passages: Sequence[Gaussian]) -> Self:
         """Summarise fit texts, given each encoder's Gaussians of the passages among them."""
         return cls(writings(texts), tuple(distance(part.mean) for part in passages))
-
-    def unseen_scripts(self, found: Iterable[str]) -> list[str]:
-        """Return the writings that no fit text was in."""
-        return [name for name in found if name not in self.writings]
 
     def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
         """Return how a question differs from those of the fit, "" if it does not, and if by script.
@@ -406,7 +377,7 @@ class Fitted:
     @cached_property
     def weights(self) -> FloatArray:
         """The weight w_k of each encoder's cosine: its slope divided by the mean slope."""
-        return block_weights(self.slopes)
+        return convolution.block_weights(self.slopes)
 
     @property
     def evidence_weights(self) -> EvidenceWeights | None:
@@ -433,7 +404,8 @@ class Fitted:
         profile = self.training_profile
         if profile is None:
             return None
-        strange = profile.unseen_scripts(writings(texts[:_COMPARED], least=0.5))
+        most = writings(texts[:_COMPARED], least=0.5)
+        strange = [name for name in most if name not in profile.writings]
         weak = profile.weak_encoders(vectors) if strange else []
         if not weak:
             return None
@@ -449,15 +421,10 @@ class Fitted:
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Compute each encoder's Gaussians of the texts that it has encoded."""
-        parts = []
-        for member, one in enumerate(encoded):
-            terms = blocks_of(one)
-            if self.posteriors is None:
-                parts.append(Gaussian.certain(one.embedding, terms))
-            else:
-                posterior = self.posteriors[member]
-                parts.append(posterior.gaussian(one.embedding, one.features, terms))
-        return parts
+        if self.posteriors is None:
+            return [Gaussian.certain(one.embedding, one.blocks) for one in encoded]
+        pairs = zip(self.posteriors, encoded, strict=True)
+        return [posterior.gaussian(one) for posterior, one in pairs]
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Compute the coefficients of texts from the encoders' Gaussians alone, shape (n, K).
@@ -465,15 +432,13 @@ class Fitted:
         In the direct sum, those of passages are uniform: coefficients that differ from those of the
         query reduced the quality of retrieval. `weigh` computes coefficients from a corpus.
         """
-        there = present([part.mean for part in parts])
+        there = convolution.present([part.mean for part in parts])
         if role == "passage" and self.space == "direct":
             # Not renormalised: the other blocks must have the same length as in other passages.
             return np.where(there, Uniform()(parts), np.float32(0))
-        if role == "query" and isinstance(self.rule, StandardisedTrace) and self.posteriors:
-            return without_missing(self.rule.of(self.standardised_traces(parts)), there)
         # A rule that is not a callable of Gaussians needs evidence from the corpus.
         rule = self.rule if callable(self.rule) else Uniform()
-        return without_missing(rule(parts), there)
+        return convolution.without_missing(rule(parts), there)
 
     def weigh(
         self,
@@ -501,9 +466,9 @@ class Fitted:
             pi = self.coefficients(parts, "query")
         else:
             traces = self.standardised_traces(parts)
-            evidence = corpus_evidence(own, self.slopes, self.intercepts, traces)
-            there = present([part.mean for part in parts])
-            pi = without_missing(weights.coefficients(evidence), there)
+            evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts, traces)
+            there = convolution.present([part.mean for part in parts])
+            pi = convolution.without_missing(weights.coefficients(evidence), there)
         if not own:
             return pi
         words = np.array([bool(part.terms) for part in parts])
@@ -516,8 +481,8 @@ class Fitted:
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Combine the encoders' Gaussians with given coefficients, by convolution."""
         if self.space == "shared":
-            return shared(parts, coefficients)
-        return direct_sum(parts, coefficients, self.weights)
+            return convolution.shared(parts, coefficients)
+        return convolution.direct_sum(parts, coefficients, self.weights)
 
     def logit_line(self, coefficients: FloatArray) -> tuple[np.float32, FloatArray]:
         """Return slope and offset (n,) of ``sum_k pi_k (a_k s_k + b_k)`` as a function of mu_s."""
@@ -578,8 +543,3 @@ class Fitted:
         total = np.maximum(counted.sum(axis=1, keepdims=True), np.float32(1e-30))
         shares: FloatArray = counted / total
         return shares
-
-
-def blocks_of(encoded: Encoded) -> tuple[Terms, ...]:
-    """Return the sparse blocks of an encoder's output."""
-    return () if encoded.terms is None else (encoded.terms,)

@@ -121,14 +121,12 @@ def _owns(view: UEC, owner: VectorOwner, text: str, vector: FloatArray) -> bool:
         parts = blocks(vector, widths, view.fitted.weights)
     else:
         parts = [vector / np.maximum(np.linalg.norm(vector), np.float32(1e-12))]
-    return all(map(_is_of, parts, probed))
-
-
-def _is_of(vector: FloatArray, encoded: Encoded) -> bool:
-    """Return whether a vector is an encoder's output and the input of its last layer."""
-    output = encoded.embedding
-    same = len(vector) == output.shape[1] and np.allclose(output[0], vector, atol=_SAME)
-    return same and np.array_equal(output, encoded.features)
+    return all(
+        part.shape == encoded.embedding[0].shape
+        and np.allclose(encoded.embedding[0], part, atol=_SAME)
+        and np.array_equal(encoded.embedding, encoded.features)
+        for part, encoded in zip(parts, probed, strict=True)
+    )
 
 
 def _vectors_by_member(

@@ -15,15 +15,15 @@ import numpy as np
 
 from uec_rag.base.environment import TRUSTED, trusted
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, warn
-from uec_rag.base.records import current_or
+from uec_rag.base.records import Record, current_or
 from uec_rag.base.saved.files import read_json, read_tensors, write_json
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
-from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
+from uec_rag.encoders.base import Encoder, LastLayers
 from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoder, load_layer
-from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
+from uec_rag.encoders.loading import MemberLike, load_encoder, load_layer
+from uec_rag.encoders.verifier import Verifier, load_verifier
 from uec_rag.ensemble.convolution import CoefficientRule, Evidence, restore_rule
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.verifier import VERIFY_K, FittedVerifier, verifier_name
@@ -38,43 +38,21 @@ from uec_rag.laplace.posterior import Posterior, PosteriorSummary
 _Member = TypeVar("_Member", Encoder, Verifier)
 
 
-def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _Member:
-    """Load an encoder or a verifier that a saved ensemble names.
+def may_fetch(spec: str, *, trust: bool) -> bool:
+    """Return whether to use the hub for a model that a saved ensemble names.
 
-    Parameters
-    ----------
-    spec : str
-        The saved spec of the model.
-    load : callable
-        Loads the model; its argument is whether the hub may be used.
-    trust : bool
-        Whether models may be fetched from the hub.
-
-    Raises
-    ------
-    IndexCorrupted
-        If the model is a folder inside a saved folder, which has no models.
-    ValueError
-        If the model would have to be fetched, which the user has not allowed.
+    `trust`: whether any model may be fetched. Raises IndexCorrupted if the model is a folder inside
+    a saved folder, which has no models.
     """
     name = spec.removeprefix("hf:").removeprefix(SPARSE)
     if name.startswith("pypi:"):  # contents are pinned by hashes
-        return load(True)
+        return True
     folder = Path(name).expanduser()
     if folder.is_dir():
         _check_outside(folder)
-        return load(True)
+        return True
     model = name.partition("@")[0]
-    if trust or any(fnmatchcase(model, pattern) for pattern in trusted()):
-        return load(True)
-    try:
-        return load(False)
-    except OSError as error:
-        raise ValueError(
-            f"encoders: the saved ensemble names {name!r}, which is not on this machine. If you "
-            f"trust it, load with trust=True, or list it in the variable {TRUSTED} (as in "
-            f"{TRUSTED}='intfloat/*'); or pass the encoder, as in encoders={{...: ...}}."
-        ) from error
+    return trust or any(fnmatchcase(model, pattern) for pattern in trusted())
 
 
 def _check_outside(folder: Path) -> None:
@@ -94,12 +72,16 @@ def _check_outside(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _SavedModel:
-    """The saved state of an encoder or a verifier, without its weights."""
+class SavedModel:
+    """The saved state of an encoder or a verifier, without its weights.
+
+    `dimension`: that of an encoder's vectors.
+    """
 
     name: str
     spec: str | None
     revision: str
+    dimension: int = 0
 
     def __post_init__(self) -> None:
         if not all(isinstance(value, str) for value in (self.name, self.spec or "", self.revision)):
@@ -108,20 +90,30 @@ class _SavedModel:
     def load(
         self,
         given: Mapping[str, MemberLike],
-        load: Callable[[MemberLike, bool], _Member],
+        load: Callable[..., _Member],
         *,
         trust: bool,
+        **settings: Any,
     ) -> _Member:
         """Load the model, or use the given one.
 
-        `load`: loads a model; its second argument is whether the hub may be used. Raises ValueError
+        `load`: `load_encoder` or `load_verifier`, to which `settings` are passed. Raises ValueError
         if the model may not be fetched, FingerprintMismatch if it differs from the saved one.
         """
-        if self.name in given:
-            model = load(given[self.name], True)
-        else:
-            spec = str(self.spec)
-            model = load_named(spec, partial(load, spec), trust=trust)
+        named = self.name not in given
+        spec = str(self.spec) if named else given[self.name]
+        fetch = not named or may_fetch(str(spec), trust=trust)
+        try:
+            model = load(spec, fetch=fetch, **settings)
+        except OSError as error:
+            if fetch:
+                raise
+            name = str(spec).removeprefix("hf:").removeprefix(SPARSE)
+            raise ValueError(
+                f"encoders: the saved ensemble names {name!r}, which is not on this machine. If "
+                f"you trust it, load with trust=True, or list it in the variable {TRUSTED} (as in "
+                f"{TRUSTED}='intfloat/*'); or pass the encoder, as in encoders={{...: ...}}."
+            ) from error
         if model.revision != self.revision:
             advice = "use the same weights, or fit and save again."
             if isinstance(model, Lexical):
@@ -137,14 +129,6 @@ class _SavedModel:
 
 
 FILE = "verifier.json"
-
-
-@dataclass(frozen=True)
-class SavedVerifier(_SavedModel):
-    """The saved state of a verifier; `k` is the number of hits that it reads."""
-
-    k: int
-    fitted: FittedVerifier | None
 
 
 def write_verifier(
@@ -179,45 +163,36 @@ def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceMod
     )
 
 
-def read_verifier(folder: Path, *, words: bool) -> SavedVerifier | None:
-    """Read a file of `write_verifier`; None if there is no verifier.
+def read_verifier(
+    folder: Path, *, words: bool
+) -> tuple[SavedModel, int, FittedVerifier | None] | None:
+    """Read a file of `write_verifier`: model, number of hits that it reads, and fit.
 
-    `words`: whether an encoder is sparse.
+    `words`: whether an encoder is sparse. Returns None if there is no verifier.
     """
     file = folder / FILE
     if not file.is_file():
         return None
     state = read_json(file)
     with as_corrupted(file):
-        name, spec, revision, k = (state[key] for key in ("name", "spec", "revision", "k"))
-        fitted = None
+        model = SavedModel(state["name"], state["spec"], state["revision"])
+        k, fitted = int(state["k"]), None
         if "fitted" in state:
             saved = state["fitted"]
             fitted = FittedVerifier(
-                name,
-                int(k),
+                model.name,
+                k,
                 float(saved["weight"]),
                 PosteriorSummary.restore(saved["summary"]),
                 _confidence_model(saved["confidence"], words=words),
             )
-        return SavedVerifier(name, spec, revision, int(k), fitted)
+        return model, k, fitted
 
 
 KIND = "UEC ensemble"
 
 # The temperature is saved with the rule.
 _OPTIONS = [field.name for field in fields(FitOptions) if field.name != "temperature"]
-
-
-@dataclass(frozen=True)
-class SavedEnsemble:
-    """The saved state of an ensemble."""
-
-    encoders: list[Encoder]
-    fitted: Fitted
-    options: FitOptions
-    verifier: Verifier | None = None
-    verify_k: int = VERIFY_K
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
@@ -278,14 +253,14 @@ def write_ensemble(
     }
     if fitted.posteriors is not None and fitted.report is not None:
         state["posteriors"] = [posterior.metadata() for posterior in fitted.posteriors]
-        if fitted.confidence_model is not None:
-            state["confidence"] = fitted.confidence_model.metadata()
-        if fitted.training_profile is not None:
-            state["familiar"] = fitted.training_profile.metadata()
         state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
         state["source"] = fitted.report.source
-        if fitted.report.facts is not None:
-            state["facts"] = fitted.report.facts.metadata()
+        records: dict[str, Record | None] = {
+            "confidence": fitted.confidence_model,
+            "familiar": fitted.training_profile,
+            "facts": fitted.report.facts,
+        }
+        state |= {key: record.metadata() for key, record in records.items() if record is not None}
         tensors = {
             # safetensors ignores strides, and would write a transposed array in the wrong order.
             f"{i}.{key}": np.ascontiguousarray(array)
@@ -300,15 +275,10 @@ def write_ensemble(
 
 
 @dataclass(frozen=True)
-class _SavedEncoder(_SavedModel):
-    dimension: int
-
-
-@dataclass(frozen=True)
 class SavedFit:
     """The saved state of an ensemble, without its models."""
 
-    encoders: list[_SavedEncoder]
+    encoders: list[SavedModel]
     fitted: Fitted
     options: FitOptions
     fingerprint: str
@@ -319,7 +289,7 @@ def read_fit(folder: Path) -> SavedFit:
     file = folder / "uec.json"
     state = read_json(file)
     with as_corrupted(file):
-        encoders = [_SavedEncoder(**entry) for entry in state["encoders"]]
+        encoders = [SavedModel(**entry) for entry in state["encoders"]]
         names = tuple(encoder.name for encoder in encoders)
         temperature = state["coefficients"].get("temperature")
         options = FitOptions.restore(
@@ -333,7 +303,13 @@ def read_fit(folder: Path) -> SavedFit:
         )
         fitted = Fitted(names, options.space, rule, options.beta)
         if "posteriors" in state:
-            posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
+            tensors = read_tensors(folder / "posteriors.safetensors")
+            posteriors = tuple(
+                Posterior.restore(
+                    {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata
+                )
+                for i, metadata in enumerate(state["posteriors"])
+            )
             encoding_seconds, fitting_seconds = state["seconds"]
             report = FitReport(
                 {name: post.summary for name, post in zip(names, posteriors, strict=True)},
@@ -355,87 +331,55 @@ def read_fit(folder: Path) -> SavedFit:
 
 
 def read_ensemble(
-    folder: Path, encoders: Mapping[str, MemberLike], device: str | None, *, trust: bool
-) -> SavedEnsemble:
-    """Read an ensemble from the files in a folder; see `UEC.load`."""
-    if not isinstance(encoders, Mapping):
+    folder: Path, given: Mapping[str, MemberLike], device: str | None, *, trust: bool
+) -> tuple[Fitted, dict[str, Any]]:
+    """Read a fit, and the arguments of its `UEC`, from the files in a folder; see `UEC.load`.
+
+    `given`: encoders and a verifier, by name.
+    """
+    if not isinstance(given, Mapping):
         raise TypeError(
             "encoders: expected a mapping of names to encoders, such as {'my-model': model}, got "
-            f"{type(encoders).__name__}."
+            f"{type(given).__name__}."
         )
     saved = read_fit(folder)
     fitted, options = saved.fitted, saved.options
     checked = read_verifier(folder, words=not all(each.dimension for each in saved.encoders))
-    models: list[_SavedModel] = [*saved.encoders, *([] if checked is None else [checked])]
+    models = [*saved.encoders, *([] if checked is None else [checked[0]])]
     known = [model.name for model in models]
-    unknown = sorted({*encoders} - {*known})
+    unknown = sorted({*given} - {*known})
     if unknown:
         raise ValueError(f"encoders: expected names among {known}, got {unknown}.")
-    missing = [model.name for model in models if model.spec is None and model.name not in encoders]
+    missing = [model.name for model in models if model.spec is None and model.name not in given]
     if missing:
         raise ValueError(
             f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
             f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
         )
-    verifier = None
+    arguments: dict[str, Any] = {"coefficients": fitted.rule, "options": options}
     if checked is not None:
-
-        def read(given: MemberLike, fetch: bool) -> Verifier:
-            return load_verifier(cast(VerifierLike, given), device=device, fetch=fetch)
-
-        verifier = checked.load(encoders, read, trust=trust)
+        model, arguments["verify_k"], known_verifier = checked
+        arguments["verifier"] = model.load(given, load_verifier, trust=trust, device=device)
         report = fitted.report
-        if report is not None and checked.fitted is not None:
-            summaries = report.encoders | {checked.name: checked.fitted.summary}
+        if report is not None and known_verifier is not None:
+            summaries = report.encoders | {model.name: known_verifier.summary}
             report = replace(report, encoders=summaries)
-        fitted = replace(fitted, report=report, verifier=checked.fitted)
-    loaded = _load_encoders(saved.encoders, encoders, options.last_layer, device, trust=trust)
-    if fingerprint(loaded, fitted, options.last_layer) != saved.fingerprint:
-        raise IndexCorrupted(
-            f"path: the ensemble in {str(folder)!r} has another fingerprint than it was saved "
-            "with; its files were changed or mixed. Save it again."
-        )
-    if checked is None:
-        return SavedEnsemble(loaded, fitted, options)
-    return SavedEnsemble(loaded, fitted, options, verifier, checked.k)
-
-
-def _load_encoders(
-    saved: Sequence[_SavedEncoder],
-    given: Mapping[str, MemberLike],
-    last_layer: LastLayers,
-    device: str | None,
-    *,
-    trust: bool,
-) -> list[Encoder]:
-    encoders = []
-    for entry in saved:
-
-        def load(layer: LastLayer, entry: _SavedEncoder = entry) -> Encoder:
-            def read(spec: MemberLike, fetch: bool) -> Encoder:
-                like = cast(EncoderLike, spec)
-                return load_encoder(like, last_layer=layer, device=device, fetch=fetch)
-
-            return entry.load(given, read, trust=trust)
-
-        encoder = load_layer(last_layer, load)
-        encoders.append(encoder)
+        fitted = replace(fitted, report=report, verifier=known_verifier)
+    encoders: list[Encoder] = []
+    for entry in saved.encoders:
+        load = partial(entry.load, given, load_encoder, trust=trust, device=device)
+        encoders.append(encoder := load_layer(options.last_layer, load))
         if entry.dimension != encoder.dimension:
             raise FingerprintMismatch(
                 f"encoders: {entry.name!r} returns vectors of dimension {encoder.dimension}, "
                 f"expected {entry.dimension} as when it was saved."
             )
-    return encoders
-
-
-def _read_posteriors(saved: Sequence[dict[str, object]], file: Path) -> tuple[Posterior, ...]:
-    tensors = read_tensors(file)
-    return tuple(
-        Posterior.restore(
-            {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata
+    if fingerprint(encoders, fitted, options.last_layer) != saved.fingerprint:
+        raise IndexCorrupted(
+            f"path: the ensemble in {str(folder)!r} has another fingerprint than it was saved "
+            "with; its files were changed or mixed. Save it again."
         )
-        for i, metadata in enumerate(saved)
-    )
+    return fitted, {"encoders": encoders, **arguments}
 
 
 SHIPPED_FIT = Path(__file__).with_name("shipped")

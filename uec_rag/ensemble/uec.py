@@ -21,7 +21,7 @@ from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoders
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
 from uec_rag.ensemble.convolution import CoefficientRule, Space, block_scales, make_rule
 from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
-from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted, blocks_of
+from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
 from uec_rag.ensemble.verifier import VERIFY_K, Verification
 from uec_rag.laplace.posterior import Posterior
 
@@ -43,7 +43,7 @@ class UEC:
         default is `uec_rag.encoders.EMBEDDED`, whose fit ships with the package; `fit` replaces it.
         If encoders (even the default ones) or fit options are given, the ensemble is unfitted until
         `fit` is called.
-    coefficients : {"evidence", "trace", "standardised_trace", "uniform"}, weights or rule, optional
+    coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
         How to weight each encoder for a query (in the shared space, for every text). The default is
         "evidence" in the direct sum and "trace" in the shared space, where encoders have no
         similarities of their own.
@@ -153,7 +153,7 @@ class UEC:
             Encoders of the same dimension.
         **options
             Arguments of the constructor that override these: ``likelihood="in_batch"`` follows the
-            authors' code; ``coefficients="standardised_trace"`` standardises the log traces.
+            authors' code.
         """
         chosen: dict[str, Any] = {"coefficients": "trace", "options": PAPER}
         return cls(encoders, **(chosen | options))
@@ -291,7 +291,7 @@ class UEC:
             block.scaled(scale)
             for encoder, scale in zip(self.encoders, scales, strict=True)
             if isinstance(encoder, WithoutVectors)
-            for block in blocks_of(encoder.encode(texts, "passage"))
+            for block in encoder.encode(texts, "passage").blocks
         ]
 
     def _warn_unfitted(self) -> None:
@@ -383,12 +383,7 @@ class UEC:
         from uec_rag.ensemble.save import write_ensemble
 
         write_ensemble(
-            folder,
-            self.encoders,
-            self.fitted,
-            self.options,
-            self.verifier,
-            self.verify_k,
+            folder, self.encoders, self.fitted, self.options, self.verifier, self.verify_k
         )
 
     def prove(self, folder: Path) -> None:
@@ -464,13 +459,8 @@ class UEC:
         """Read the files that `write` wrote; parameters and errors as in `load`."""
         from uec_rag.ensemble.save import read_ensemble
 
-        saved = read_ensemble(folder, {} if encoders is None else encoders, device, trust=trust)
-        uec = cls(
-            saved.encoders,
-            coefficients=saved.fitted.rule,
-            options=saved.options,
-            verifier=saved.verifier,
-            verify_k=saved.verify_k,
-        )
-        uec.fitted = saved.fitted
+        given = {} if encoders is None else encoders
+        fitted, arguments = read_ensemble(folder, given, device, trust=trust)
+        uec = cls(**arguments)
+        uec.fitted = fitted
         return uec

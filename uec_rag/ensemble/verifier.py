@@ -84,11 +84,7 @@ class Verified:
 
     @classmethod
     def of(
-        cls,
-        summary: PosteriorSummary,
-        weight: float,
-        scores: FloatArray,
-        shape: tuple[int, int],
+        cls, summary: PosteriorSummary, weight: float, scores: FloatArray, shape: tuple[int, int]
     ) -> Verified:
         """Convert the scores of all pairs, query by query, to logits, which are clipped to +-100.
 

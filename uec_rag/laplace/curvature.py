@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ BATCH: dict[Likelihood, int] = {"pairs": 1024, "in_batch": 64}
 """Batch size by likelihood; for "in_batch", the other passages of a batch are the negatives."""
 
 Matrix = NDArray[np.floating]
+Side: TypeAlias = tuple[Encoded, NDArray[np.int64]]
+"""The distinct texts of one side of n pairs, to compute each once, and the index of each pair's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,17 +68,17 @@ class Layer:
         size, total = BATCH[self.likelihood], len(self.pairs)
         step = -(-total // (size * count)) * size
         for start in range(0, total, step):
-            sides, places = [], []
-            for side, index in (
-                (self.queries, self.pairs.query_index),
-                (self.passages, self.pairs.passage_index),
-            ):
-                texts, place = np.unique(index[start : start + step], return_inverse=True)
-                sides.append(Encoded(side.embedding[texts], side.features[texts]))
-                places.append(place)
-            labels = self.pairs.labels[start : start + step]
-            pairs = LabelledPairs(places[0], places[1], labels)
-            yield replace(self, queries=sides[0], passages=sides[1], pairs=pairs)
+            part = slice(start, start + step)
+            queries, q = distinct(self.queries, self.pairs.query_index[part])
+            passages, c = distinct(self.passages, self.pairs.passage_index[part])
+            pairs = LabelledPairs(q, c, self.pairs.labels[part])
+            yield replace(self, queries=queries, passages=passages, pairs=pairs)
+
+
+def distinct(encoded: Encoded, index: NDArray[np.int64]) -> Side:
+    """Return the distinct texts that pairs index, and the index of each pair's text in them."""
+    texts, place = np.unique(index, return_inverse=True)
+    return encoded[texts], place
 
 
 @dataclass(frozen=True, eq=False)

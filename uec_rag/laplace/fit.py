@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import Encoded
-from uec_rag.laplace.curvature import BATCH, Curvature, Layer, accumulate
+from uec_rag.laplace.curvature import BATCH, Curvature, Layer, Side, accumulate, distinct
 from uec_rag.laplace.likelihood import (
     Likelihood,
     bernoulli_map,
@@ -115,7 +114,7 @@ def fit_posterior(
 
     layer = Layer(queries, passages, train, gain, slope, intercept, structure, likelihood)
     found = curvature(layer)
-    sides = Side.of(queries, test.query_index), Side.of(passages, test.passage_index)
+    sides = distinct(queries, test.query_index), distinct(passages, test.passage_index)
     trials = candidates(found, gain, *sides)
     best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
     summary = replace(
@@ -132,12 +131,12 @@ def fit_posterior(
         if decided_by_prior(scale, plain):
             summary = replace(summary, by_prior=(*summary.by_prior, "variance"))
     posterior = Posterior(structure, best.covariance, best.profile, summary)
-    return _standardised(posterior, queries.embedding[held_out], queries.features[held_out])
+    return _standardised(posterior, queries[held_out])
 
 
-def _standardised(posterior: Posterior, embedding: FloatArray, features: FloatArray) -> Posterior:
+def _standardised(posterior: Posterior, encoded: Encoded) -> Posterior:
     """Set the mean and deviation of the log trace to those of texts that were not fitted on."""
-    log_trace = np.log(np.maximum(posterior.gaussian(embedding, features).trace, 1e-30))
+    log_trace = np.log(np.maximum(posterior.gaussian(encoded).trace, 1e-30))
     summary = replace(
         posterior.summary,
         log_trace_mean=float(log_trace.mean()),
@@ -189,28 +188,6 @@ class Candidate:
     profile: FloatArray
     single: Floats
     double: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """The distinct texts of one side of n pairs, to compute each once instead of once per pair.
-
-    Attributes
-    ----------
-    embedding, features : array, shapes (t, d) and (t, m)
-    place : int array, shape (n,)
-        Index of each pair's text.
-    """
-
-    embedding: FloatArray
-    features: FloatArray
-    place: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, encoded: Encoded, index: NDArray[np.int64]) -> Self:
-        """Return the texts that pairs index."""
-        texts, place = np.unique(index, return_inverse=True)
-        return cls(encoded.embedding[texts], encoded.features[texts], place)
 
 
 def candidates(
@@ -300,8 +277,8 @@ def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Ite
     unit_g = eigenvalues_g * (size / max(eigenvalues_g.mean(), 1e-24))
     unit_a = eigenvalues_a * (size / max(eigenvalues_a.mean(), 1e-24))
     sides = [
-        ((side.features @ basis_a.astype(np.float32)) ** 2, side.embedding**2, side.place)
-        for side in (query, passage)
+        ((texts.features @ basis_a.astype(np.float32)) ** 2, texts.embedding**2, place)
+        for texts, place in (query, passage)
     ]
     least = _PSEUDO_PAIRS / found.pairs
     for damping in np.unique(np.maximum(_KRON_DAMPING, least)) * size:
@@ -325,13 +302,12 @@ def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Ite
 def _diag(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
     """Compute the candidates of a diagonal posterior."""
     curvature = np.ascontiguousarray(found.factors[0].T)
-    sides = [(side.features**2, (side.embedding**2)[side.place]) for side in (query, passage)]
+    sides = [
+        (texts.features**2, (texts.embedding**2)[place], place) for texts, place in (query, passage)
+    ]
     for prior_precision in _DIAG_DAMPING * max(float(curvature.mean()), 1e-12):
         covariance = (gain**2 / (curvature + prior_precision)).astype(np.float32)
-        variance_q, variance_p = (
-            (square @ covariance)[side.place]
-            for (square, _), side in zip(sides, (query, passage), strict=True)
-        )
+        variance_q, variance_p = ((square @ covariance)[place] for square, _, place in sides)
         yield Candidate(
             float(prior_precision),
             covariance,

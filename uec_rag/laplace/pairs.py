@@ -29,27 +29,39 @@ _MAX_NUMBERS = 1 << 22  # size of temporary arrays, 16 MiB
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Checked (query, passage, label) triples over distinct texts, in sorted order.
+class LabelledPairs:
+    """Pairs of indices with labels: positives, given negatives and mined negatives.
 
     Attributes
     ----------
-    queries, passages : list of str
-        The distinct texts.
     query_index, passage_index : int array, shape (n,)
-        Indices of each pair's texts.
     labels : float array, shape (n,)
-        1 if the passage answers the query, 0 if it does not.
     """
 
-    queries: list[str]
-    passages: list[str]
     query_index: NDArray[np.int64]
     passage_index: NDArray[np.int64]
     labels: FloatArray
 
     def __len__(self) -> int:
         return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Pairs(LabelledPairs):
+    """Checked (query, passage, label) triples over distinct texts, in sorted order.
+
+    Attributes
+    ----------
+    query_index, passage_index : int array, shape (n,)
+        Indices of each pair's texts.
+    labels : float array, shape (n,)
+        1 if the passage answers the query, 0 if it does not.
+    queries, passages : list of str
+        The distinct texts.
+    """
+
+    queries: list[str]
+    passages: list[str]
 
     @property
     def positives(self) -> list[NDArray[np.int64]]:
@@ -121,11 +133,11 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     q_of = {text: i for i, text in enumerate(queries)}
     p_of = {text: i for i, text in enumerate(passages)}
     return Pairs(
-        list(queries),
-        list(passages),
         np.array([q_of[q] for q, _ in labels], dtype=np.int64),
         np.array([p_of[p] for _, p in labels], dtype=np.int64),
         np.array(list(labels.values()), dtype=np.float32),
+        list(queries),
+        list(passages),
     )
 
 
@@ -145,24 +157,6 @@ def _triple(pair: object, name: str) -> tuple[str, str, int | None]:
     if pair[2] not in (0, 1):
         raise ValueError(f"{name}: expected label 0 or 1, got {pair[2]!r}.")
     return query, passage, int(pair[2])
-
-
-@dataclass(frozen=True)
-class LabelledPairs:
-    """Pairs of indices with labels: positives, given negatives and mined negatives.
-
-    Attributes
-    ----------
-    query_index, passage_index : int array, shape (n,)
-    labels : float array, shape (n,)
-    """
-
-    query_index: NDArray[np.int64]
-    passage_index: NDArray[np.int64]
-    labels: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
 
 def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

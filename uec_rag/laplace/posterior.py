@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.encoders.base import Encoded
 
 Structure = Literal["kron", "diag"]
 
@@ -85,21 +86,17 @@ class Posterior:
     profile: FloatArray
     summary: PosteriorSummary
 
-    def gaussian(
-        self, embedding: FloatArray, features: FloatArray, terms: Sequence[Terms] = ()
-    ) -> Gaussian:
+    def gaussian(self, encoded: Encoded) -> Gaussian:
         """Compute the Gaussians of texts: embeddings with the last layer's predictive variance.
 
         ``kron``: ``var = (h' A^-1 h) diag(G^-1)``, one scalar per text; ``diag``: ``var = S h^2``.
-
-        `embedding`: array, shape (n, d). `features`, array, shape (n, m): input of the last layer,
-        see `uec_rag.encoders.Encoded`. `terms`: sparse blocks of the same texts.
         """
+        mean, features, terms = encoded.embedding, encoded.features, encoded.blocks
         scale = np.float32(self.summary.scale)
         if self.structure == "diag":
-            return Gaussian(embedding, scale * (features**2 @ self.covariance), terms=terms)
+            return Gaussian(mean, scale * (features**2 @ self.covariance), terms=terms)
         leverage = ((features @ self.covariance) ** 2).sum(axis=1, keepdims=True)
-        return Gaussian.factored(embedding, scale * leverage, self.profile, terms=terms)
+        return Gaussian.factored(mean, scale * leverage, self.profile, terms=terms)
 
     def standardised_log_trace(self, gaussian: Gaussian) -> FloatArray:
         """Return each text's log total variance, standardised for this encoder.

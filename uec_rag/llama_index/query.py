@@ -217,9 +217,5 @@ def averaged(parts: Sequence[Gaussian]) -> list[Gaussian]:
         mean = part.mean.mean(axis=0, keepdims=True)
         scales = part.scales.sum(axis=0, keepdims=True) / count**2
         terms = [block.averaged for block in part.terms]
-        out.append(
-            Gaussian(mean, scales, terms=terms)
-            if part.profile is None
-            else Gaussian.factored(mean, scales, part.profile, terms=terms)
-        )
+        out.append(Gaussian.factored(mean, scales, part.profile, terms=terms))
     return out

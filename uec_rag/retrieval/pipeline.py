@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
-from typing import Self, cast
+from typing import Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,8 @@ from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
-from uec_rag.stores.base import Passage, RemoteStore, Store, Top, View, copied
+from uec_rag.stores.base import Passage, Store, Top, copied
+from uec_rag.stores.memory import MemoryStore
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
@@ -191,6 +192,21 @@ def judge_rows(
     return zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
 
 
+class RemoteStore(Protocol):
+    """A store whose passages are stored elsewhere."""
+
+    def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
+        """Fetch at least `count` passages that probably have the highest mu_s for one query.
+
+        Parameters
+        ----------
+        question : str
+            Text of the query; "" if only its vector is known.
+        query : Gaussian
+            One query.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class Findings:
     """The findings for n questions that are compared with one view.
@@ -199,7 +215,7 @@ class Findings:
     ----------
     method : Method
         Has no verifier if the verifier failed on the hits.
-    view : View
+    view : MemoryStore
     asked : sequence of n Turn
     coefficients : array, shape (n, K)
     similarities : Similarities
@@ -212,7 +228,7 @@ class Findings:
     """
 
     method: Method
-    view: View
+    view: MemoryStore
     asked: Sequence[Turn]
     coefficients: FloatArray
     similarities: Similarities
@@ -223,7 +239,7 @@ class Findings:
 
     @classmethod
     def nothing(
-        cls, method: Method, view: View, asked: Sequence[Turn], coefficients: FloatArray
+        cls, method: Method, view: MemoryStore, asked: Sequence[Turn], coefficients: FloatArray
     ) -> Self:
         """Return the findings of a search without any passages."""
         count = len(asked)
@@ -276,7 +292,7 @@ def find_block(
 ) -> Findings:
     """Compute the findings for one block of questions, which are compared with the same view."""
     fitted = method.fitted
-    view = cast(View, store)
+    view = cast(MemoryStore, store)
     if store.remote:  # the candidates of a question
         [turn] = asked
         query = fitted.combine(parts, fitted.coefficients(parts, "query"))
@@ -318,7 +334,7 @@ class Similarities:
     best: FloatArray
 
 
-def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similarities:
+def compare(fitted: Fitted, view: MemoryStore, parts: Sequence[Gaussian]) -> Similarities:
     """Compare each encoder's Gaussians of the questions with its own block of the passages."""
     if fitted.space == "shared":
         return Similarities([], np.zeros((len(parts[0]), 0), dtype=np.float32))
@@ -332,7 +348,7 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
 
 
 def fuse(
-    fitted: Fitted, view: View, query: Gaussian, similarities: Similarities, pi: FloatArray
+    fitted: Fitted, view: MemoryStore, query: Gaussian, similarities: Similarities, pi: FloatArray
 ) -> FloatArray:
     """Compute the ensemble's mu_s to every column, ``sum_k pi_k w_k s_k``, shape (n, C)."""
     if not similarities.members:
@@ -402,7 +418,7 @@ class Hits:
 
 
 def top_k(
-    fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, k: int, different: int
+    fitted: Fitted, view: MemoryStore, query: Gaussian, mu: FloatArray, k: int, different: int
 ) -> Hits:
     """Find the best k columns, or more until they hold `different` different texts.
 
@@ -484,7 +500,7 @@ class Attribution:
 
 
 def attribute(
-    view: View, parts: Sequence[Gaussian], similarities: Similarities, hits: Hits
+    view: MemoryStore, parts: Sequence[Gaussian], similarities: Similarities, hits: Hits
 ) -> Attribution:
     """Look up each encoder's similarity to the hits, and the words that they match."""
     columns, members = hits.columns, similarities.members

@@ -12,7 +12,7 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import fit_confidence
 from uec_rag.corpora.questions import OwnQuestions, make_questions
-from uec_rag.ensemble.convolution import EvidenceWeights, blocks
+from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, blocks
 from uec_rag.ensemble.fit_queries import FitQueries, Questions
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
@@ -88,9 +88,10 @@ def self_calibrate(
     weights = None if fitted.evidence_weights is None else _learned_weights(fit_queries, fitted)
     model = known
     if model is None:
-        sizes, used = (len(sample) // 4, len(sample)), weights or fitted.evidence_weights
+        sizes = len(sample) // 4, len(sample)
+        used = fitted if weights is None else replace(fitted, rule=Evidence(weights))
         reader = uec.verification and replace(uec.verification, on_error="raise")
-        model = fit_confidence(fit_queries.views(fitted, used, sizes, reader), k, at_home=True)
+        model = fit_confidence(fit_queries.views(used, sizes, reader), k, at_home=True)
     return calibrated(model=model, evidence_weights=weights, of_fit=known is not None)
 
 
@@ -189,6 +190,4 @@ def _with_answers(
     new = uec.embed([answers[column] for column in columns], "passage")
     mean, scales = corpus.mean.copy(), corpus.scales.copy()
     mean[columns], scales[columns] = new.mean, new.scales
-    if corpus.profile is None:
-        return Gaussian(mean, scales, terms=corpus.terms)
     return Gaussian.factored(mean, scales, corpus.profile, terms=corpus.terms)

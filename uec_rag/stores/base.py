@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts, listed
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian
 
 
 @dataclass(frozen=True)
@@ -109,48 +109,6 @@ class Top(NamedTuple):
     sigma2: FloatArray
 
 
-class View(Protocol):
-    """Passages to compare queries with, in columns that do not change.
-
-    They are all passages of a store in memory (`MemoryStore.snapshot`), or the candidates of one
-    query from a remote store.
-    """
-
-    def __len__(self) -> int:
-        """Return the number of columns."""
-
-    def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
-
-        Parameters
-        ----------
-        blocks : sequence of array, shapes (n, d_k), or of Terms
-            Arrays, whose widths add up to the stored dimension, and terms for the sparse blocks, in
-            order; the last ones may be left out.
-        """
-
-    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N).
-
-        `k`: from 1 to the number of columns.
-        """
-
-    def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """Return the passages of columns (n, k), which must not be changed."""
-
-    def means(self, columns: NDArray[np.int64]) -> FloatArray:
-        """Return the stored means of columns (k,), shape (k, d)."""
-
-    def contributions(
-        self, terms: Sequence[Terms], columns: NDArray[np.int64]
-    ) -> list[tuple[list[FloatArray], list[NDArray[np.float64]]]]:
-        """Compute the contribution of each term of n queries to the similarity of columns (n, k).
-
-        For each sparse block, return n arrays of shape (k, number of terms of the query), and n
-        arrays of the inverse document frequencies of the terms.
-        """
-
-
 class Store(Protocol):
     """A collection of passages with their Gaussians."""
 
@@ -162,7 +120,7 @@ class Store(Protocol):
         """Return the number of passages."""
 
     def snapshot(self, filter: Filter | None = None) -> Store:
-        """Return a read-only view of passages that match a filter; in memory, it is a `View`."""
+        """Return a read-only view of the passages that match a filter."""
 
     def bind(self, fingerprint: str) -> None:
         """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
@@ -212,21 +170,6 @@ class Stamp(NamedTuple):
 
     written: str
     kept: Mapping[str, str]
-
-
-class RemoteStore(Protocol):
-    """A store whose passages are stored elsewhere."""
-
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Fetch at least `count` passages that probably have the highest mu_s for one query.
-
-        Parameters
-        ----------
-        question : str
-            Text of the query; "" if only its vector is known.
-        query : Gaussian
-            One query.
-        """
 
 
 @runtime_checkable
@@ -384,9 +327,7 @@ def content_id(text: str, metadata: Mapping[str, Any]) -> str:
 
 
 def make_passages(
-    texts: Iterable[str],
-    ids: Iterable[str] | None,
-    metadatas: Iterable[Mapping[str, Any]] | None,
+    texts: Iterable[str], ids: Iterable[str] | None, metadatas: Iterable[Mapping[str, Any]] | None
 ) -> list[Passage]:
     """Check texts, ids and metadata before they are encoded, and join them to passages.
 

@@ -252,16 +252,12 @@ class EngineStore(ABC):
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
-        return self._gaussians(self._points(ids))
-
-    def _points(self, ids: Sequence[str]) -> list[Point]:
-        """Return the points of ids; KeyError if an id is unknown."""
         found = {id_: self._seen[id_] for id_ in ids if id_ in self._seen}
         found |= self._by_id(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in found]))
         for id_ in ids:
             if id_ not in found:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
-        return [found[id_] for id_ in ids]
+        return self._gaussians([found[id_] for id_ in ids])
 
     def _by_id(self, points: Iterable[Point]) -> dict[str, Point]:
         """Return points by id; a view keeps them, so that later reads return the same."""
@@ -606,8 +602,6 @@ class CollectionSchema:
             for block, noted in enumerate(self.words)
         ]
         scales = scales.reshape(len(mean), self.scales)
-        if self.profile is None:
-            return Gaussian(mean, scales, widths=self.widths, terms=terms)
         return Gaussian.factored(mean, scales, self.profile, widths=self.widths, terms=terms)
 
     def metadata(self) -> dict[str, Any]:

@@ -352,16 +352,20 @@ class Bound:
     limit: float | str
 
 
-def by_facts(asked: Compare | Predicate, engine: str) -> Not | AnyFact | HasPart | Bound:
+def by_facts(
+    asked: Condition | AnyFact, engine: str
+) -> And | Or | Not | HasId | AnyFact | HasPart | Bound:
     """Rewrite a comparison as one that engines can run: facts, parts of texts, and bounds.
 
-    ValueError if it is a callable, which no engine can run.
+    Other conditions stay as they are. ValueError if it is a callable, which no engine can run.
     """
     if isinstance(asked, Predicate):
         raise ValueError(
             f"filter: {engine} cannot run a Python callable; use operators "
             "(uec_rag.stores.filters) or a MemoryStore."
         )
+    if not isinstance(asked, Compare):
+        return asked
     key, value = asked.key, asked.value
     match asked.operator:
         case "$eq":

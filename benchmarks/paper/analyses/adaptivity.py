@@ -200,7 +200,7 @@ def ask(
     sides_of: tuple[tuple[list[str], Role], ...] = ((queries, "query"), (texts, "passage"))
     sides = [
         [
-            posterior.gaussian(encoded.embedding, encoded.features)
+            posterior.gaussian(encoded)
             for encoder, posterior in zip(encoders, posteriors, strict=True)
             for encoded in [encoder.encode(own, role)]
         ]

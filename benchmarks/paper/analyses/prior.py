@@ -143,7 +143,7 @@ def _standard_traces(
     logs = []
     for texts in (usual, asked):
         encoded = encoder.encode(list(texts), "query")
-        logs.append(np.log(posterior.gaussian(encoded.embedding, encoded.features).trace))
+        logs.append(np.log(posterior.gaussian(encoded).trace))
     standard: FloatArray = (logs[1] - logs[0].mean()) / max(float(logs[0].std()), 1e-4)
     return standard
 

@@ -341,7 +341,4 @@ def _gaussians(
     encoders: Sequence[Encoder], posteriors: Sequence[Posterior], texts: Sequence[str]
 ) -> list[Gaussian]:
     encoded = [encoder.encode(texts, "query") for encoder in encoders]
-    return [
-        posterior.gaussian(e.embedding, e.features)
-        for posterior, e in zip(posteriors, encoded, strict=True)
-    ]
+    return [posterior.gaussian(e) for posterior, e in zip(posteriors, encoded, strict=True)]

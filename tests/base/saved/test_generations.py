@@ -136,8 +136,7 @@ def test_everything_is_on_the_disk_before_the_manifest_names_it(tmp_path, monkey
 
 
 @pytest.mark.parametrize(
-    "taken_by",
-    ["file", "other files", "another kind", "another manifest", "another's generations"],
+    "taken_by", ["file", "other files", "another kind", "another manifest", "another's generations"]
 )
 def test_what_is_not_a_saved_thing_of_this_kind_is_never_replaced(tmp_path, taken_by):
     path = tmp_path / "precious"

@@ -18,7 +18,7 @@ def test_as_chosen_it_is_the_posterior_that_was_fitted(fit):
 
 def test_without_data_a_trace_is_the_squared_length_of_the_layers_input(fit):
     encoded = LinearHead().encode([passage for _, passage in pairs(20)], "passage")
-    trace = fit.at("no data").gaussian(encoded.embedding, encoded.features).trace
+    trace = fit.at("no data").gaussian(encoded).trace
     ratio = trace / (encoded.features**2).sum(axis=1)
     np.testing.assert_allclose(ratio, ratio[0], rtol=1e-4)
 

@@ -165,15 +165,12 @@ def _digest(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _is_entry(value: object) -> bool:
     return (
         isinstance(value, dict)
         and value.keys() == {"bytes", "sha256"}
-        and _is_size(value["bytes"])
+        and type(value["bytes"]) is int  # and not a bool
+        and value["bytes"] >= 0
         and isinstance(value["sha256"], str)
     )
 

@@ -4,7 +4,7 @@ A static model embeds a text as the mean of its token vectors. Transformers run 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -31,11 +31,22 @@ _BATCH = 64  # texts whose token vectors are in memory at a time
 
 
 class _RowByRow(IdentityHead, ABC):
-    """The base of encoders that compute vectors row by row, with the identity as last layer."""
+    """The base of encoders that compute vectors row by row, with the identity as last layer.
 
-    name: str
-    prompts: Mapping[Role, str]
+    `folder`: contains `tokenizer.json`. `model`: content of the file of the model.
+    """
+
     dimension: int
+
+    def __init__(self, folder: str | Path, model: bytes, name: str, spec: str | None) -> None:
+        from tokenizers import Tokenizer
+
+        tokenizer = (Path(folder) / "tokenizer.json").read_bytes()
+        self.name, self.spec = name, spec
+        self.prompts = family_prompts(name)
+        self.revision = revision_of_files(self.prompts, model, tokenizer)
+        self.tokenizer = Tokenizer.from_buffer(tokenizer)
+        self.tokenizer.no_padding()
 
     @abstractmethod
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
@@ -81,14 +92,9 @@ class StaticEncoder(_RowByRow):
 
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
         from safetensors.numpy import load
-        from tokenizers import Tokenizer
 
-        self.name = name
-        self.spec = spec
-        self.prompts = family_prompts(name)
         weights = (Path(folder) / "model.safetensors").read_bytes()
-        tokenizer = (Path(folder) / "tokenizer.json").read_bytes()
-        self.revision = revision_of_files(self.prompts, weights, tokenizer)
+        super().__init__(folder, weights, name, spec)
         tables = load(weights)
         shapes = {key: table.shape for key, table in tables.items()}
         if len(tables) != 1 or any(len(shape) != 2 for shape in shapes.values()):
@@ -97,8 +103,6 @@ class StaticEncoder(_RowByRow):
             )
         (table,) = tables.values()
         self._table: Float32Array = table.astype(np.float32)
-        self.tokenizer = Tokenizer.from_buffer(tokenizer)
-        self.tokenizer.no_padding()
         self.dimension = int(self._table.shape[1])
 
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
@@ -148,17 +152,9 @@ class OnnxEncoder(_RowByRow):
     """
 
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
-        from tokenizers import Tokenizer
-
-        self.name = name
-        self.spec = spec
-        self.prompts = family_prompts(name)
         model = Path(folder) / "model.onnx"
-        tokenizer = Path(folder) / "tokenizer.json"
         self._session = open_session(model, name)
-        self.revision = revision_of_files(self.prompts, model.read_bytes(), tokenizer.read_bytes())
-        self.tokenizer = Tokenizer.from_file(str(tokenizer))
-        self.tokenizer.no_padding()
+        super().__init__(folder, model.read_bytes(), name, spec)
         self.tokenizer.enable_truncation(_MAX_TOKENS)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
         self._cached = lru_cache(_CACHED_QUERIES)(self._embed)

@@ -27,19 +27,8 @@ from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies, Postings
 from uec_rag.base.saved.files import open_regular, read_array
+from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, copied, keepable
-from uec_rag.stores.filters import (
-    And,
-    Compare,
-    Condition,
-    HasId,
-    Not,
-    Operator,
-    Or,
-    Predicate,
-    keys_of,
-    parse,
-)
 from uec_rag.stores.memory.vectors import Means, Scan, require_finite
 
 _REMEMBERED, _LONG = 4096, 4096  # size of the cache, and bytes of a passage too long for it
@@ -262,7 +251,7 @@ class MetadataIndex:
 
     def select(
         self,
-        condition: Condition,
+        condition: filters.Condition,
         passages: PassageLog | Sequence[Passage],
         rows: Rows,
         row_of: Callable[[str], int | None],
@@ -272,7 +261,7 @@ class MetadataIndex:
         Warns once about each key that no passage has.
         """
         stop = int(rows[-1]) + 1 if len(rows) else 0
-        columns = self._columns_of(sorted(keys_of(condition)), passages, stop)
+        columns = self._columns_of(sorted(filters.keys_of(condition)), passages, stop)
 
         def marked(some: Iterable[Rows | list[int]]) -> NDArray[np.bool_]:
             """Mark the rows of these arrays, which may exceed `stop`."""
@@ -282,26 +271,26 @@ class MetadataIndex:
                 mask[found[found < stop]] = True
             return mask
 
-        def chosen(condition: Condition, rows: Rows) -> Rows:
+        def chosen(condition: filters.Condition, rows: Rows) -> Rows:
             match condition:
-                case And(conditions):
+                case filters.And(conditions):
                     return reduce(lambda left, one: chosen(one, left), conditions, rows)
-                case Or(conditions):
+                case filters.Or(conditions):
                     return rows[marked(chosen(one, rows) for one in conditions)[rows]]
-                case Not(one):
+                case filters.Not(one):
                     return rows[~marked([chosen(one, rows)])[rows]]
-                case HasId(ids):
+                case filters.HasId(ids):
                     known = [row for id_ in ids if (row := row_of(id_)) is not None]
                     return rows[marked([known])[rows]]
-                case Predicate(predicate):
+                case filters.Predicate(predicate):
                     keep = (bool(predicate(passages[row])) for row in rows.tolist())
                     return np.asarray(rows[np.fromiter(keep, dtype=bool, count=len(rows))])
-                case Compare(key, "$ne" | "$nin" as operator, value):
-                    opposite: Operator = "$eq" if operator == "$ne" else "$in"
-                    return chosen(Not(Compare(key, opposite, value)), rows)
-                case Compare(key, "$exists", False):
-                    return chosen(Not(Compare(key, "$exists", True)), rows)
-                case Compare(key, operator, value):
+                case filters.Compare(key, "$ne" | "$nin" as operator, value):
+                    opposite: filters.Operator = "$eq" if operator == "$ne" else "$in"
+                    return chosen(filters.Not(filters.Compare(key, opposite, value)), rows)
+                case filters.Compare(key, "$exists", False):
+                    return chosen(filters.Not(filters.Compare(key, "$exists", True)), rows)
+                case filters.Compare(key, operator, value):
                     if key not in columns:
                         return rows[:0]
                     column, arrays = columns[key]
@@ -402,10 +391,7 @@ class State:
     def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of some rows."""
         [mean], scales = require_finite([self.means.rows(rows)]), self.scales[rows]
-        widths = self.means.widths
-        if self.profile is None:
-            return Gaussian(mean, scales, widths=widths)
-        return Gaussian.factored(mean, scales, self.profile, widths=widths)
+        return Gaussian.factored(mean, scales, self.profile, widths=self.means.widths)
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` selected rows at regular steps; cached."""
@@ -423,7 +409,7 @@ def filtered(state: State, filter: Filter | None) -> State:
     """Return the state with only the rows that match a filter."""
     if filter is None:
         return state
-    condition = parse(filter)  # even if the store is empty, so that an invalid one is rejected
+    condition = filters.parse(filter)  # rejects an invalid one even if the store is empty
     rows = state.index.select(condition, state.passages, state.selected_rows(), state.row)
     return replace(state, selected=rows)
 

@@ -24,19 +24,9 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 _SHOWN = frozenset(
     {
-        "channel_binding",
-        "connect_timeout",
-        "dbname",
-        "host",
-        "hostaddr",
-        "port",
-        "service",
-        "sslcert",
-        "sslkey",
-        "sslmode",
-        "sslrootcert",
-        "target_session_attrs",
-        "user",
+        *("dbname", "host", "hostaddr", "port", "service", "user"),
+        *("channel_binding", "connect_timeout", "target_session_attrs"),
+        *("sslcert", "sslkey", "sslmode", "sslrootcert"),
     }
 )
 """The parts of an address that are not secret, and are shown and saved."""

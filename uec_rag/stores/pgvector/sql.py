@@ -12,31 +12,9 @@ import numpy as np
 from psycopg import sql
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.stores import filters
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine import (
-    BlockSchema,
-    CollectionSchema,
-    Point,
-    QueryTerms,
-    Words,
-    point_id,
-)
-from uec_rag.stores.filters import (
-    And,
-    AnyFact,
-    Bound,
-    Compare,
-    Condition,
-    HasId,
-    HasPart,
-    Not,
-    Or,
-    Predicate,
-    by_facts,
-    facts_of,
-    field,
-    numbers_of,
-)
+from uec_rag.stores.engine import BlockSchema, CollectionSchema, Point, QueryTerms, Words, point_id
 
 WIDEST = 16_000
 """The largest dimension of a pgvector vector."""
@@ -209,35 +187,30 @@ class Clause(NamedTuple):
     values: list[object]
 
 
-def clause(condition: Condition | AnyFact | None) -> Clause:
+def clause(condition: filters.Condition | filters.AnyFact | None) -> Clause:
     """Translate a condition to SQL; ValueError if it is a callable."""
-    asked = (
-        by_facts(condition, "PostgreSQL")
-        if isinstance(condition, Compare | Predicate)
-        else condition
-    )
-    match asked:
-        case None:
-            return Clause(sql.SQL("TRUE"), [])
-        case And(conditions):
+    if condition is None:
+        return Clause(sql.SQL("TRUE"), [])
+    match filters.by_facts(condition, "PostgreSQL"):
+        case filters.And(conditions):
             return _joined(" AND ", "TRUE", conditions)
-        case Or(conditions):
+        case filters.Or(conditions):
             return _joined(" OR ", "FALSE", conditions)
-        case Not(one):
+        case filters.Not(one):
             inner = clause(one)
             return Clause(sql.SQL("NOT ({})").format(inner.text), inner.values)
-        case HasId(ids):
+        case filters.HasId(ids):
             return Clause(sql.SQL("point = ANY(%s::uuid[])"), [[*map(point_id, ids)]])
-        case AnyFact(facts):
+        case filters.AnyFact(facts):
             return _facts(*facts)
-        case HasPart(item, key, part):
+        case filters.HasPart(item, key, part):
             has = _facts(item)
             text = sql.SQL(
                 "({} OR COALESCE(json_typeof(metadata->%s) = 'string' "
                 "AND strpos(metadata->>%s, %s) > 0, FALSE))"
             ).format(has.text)
             return Clause(text, [*has.values, key, key, part])
-        case Bound(key, operator, limit):
+        case filters.Bound(key, operator, limit):
             order = sql.SQL(_ORDERS[operator])
             if isinstance(limit, str):
                 text = sql.SQL(  # by code points, as Python does
@@ -246,10 +219,12 @@ def clause(condition: Condition | AnyFact | None) -> Clause:
                 ).format(order)
                 return Clause(text, [key, key, limit])
             number = sql.SQL("COALESCE((numbers->>%s)::float8 {} %s::float8, FALSE)").format(order)
-            return Clause(number, [field(key), limit])
+            return Clause(number, [filters.field(key), limit])
 
 
-def _joined(word: LiteralString, nothing: LiteralString, conditions: Sequence[Condition]) -> Clause:
+def _joined(
+    word: LiteralString, nothing: LiteralString, conditions: Sequence[filters.Condition]
+) -> Clause:
     if not conditions:
         return Clause(sql.SQL(nothing), [])
     parts = [clause(one) for one in conditions]
@@ -276,8 +251,8 @@ def row_of(point: Point) -> tuple[object, ...]:
         passage.id,
         passage.text,
         json.dumps(passage.metadata),
-        facts_of(passage.metadata),
-        numbers_of(passage.metadata),
+        filters.facts_of(passage.metadata),
+        filters.numbers_of(passage.metadata),
         _sendable(point.mean),
         _sendable(point.spread),
         *(

@@ -33,32 +33,13 @@ from uec_rag.stores.filters import AnyFact, Condition
 try:
     from psycopg import sql
 
-    from uec_rag.stores.pgvector.server import (
-        Connection,
-        Server,
-        make_index,
-        make_tables,
-        notes_of,
-    )
+    from uec_rag.stores.pgvector.server import Connection, Server, make_index, make_tables, notes_of
 except ModuleNotFoundError as error:
     if error.name not in ("psycopg", "psycopg_pool"):
         raise
     raise ImportError(missing_extra("psycopg", "stores")) from error
 
-from uec_rag.stores.pgvector.sql import (
-    PASSAGE,
-    TYPES,
-    WIDEST,
-    WORD_TYPES,
-    Tables,
-    candidates,
-    clause,
-    point,
-    point_of,
-    row_of,
-    scanned,
-    upserting,
-)
+from uec_rag.stores.pgvector import sql as statements
 
 _LONGEST_NAME = 50  # in bytes; PostgreSQL truncates names, with our suffixes, to 63
 _WRITE_BATCH = 500  # points per transaction
@@ -116,7 +97,7 @@ class PgVectorStore(EngineStore):
         super().__init__(candidates)
         check_collection(collection, _LONGEST_NAME, "% or NUL", "%\0")
         self._collection = collection
-        self._tables = Tables.of(collection)
+        self._tables = statements.Tables.of(collection)
         self._is_filling = False
         self._server = Server(dsn, connections, timeout)
 
@@ -137,10 +118,10 @@ class PgVectorStore(EngineStore):
             If the means are too wide for pgvector, or the server has no pgvector.
         """
         width = notes.dimension + notes.scales
-        if width > WIDEST:
+        if width > statements.WIDEST:
             raise ValueError(
-                f"gaussians: expected at most {WIDEST} numbers of mean and variance, the limit of "
-                f"pgvector, got {width}; use fewer or narrower encoders."
+                f"gaussians: expected at most {statements.WIDEST} numbers of mean and variance, "
+                f"the limit of pgvector, got {width}; use fewer or narrower encoders."
             )
         self._server.within(make_tables, self._collection, notes, with_index=not self._is_filling)
 
@@ -169,7 +150,7 @@ class PgVectorStore(EngineStore):
     def put(self, points: Sequence[Point]) -> None:
         """Write points in batches, each in a transaction of its own."""
         # Sorted, so that concurrent writers do not deadlock.
-        rows = sorted(map(row_of, points), key=itemgetter(0))
+        rows = sorted(map(statements.row_of, points), key=itemgetter(0))
         for start in range(0, len(rows), _WRITE_BATCH):
             self._server.asked(self._put, rows[start : start + _WRITE_BATCH])
 
@@ -181,10 +162,10 @@ class PgVectorStore(EngineStore):
                     f"store: the table {self._collection!r} was recreated for other Gaussians "
                     "during the write. Open the store again."
                 )
-            apart, copied, upserted = upserting(self._tables.points, notes)
+            apart, copied, upserted = statements.upserting(self._tables.points, notes)
             cursor.execute(apart)
             with cursor.copy(copied) as out:
-                out.set_types([*TYPES, *WORD_TYPES * len(notes.words)])
+                out.set_types([*statements.TYPES, *statements.WORD_TYPES * len(notes.words)])
                 for row in rows:
                     out.write_row(row)
             cursor.execute(upserted)
@@ -205,9 +186,9 @@ class PgVectorStore(EngineStore):
         """Return the number of points that match a condition."""
         if self.notes() is None:
             return 0
-        text, where = sql.SQL("SELECT passages FROM {}").format(self._tables.notes), clause(None)
+        where = statements.clause(condition)
+        text = sql.SQL("SELECT passages FROM {}").format(self._tables.notes)
         if condition is not None:
-            where = clause(condition)
             text = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
                 self._tables.points, where.text
             )
@@ -215,11 +196,11 @@ class PgVectorStore(EngineStore):
 
     def _columns(self, vectors: bool) -> sql.SQL:
         notes = self.notes()
-        return point(notes) if vectors and notes is not None else PASSAGE
+        return statements.point(notes) if vectors and notes is not None else statements.PASSAGE
 
     def check(self, condition: Condition) -> None:
         """Raise ValueError if PostgreSQL cannot run a condition."""
-        clause(condition)
+        statements.clause(condition)
 
     def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
         """Iterate over the points of those distinct ids that exist."""
@@ -227,18 +208,18 @@ class PgVectorStore(EngineStore):
         statement = text.format(self._columns(vectors), self._tables.points)
         for start in range(0, len(ids) if self.notes() else 0, _READ_BATCH):
             batch = [*map(point_id, ids[start : start + _READ_BATCH])]
-            yield from map(point_of, self._server.rows(statement, [batch]))
+            yield from map(statements.point_of, self._server.rows(statement, [batch]))
 
     def scan(
         self, condition: Condition | None, limit: int | None = None, *, vectors: bool = True
     ) -> Iterator[Point]:
         """Iterate over points in the order of their UUIDs, which is random."""
-        where, last, left = clause(condition), "", limit
-        text = scanned(self._tables.points, self._columns(vectors), where)
+        where, last, left = statements.clause(condition), "", limit
+        text = statements.scanned(self._tables.points, self._columns(vectors), where)
         while self.notes() is not None and (left is None or left > 0):
             count = _READ_BATCH if left is None else min(left, _READ_BATCH)
             rows = self._server.rows(text, [last, last, *where.values, count])
-            yield from (point_of(row[:-1]) for row in rows)
+            yield from (statements.point_of(row[:-1]) for row in rows)
             if len(rows) < count:
                 return
             last, left = rows[-1][-1], None if left is None else left - count
@@ -265,7 +246,8 @@ class PgVectorStore(EngineStore):
         exact: bool,
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
-        query = candidates(self._tables, self._noted, clause(condition), mean, words, count)
+        where = statements.clause(condition)
+        query = statements.candidates(self._tables, self._noted, where, mean, words, count)
         settings = {
             "hnsw.ef_search": str(min(count, _MAX_EF_SEARCH)),
             "hnsw.iterative_scan": "strict_order",  # until `count` points match
@@ -280,7 +262,7 @@ class PgVectorStore(EngineStore):
             )
             return connection.execute(query.text, query.values).fetchall()
 
-        return [*map(point_of, self._server.within(search))]
+        return [*map(statements.point_of, self._server.within(search))]
 
     def read_stamp(self) -> Stamp:
         """Return the state of the collection."""

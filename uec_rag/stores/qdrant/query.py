@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,25 +10,9 @@ from numpy.typing import NDArray
 from qdrant_client import models
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.stores import filters
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine import CollectionSchema, Point, QueryTerms, Words, point_id
-from uec_rag.stores.filters import (
-    And,
-    AnyFact,
-    Bound,
-    Compare,
-    Condition,
-    HasId,
-    HasPart,
-    Not,
-    Or,
-    Predicate,
-    by_facts,
-    fact,
-    facts_of,
-    field,
-    numbers_of,
-)
+from uec_rag.stores.engine import CollectionSchema, Point, Words, point_id
 
 MEAN, SPREAD = "mean", "spread"
 _EXACT = "metadata_json"
@@ -52,73 +35,30 @@ def sparse(keys: NDArray[np.uint64], weights: FloatArray) -> models.SparseVector
     return models.SparseVector(indices=indices.tolist(), values=values.tolist())
 
 
-def nearest(
-    where: models.Filter | None,
-    mean: FloatArray,
-    words: Sequence[QueryTerms],
-    count: int,
-    answer: dict[str, Any],
-    *,
-    exact: bool,
-) -> list[models.QueryRequest]:
-    """Make requests for the nearest `count` points by a mean, and as many by each block's words.
-
-    `answer`: the parts of a point to return. `exact`: whether to scan all points.
-    """
-    by_words = [
-        models.QueryRequest(
-            query=sparse(wanted.keys, wanted.shares),
-            using=words_name(block),
-            filter=where,
-            limit=count,
-            **answer,
-        )
-        for block, wanted in enumerate(words)
-        if len(wanted.keys)
-    ]
-    by_mean = models.QueryRequest(
-        query=mean.tolist(),
-        using=MEAN,
-        filter=where,
-        limit=count,
-        params=models.SearchParams(exact=True) if exact else None,
-        **answer,
-    )
-    return [by_mean, *by_words]
-
-
 FACTS = "facts"
 _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 
 
-def having(key: str, number: int) -> models.Filter:
-    """Return the filter for points whose payload has a number under a key."""
-    return _all(models.FieldCondition(key=key, match=models.MatchValue(value=number)))
-
-
-def qdrant_filter(condition: Condition | AnyFact) -> models.Filter:
+def qdrant_filter(condition: filters.Condition | filters.AnyFact) -> models.Filter:
     """Translate a condition to a filter of Qdrant.
 
     ValueError if Qdrant cannot run it: a callable, a comparison of texts by order, or a search for
     a part of a text under a key with a quotation mark or a backslash.
     """
-    asked = (
-        by_facts(condition, "Qdrant") if isinstance(condition, Compare | Predicate) else condition
-    )
-    match asked:
-        case And(conditions):
+    match filters.by_facts(condition, "Qdrant"):
+        case filters.And(conditions):
             return models.Filter(must=[qdrant_filter(one) for one in conditions])
-        case Or(conditions):
+        case filters.Or(conditions):
             if not conditions:
                 return models.Filter(must=[models.HasIdCondition(has_id=[])])
             return models.Filter(should=[qdrant_filter(one) for one in conditions])
-        case Not(one):
+        case filters.Not(one):
             return models.Filter(must_not=[qdrant_filter(one)])
-        case HasId(ids):
+        case filters.HasId(ids):
             return models.Filter(must=[models.HasIdCondition(has_id=[*map(point_id, ids)])])
-        case AnyFact(facts):
+        case filters.AnyFact(facts):
             return _all(_fact(*facts))
-        case HasPart(item, key, part):
+        case filters.HasPart(item, key, part):
             if {*'"\\'} & {*key}:
                 raise ValueError(
                     "filter: Qdrant cannot search parts of a text under a key with a quotation "
@@ -127,16 +67,17 @@ def qdrant_filter(condition: Condition | AnyFact) -> models.Filter:
             text = models.FieldCondition(
                 key=f'metadata."{key}"', match=models.MatchSubstring(substring=part)
             )
-            whole = models.Filter(must=[text], must_not=[_fact(fact("list", key))])
+            whole = models.Filter(must=[text], must_not=[_fact(filters.fact("list", key))])
             return models.Filter(should=[_fact(item), whole])
-        case Bound(key, operator, limit):
+        case filters.Bound(key, operator, limit):
             if isinstance(limit, str):
                 raise ValueError(
                     f"filter: Qdrant orders numbers only, got {operator} {limit!r:.60} for "
                     f"{key!r:.60}; store a number, such as a timestamp, under another key."
                 )
             bound = models.Range(**{_BOUNDS[operator]: limit})
-            return _all(models.FieldCondition(key=f"numbers.{field(key)}", range=bound))
+            name = f"numbers.{filters.field(key)}"
+            return _all(models.FieldCondition(key=name, range=bound))
 
 
 def _fact(*facts: str) -> models.FieldCondition | models.HasIdCondition:
@@ -157,8 +98,8 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
         **vars(passage),
         # Qdrant returns one in ten floats with another last digit.
         _EXACT: json.dumps(passage.metadata),
-        FACTS: facts_of(passage.metadata),
-        "numbers": numbers_of(passage.metadata),
+        FACTS: filters.facts_of(passage.metadata),
+        "numbers": filters.numbers_of(passage.metadata),
     }
     for block, (noted, words) in enumerate(zip(notes.words, point.words, strict=True)):
         if len(words.keys):

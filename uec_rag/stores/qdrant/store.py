@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -44,19 +45,8 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
+from uec_rag.stores.qdrant import query
 from uec_rag.stores.qdrant.client import Kept, Place
-from uec_rag.stores.qdrant.query import (
-    FACTS,
-    MEAN,
-    PASSAGE,
-    SPREAD,
-    having,
-    nearest,
-    point_of,
-    qdrant_filter,
-    struct_of,
-    words_name,
-)
 
 _NOTES = "uec_rag"  # key of the schema in a collection's metadata
 _WRITE_BATCH = 128  # points per request
@@ -174,13 +164,14 @@ class QdrantStore(EngineStore):
         self._place.create(
             self._collection,
             vectors_config={
-                MEAN: models.VectorParams(size=width, distance=dot),
-                SPREAD: models.VectorParams(
+                query.MEAN: models.VectorParams(size=width, distance=dot),
+                query.SPREAD: models.VectorParams(
                     size=width + notes.scales, distance=dot, hnsw_config=none, on_disk=True
                 ),
             },
             sparse_vectors_config={
-                words_name(block): models.SparseVectorParams() for block in range(len(notes.words))
+                query.words_name(block): models.SparseVectorParams()
+                for block in range(len(notes.words))
             },
             metadata={_NOTES: notes.metadata()},
             **self._settings,
@@ -199,7 +190,9 @@ class QdrantStore(EngineStore):
             self._is_indexed = True
         with self._marked():
             for start in range(0, len(points), _WRITE_BATCH):
-                batch = [struct_of(point, notes) for point in points[start : start + _WRITE_BATCH]]
+                batch = [
+                    query.struct_of(point, notes) for point in points[start : start + _WRITE_BATCH]
+                ]
                 self._ask(self._client.upsert, self._collection, batch, wait=True)
 
     def _index(self, blocks: int) -> None:
@@ -207,13 +200,13 @@ class QdrantStore(EngineStore):
         if not self._place.indexed:
             return
         make, keyword = self._client.create_payload_index, models.PayloadSchemaType.KEYWORD
-        self._ask(make, self._collection, FACTS, keyword)
+        self._ask(make, self._collection, query.FACTS, keyword)
         whole = models.IntegerIndexParams(
             type=models.IntegerIndexType.INTEGER, lookup=True, range=False
         )
         for block in range(blocks):
             for part in ("terms", "length"):
-                self._ask(make, self._collection, f"{words_name(block)}.{part}", whole)
+                self._ask(make, self._collection, f"{query.words_name(block)}.{part}", whole)
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
@@ -242,7 +235,7 @@ class QdrantStore(EngineStore):
 
     def check(self, condition: Condition) -> None:
         """Raise ValueError if Qdrant cannot run a condition."""
-        qdrant_filter(condition)
+        query.qdrant_filter(condition)
 
     def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
         """Iterate over the points of those distinct ids that exist."""
@@ -252,7 +245,7 @@ class QdrantStore(EngineStore):
                 self._collection,
                 [*map(point_id, ids[start : start + _READ_BATCH])],
                 with_payload=self._payload(vectors),
-                with_vectors=[MEAN, SPREAD] if vectors else False,
+                with_vectors=[query.MEAN, query.SPREAD] if vectors else False,
             )
             yield from map(self._point, found)
 
@@ -271,7 +264,7 @@ class QdrantStore(EngineStore):
                 limit=_READ_BATCH if left is None else min(left, _READ_BATCH),
                 offset=offset,
                 with_payload=self._payload(vectors),
-                with_vectors=[MEAN, SPREAD] if vectors else False,
+                with_vectors=[query.MEAN, query.SPREAD] if vectors else False,
             )
             yield from map(self._point, points)
             left = None if left is None else left - len(points)
@@ -284,10 +277,17 @@ class QdrantStore(EngineStore):
         Qdrant has no request for several counts, so the requests run concurrently. A facet would
         return them together, but with those of all other terms of the same passages.
         """
-        notes, name = self.notes(), words_name(block)
+        notes, name = self.notes(), query.words_name(block)
         if notes is None or notes.words[block].saturation is None:
             return Frequencies(0, 0.0, {})
-        wheres = [having(f"{name}.terms", number) for number in keys.view(np.int64).tolist()]
+        wheres = [
+            models.Filter(
+                must=[
+                    models.FieldCondition(key=f"{name}.terms", match=models.MatchValue(value=key))
+                ]
+            )
+            for key in keys.view(np.int64).tolist()
+        ]
 
         def counts() -> list[int]:  # retried together, to limit the number of requests
             # In local mode, there is nothing to wait for.
@@ -318,8 +318,19 @@ class QdrantStore(EngineStore):
         exact: bool,
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
-        answer = {"with_payload": self._payload(True), "with_vector": [MEAN, SPREAD]}
-        requests = nearest(_where(condition), mean, words, count, answer, exact=exact)
+        request = partial(
+            models.QueryRequest,
+            filter=_where(condition),
+            limit=count,
+            with_payload=self._payload(True),
+            with_vector=[query.MEAN, query.SPREAD],
+        )
+        whole = models.SearchParams(exact=True) if exact else None
+        requests = [request(query=mean.tolist(), using=query.MEAN, params=whole)]
+        for block, wanted in enumerate(words):
+            if len(wanted.keys):
+                terms = query.sparse(wanted.keys, wanted.shares)
+                requests.append(request(query=terms, using=query.words_name(block)))
         answers = self._ask(self._client.query_batch_points, self._collection, requests)
         found = {point.id: point for answer in answers for point in answer.points}
         return [*map(self._point, found.values())]
@@ -340,10 +351,10 @@ class QdrantStore(EngineStore):
         """Return the keys of a point's payload to read, with or without vectors."""
         notes = self.notes()
         blocks = range(len(notes.words) if notes and vectors else 0)
-        return [*PASSAGE, *map(words_name, blocks)]
+        return [*query.PASSAGE, *map(query.words_name, blocks)]
 
     def _point(self, point: models.Record | models.ScoredPoint) -> Point:
-        return point_of(point, len(self._noted.words))
+        return query.point_of(point, len(self._noted.words))
 
     @property
     def address(self) -> str:
@@ -363,4 +374,4 @@ class QdrantStore(EngineStore):
 
 
 def _where(condition: Condition | AnyFact | None) -> models.Filter | None:
-    return None if condition is None else qdrant_filter(condition)
+    return None if condition is None else query.qdrant_filter(condition)
