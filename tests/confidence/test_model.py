@@ -53,7 +53,7 @@ def test_confidence_is_that_of_the_first_hits_that_are_judged(k):
     assert sure.confidence == sure.by_cutoff[:, min(k, JUDGED) - 1]
 
 
-@pytest.mark.parametrize("name", ["missing_name_penalty", "foreign_script_penalty"])
+@pytest.mark.parametrize("name", ["wording_penalty", "foreign_script_penalty"])
 def test_a_penalty_lowers_confidence(name):
     seen = observed([[4.0, 0.0, -3.0]] * 3)
     sure = model().probabilities(replace(seen, **{name: np.float32([0, 0.5, 1])}))
@@ -170,7 +170,7 @@ def examples(k, seed=0):
             in_corpus=queries.astype("f4"),
             found=np.cumsum(np.abs(hits), axis=1).astype("f4"),
             relevance=hits.astype("f4"),
-            missing_name_penalty=(queries[:, 1] > 1).astype("f4"),
+            wording_penalty=(queries[:, 1] > 1).astype("f4"),
             foreign_script_penalty=np.zeros(40, "f4"),
         ),
         relevant=relevant,

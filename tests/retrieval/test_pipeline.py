@@ -345,6 +345,14 @@ class TestReadings:
         assert decision.action == "answer"
         assert decision.underspecified < 0.5
 
+    @pytest.mark.parametrize("said", ["Thanks!", "OK", "Good morning", "How are you?"])
+    def test_small_talk_is_neither_answered_nor_asked_back_about(self, with_words, texts, said):
+        index = with_towns(with_words, [*texts[:-1], f"{said} {said}"])
+        for history in ([], ["When was Elkins founded?"]):
+            decision = index.search([said], history=[history])[0].decision
+            assert decision.action == "abstain"
+            assert decision.in_corpus < 0.1
+
     def test_without_titles_readings_are_told_apart_by_their_texts(self, with_words, texts):
         decision = with_towns(with_words, texts, titles=[""] * 6).search(["Elkins"])[0].decision
         assert len(decision.readings) > 1
@@ -390,7 +398,7 @@ def test_a_name_that_no_first_passage_has_is_penalised(with_words, question, pen
     [found] = find(
         index.method(), index.store, [Turn(question)], index.uec.encode([question], "query"), 4
     )
-    assert (found.features.missing_name_penalty > 0).tolist() == [penalised]
+    assert (found.features.wording_penalty > 0).tolist() == [penalised]
 
 
 def test_a_name_that_a_tenth_of_the_passages_have_need_not_be_repeated(with_words):
@@ -404,7 +412,7 @@ def test_a_name_that_a_tenth_of_the_passages_have_need_not_be_repeated(with_word
         index = index_of(with_words, passages)
         parts = index.uec.encode([question], "query")
         [found] = find(index.method(), index.store, [Turn(question)], parts, 4)
-        return float(found.features.missing_name_penalty[0])
+        return float(found.features.wording_penalty[0])
 
     assert penalty([*led, *elsewhere, *fields]) == 0
     assert penalty([*led, *elsewhere[:1], *fields]) > 0

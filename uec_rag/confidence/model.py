@@ -46,8 +46,9 @@ class Features:
         the softmax at twice the temperature, and the log of their number.
     relevance : array, shape (n, k, 2)
         Evidence that a hit is relevant: its probit logit, and the log of its share of the softmax.
-    missing_name_penalty : array, shape (n,)
-        Penalty to subtract from the log odds of an answer in the corpus, before calibration.
+    wording_penalty : array, shape (n,)
+        Penalty to subtract from the log odds of an answer in the corpus, before calibration, if the
+        passages lack names in the question, or if it is small talk.
     foreign_script_penalty : array, shape (n,)
         Penalty to subtract from these log odds after calibration.
     """
@@ -55,7 +56,7 @@ class Features:
     in_corpus: FloatArray
     found: FloatArray
     relevance: FloatArray
-    missing_name_penalty: FloatArray
+    wording_penalty: FloatArray
     foreign_script_penalty: FloatArray
 
     @property
@@ -74,7 +75,7 @@ def features(
     variance: FloatArray,
     members: FloatArray,
     temperature: float = 1.0,
-    missing_name_penalty: FloatArray | None = None,
+    wording_penalty: FloatArray | None = None,
     foreign_script_penalty: FloatArray | None = None,
 ) -> Features:
     """Compute the features of hits from their logits.
@@ -93,7 +94,7 @@ def features(
         not fitted, since its members have none.
     temperature : float
         T > 0 of the softmax over ``logits / T``.
-    missing_name_penalty, foreign_script_penalty : array, shape (n,), optional
+    wording_penalty, foreign_script_penalty : array, shape (n,), optional
         See `Features`; 0 by default.
 
     Examples
@@ -117,7 +118,7 @@ def features(
         in_corpus=np.stack([np.log(1 / softest[:, 0]), best, mean], axis=1).astype(single),
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
         relevance=each.astype(single),
-        missing_name_penalty=none if missing_name_penalty is None else missing_name_penalty,
+        wording_penalty=none if wording_penalty is None else wording_penalty,
         foreign_script_penalty=none if foreign_script_penalty is None else foreign_script_penalty,
     )
 
@@ -391,7 +392,7 @@ class Examples:
                 in_corpus=np.concatenate([one.in_corpus for one in own]),
                 found=np.concatenate([padded(one.found) for one in own]),
                 relevance=np.concatenate([padded(one.relevance) for one in own]),
-                missing_name_penalty=np.concatenate([one.missing_name_penalty for one in own]),
+                wording_penalty=np.concatenate([one.wording_penalty for one in own]),
                 foreign_script_penalty=np.concatenate([one.foreign_script_penalty for one in own]),
             ),
             relevant=np.concatenate([padded(part.relevant) for part in parts]),
@@ -484,7 +485,7 @@ class ConfidenceModel(Record):
             Share of the questions that the corpus does not answer, if known. The odds of
             `in_corpus` are shifted from the share that the model was learned with.
         """
-        held = self.in_corpus.predict(features.in_corpus, features.missing_name_penalty)
+        held = self.in_corpus.predict(features.in_corpus, features.wording_penalty)
         if unanswerable is not None:
             held = shift_prior(held, self.unanswerable, unanswerable)
         if features.foreign_script_penalty.any():
@@ -520,7 +521,7 @@ class ConfidenceModel(Record):
                 examples.features.in_corpus,
                 there,
                 examples.weight,
-                examples.features.missing_name_penalty,
+                examples.features.wording_penalty,
             ),
             found=self.found.recalibrated(features[there], right[there], weight[there]),
             unanswerable=examples.unanswerable,
@@ -554,7 +555,7 @@ class ConfidenceModel(Record):
                 examples.features.in_corpus,
                 there,
                 examples.weight,
-                examples.features.missing_name_penalty,
+                examples.features.wording_penalty,
             ),
             found=self.found.on_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),
@@ -566,7 +567,7 @@ class ConfidenceModel(Record):
         features, right, weight = examples.cutoffs()
         there = examples.answerable
         seen = examples.features
-        held = _nll(self.in_corpus.predict(seen.in_corpus, seen.missing_name_penalty), there)
+        held = _nll(self.in_corpus.predict(seen.in_corpus, seen.wording_penalty), there)
         found = _nll(self.found_among(features[there], examples.counts), right[there])
         return float(
             np.average(held, weights=examples.weight) + np.average(found, weights=weight[there])

@@ -53,7 +53,7 @@ _PLEASANTRIES = _words(
     谢谢 你好 好的 再见"""
 )
 _BESIDE_THEM = _words(
-    "you it that this is was very so much a lot all got helps helped for to and i"
+    "you it that this is was very so much a lot all got helps helped for to and i there"
 )
 _HOW_ARE_YOU = regex.compile(r"\s*(?:who|what|how) are you\W*", regex.IGNORECASE)
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.

@@ -42,7 +42,7 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import Candidates, Reading
-from uec_rag.confidence.wording import named_words
+from uec_rag.confidence.wording import is_small_talk, named_words
 from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.conversation import Turn, in_context, part_rows
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
@@ -62,6 +62,7 @@ _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding ma
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
 # has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
 _FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(2.0)
+_SMALL_TALK = np.float32(16.0)  # the same for "Thanks!", which asks for nothing
 _NAMING = 20  # words; a passage need not contain all names of a longer question to answer it
 # The idf of a word that a tenth of the passages have: a name that more of them have is likely to
 # be the subject of all, which an answer need not repeat.
@@ -588,6 +589,7 @@ def confidence_features(
     members = logits[:, :1]
     if not method.model.standardised and attribution.similarities.size:
         members = member_evidence(method.fitted, parts, attribution, hits, foreign)
+    small_talk = np.array([is_small_talk(turn.question) for turn in asked])
     # Lexical encoders, which have no vectors, are not misled by an unknown script.
     vectors = np.array([part.mean.shape[1] > 0 for part in parts])
     return features(
@@ -595,7 +597,8 @@ def confidence_features(
         slope**2 * sigma2,
         members,
         method.model.temperature,
-        missing_name_penalty=_MISSING_NAME * lacks_names(asked, hits, attribution),
+        wording_penalty=_MISSING_NAME * lacks_names(asked, hits, attribution)
+        + _SMALL_TALK * small_talk,
         foreign_script_penalty=_FOREIGN_SCRIPT * foreign * coefficients[:, vectors].sum(axis=1),
     )
 
