@@ -247,10 +247,11 @@ def test_nothing_is_asked_back_about_readings_that_the_corpus_does_not_answer():
 
 def test_little_is_enough_if_the_hits_surely_answer_but_not_a_name_that_several_share():
     vague = candidates(["Home loan", "Car loan"], [("loan",)] * 2, idf={"loan": 1.0, "repay": 1.0})
-    before = [probability("the loan?", vague, confidence=value) for value in (0.7, 0.85, 1.0)]
+    before = [probability("loan repay", vague, confidence=value) for value in (0.7, 0.85, 1.0)]
     assert before[0] > before[1] > before[2]
-    shared = named("the loan?", vague)["namesakes"]
-    assert before[2] == pytest.approx(shared)
+    assert before[2] == pytest.approx(named("loan repay", vague)["namesakes"])
+    lacking = [probability("repay the loan?", vague, confidence=value) for value in (0.7, 1.0)]
+    assert lacking[0] == lacking[1] > before[0]
 
 
 @given(

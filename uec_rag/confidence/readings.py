@@ -322,8 +322,8 @@ def underspecified(
 
     A question may say too little, or only a name that several subjects share: these two are
     combined by a noisy-or. The first is reduced if the hits answer the question with a confidence
-    above 0.7, and the result if `in_corpus` is low, since asking back is useless if no reading has
-    an answer. The result is 0 if the question names its subject.
+    above 0.7, unless it lacks a referent, and the result if `in_corpus` is low, since asking back
+    is useless if no reading has an answer. The result is 0 if the question names its subject.
 
     Parameters
     ----------
@@ -340,6 +340,7 @@ def underspecified(
     known = np.asarray(found, np.float32)
     vague, (namesakes, named) = known[:, :-2], known[:, -2:].T
     doubt = np.minimum((1 - np.asarray(confidence, np.float32)) / np.float32(1 - _SURE), 1)
+    doubt = np.maximum(doubt, known[:, FEATURES.index("referent")])
     said = 1 - (model or shipped_underspecified()).predict(vague) * doubt
     plausible: FloatArray = np.minimum(np.asarray(in_corpus, np.float32) / np.float32(_FULL), 1)
     unsaid: FloatArray = (1 - said * (1 - namesakes)) * (1 - named)
