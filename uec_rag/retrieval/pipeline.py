@@ -12,7 +12,7 @@ The questions and the turns before them are already encoded (`UEC.encode`).
         rerank               reorders the first texts by a verifier, if there is one
         attribute            looks up the contribution of each encoder to each hit
         confidence_features  computes the features from which probabilities are estimated
-      estimates              computes P(the corpus answers), P(these hits do), P(underspecified)
+      judge                  computes P(the corpus answers), P(these hits do), P(underspecified)
       with_alone             combines the estimates for a question alone and with its turns
       make_result            answers, asks back or abstains: one `Result` for each question
 """
@@ -20,7 +20,7 @@ The questions and the turns before them are already encoded (`UEC.encode`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 from typing import Protocol, Self, cast
@@ -704,14 +704,11 @@ class Estimate:
         P(the question does not say which of its readings is meant).
     competing : Candidates or None
         The texts in which the readings are found; None if there are none.
-    subject : int array
-        Subject of each of these texts.
     """
 
     probabilities: Probabilities | None = None
     underspecified: float = 0.0
     competing: Candidates | None = None
-    subject: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @property
     def confidence(self) -> float:
@@ -729,65 +726,45 @@ class Judged:
 
 
 def judge(findings: Iterable[Findings]) -> Iterator[Judged]:
-    """Yield the estimates for each question."""
+    """Estimate relevance, confidence, `in_corpus` and P(underspecified) for each question."""
     for found in findings:
-        for row, estimate in enumerate(estimates(found)):
-            yield Judged(found, row, estimate)
+        rows = range(len(found.asked))
+        if found.features is None:
+            yield from (Judged(found, row, Estimate()) for row in rows)
+        else:
+            method = found.method
+            each = method.model.probabilities(found.features, method.unanswerable)
+            yield from (Judged(found, row, estimate(found, row, each.of(row))) for row in rows)
 
 
-def estimates(found: Findings) -> list[Estimate]:
-    """Estimate relevance, confidence, `in_corpus` and P(underspecified) for each question.
-
-    P(underspecified) is 0 if nothing was found or if no member is lexical.
-    """
-    if found.features is None:
-        return [Estimate() for _ in found.asked]
-    method = found.method
-    probabilities = method.model.probabilities(found.features, method.unanswerable)
-    each = [Estimate(probabilities.of(row)) for row in range(len(found.asked))]
-    if found.attribution.words is None:
-        return each
-    # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
-    # would be nearly equal.
-    shares, words = found.features.relevance[..., 1], found.attribution.words
-    for row, places in enumerate(found.hits.distinct(NEAREST)):
-        near = places[places >= 0]
-        held = [words[row][place] for place in near]
-        competing = candidates(found, row, near, shares[row, : len(near)], held)
-        subject = readings.subjects(competing)
-        unsaid = readings.features(found.asked[row].context, competing, subject)[None]
-        one = slice(row, row + 1)
-        [underspecified] = readings.underspecified(
-            unsaid, probabilities.in_corpus[one], probabilities.confidence[one]
-        ).tolist()
-        each[row] = Estimate(each[row].probabilities, underspecified, competing, subject)
-    return each
-
-
-def candidates(
-    found: Findings,
-    row: int,
-    near: NDArray[np.intp],
-    logits: FloatArray,
-    words: Sequence[dict[str, float]],
-) -> Candidates:
-    """Return the texts in which the readings of a question are found.
-
-    `near`: positions of its nearest different texts. `logits`, `words`: logit and words of each.
-    """
+def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimate:
+    """Add P(underspecified), which is 0 if no member is lexical, to a question's probabilities."""
+    words = found.attribution.words
+    if words is None or found.features is None:
+        return Estimate(probabilities)
+    near = found.hits.distinct(NEAREST)[row]
+    near = near[near >= 0]
     passages = [found.hits.passages[row][place] for place in near]
     titles = [readings.subject_of(passage.metadata) for passage in passages]
-    return Candidates(
+    competing = Candidates(
         [passage.id for passage in passages],
         [passage.text for passage in passages],
         titles,
         [str(passage.metadata.get("source") or "") for passage in passages],
-        logits,
-        words,
+        # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
+        # would be nearly equal.
+        found.features.relevance[row, : len(near), 1],
+        [words[row][place] for place in near],
         found.attribution.idf[row],
         len(found.view),
         None if all(titles) else found.view.means(found.hits.columns[row, near]),
     )
+    [underspecified] = readings.underspecified(
+        readings.features(found.asked[row].context, competing)[None],
+        probabilities.in_corpus,
+        probabilities.confidence,
+    ).tolist()
+    return Estimate(probabilities, underspecified, competing)
 
 
 def with_alone(in_turn: Estimate, alone: Estimate, share: float) -> Estimate:
@@ -827,7 +804,7 @@ def make_result(judged: Judged, k: int, size: int) -> Result:
         members = _members(found, row, kept)
     meant: list[Reading] = []
     if estimate.competing is not None and estimate.underspecified >= _WORTH_ASKING:
-        meant = readings.readings(estimate.competing, estimate.subject)
+        meant = readings.readings(estimate.competing)
     decision = decide_one(
         estimate.confidence,
         estimate.underspecified,
