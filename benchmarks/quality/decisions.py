@@ -140,7 +140,7 @@ class Corpus:
         competing, observed = judged.estimate.competing, judged.found.features
         assert competing is not None
         assert observed is not None
-        lacks = bool(observed.wording_penalty[0])
+        lacks = bool(observed.wording_penalty[0] == _MISSING_NAME)
         return example(row, label, competing, make_result(judged, K, len(store)), lacks)
 
 

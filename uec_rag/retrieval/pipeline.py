@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import Protocol, Self, cast
@@ -366,8 +367,6 @@ class Hits:
     ----------
     columns, scores, mu, sigma2 : array
     passages : list of lists of Passage
-    text_number : int array
-        Number of each hit's text, from 0, best first; copies of a text share its number.
     verifier_score : array
         Score by the verifier; NaN if it has not read the hit.
     verifier_gain : array
@@ -383,7 +382,6 @@ class Hits:
     mu: FloatArray
     sigma2: FloatArray
     passages: list[list[Passage]]
-    text_number: NDArray[np.intp]
     verifier_score: FloatArray
     verifier_gain: FloatArray
     verifier_floor: FloatArray
@@ -393,9 +391,18 @@ class Hits:
     def of(cls, top: Top, passages: list[list[Passage]]) -> Self:
         """Create hits that no verifier has read."""
         unread, none = np.full_like(top.mu, np.nan), np.zeros_like(top.mu)
-        return cls(*top, passages, number_texts(passages), unread, none, none.sum(axis=1))
+        return cls(*top, passages, unread, none, none.sum(axis=1))
 
-    @property
+    @cached_property
+    def text_number(self) -> NDArray[np.intp]:
+        """Number of each hit's text, from 0, best first; copies of a text share its number."""
+        numbers = []
+        for row in self.passages:
+            seen: dict[str, int] = {}
+            numbers.append([seen.setdefault(passage.text, len(seen)) for passage in row])
+        return np.array(numbers, dtype=np.intp)
+
+    @cached_property
     def repeats(self) -> NDArray[np.bool_]:
         """True for each hit whose text a better hit has, too, shape (n, m)."""
         again = np.zeros(self.text_number.shape, dtype=bool)
@@ -403,11 +410,11 @@ class Hits:
         again[:, 1:] = self.text_number[:, 1:] <= highest[:, :-1]
         return again
 
-    def distinct(self, most: int) -> NDArray[np.intp]:
-        """Return the positions of the first different texts, shape (n, most), padded with -1."""
-        again = self.repeats
-        places = np.argsort(again, axis=1, kind="stable")[:, :most]
-        return np.where(np.take_along_axis(again, places, axis=1), -1, places)
+    @cached_property
+    def distinct(self) -> NDArray[np.intp]:
+        """The positions of the different texts, best first, shape (n, m), padded with -1."""
+        places = np.argsort(self.repeats, axis=1, kind="stable")
+        return np.where(np.take_along_axis(self.repeats, places, axis=1), -1, places)
 
     def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
         """Return which different texts have a wanted id or a copy with one, shape (n, m)."""
@@ -435,22 +442,13 @@ def top_k(
         count = min(len(view), 4 * count)
 
 
-def number_texts(passages: Sequence[Sequence[Passage]]) -> NDArray[np.intp]:
-    """Number the different texts of each question's hits from 0, shape (n, m)."""
-    numbers = []
-    for row in passages:
-        seen: dict[str, int] = {}
-        numbers.append([seen.setdefault(passage.text, len(seen)) for passage in row])
-    return np.array(numbers, dtype=np.intp)
-
-
 def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hits: Hits) -> Hits:
     """Reorder the first different texts by the scores of a verifier.
 
     A score applies to all hits with the same text. The score of a hit that was read is at least the
     lowest score that any of them had before, so that it stays above the unread hits.
     """
-    places = hits.distinct(verification.fitted.k)
+    places = hits.distinct[:, : verification.fitted.k]
     places = places[:, (places >= 0).all(axis=0)]  # the same number for each question
     texts = [
         [row[place].text for place in chosen]
@@ -476,8 +474,7 @@ def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hi
         [row[place] for place in places]
         for row, places in zip(hits.passages, order.tolist(), strict=True)
     ]
-    texts_anew = number_texts(passages)
-    return Hits(columns, scores, mu, sigma2, passages, texts_anew, own, gain, verified.floor)
+    return Hits(columns, scores, mu, sigma2, passages, own, gain, verified.floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -582,14 +579,13 @@ def confidence_features(
     """
     slope, offset = logit_line(method, store, parts, coefficients)
     offset = offset + hits.verifier_floor
-    places = hits.distinct(hits.mu.shape[1])
+    places = hits.distinct
     mu = np.where(places >= 0, np.take_along_axis(hits.mu, places, axis=1), -np.inf)
     sigma2 = np.take_along_axis(hits.sigma2, places, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members = logits[:, :1]
     if not method.model.standardised and attribution.similarities.size:
         members = member_evidence(method.fitted, parts, attribution, hits, foreign)
-    small_talk = np.array([is_small_talk(turn.question) for turn in asked])
     # Lexical encoders, which have no vectors, are not misled by an unknown script.
     vectors = np.array([part.mean.shape[1] > 0 for part in parts])
     return features(
@@ -597,8 +593,7 @@ def confidence_features(
         slope**2 * sigma2,
         members,
         method.model.temperature,
-        wording_penalty=_MISSING_NAME * lacks_names(asked, hits, attribution)
-        + _SMALL_TALK * small_talk,
+        wording_penalty=wording_penalties(asked, hits, attribution),
         foreign_script_penalty=_FOREIGN_SCRIPT * foreign * coefficients[:, vectors].sum(axis=1),
     )
 
@@ -639,31 +634,30 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
     return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
 
 
-def lacks_names(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> NDArray[np.bool_]:
-    """Return for which questions none of the first texts has all names, shape (n,).
+def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> FloatArray:
+    """Return the `Features.wording_penalty` of each question, shape (n,).
 
+    A question has one if it is small talk, and if none of the first texts has all of its names.
     Names are also numbers, identifiers and quotations, as found by `named_words`, unless a tenth of
-    the passages have them. The value is False if a question is long, is not in English or has no
-    names, and if no member is lexical.
+    the passages have them. They are not looked for if the question is long or not in English, or if
+    no member is lexical.
     """
-    lacks = np.zeros(len(asked), dtype=bool)
-    if attribution.words is None:
-        return lacks
-    for row, places in enumerate(hits.distinct(JUDGED).tolist()):
-        question = asked[row].question
+    penalties = np.zeros(len(asked), dtype=np.float32)
+    for row, places in enumerate(hits.distinct[:, :JUDGED].tolist()):
+        question, idf = asked[row].question, attribution.idf[row]
+        penalties[row] = _SMALL_TALK * is_small_talk(question)
         # Only in English: all German nouns are capitalised.
         naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
-        said = named_words(question) if naming else frozenset()
-        idf, of_hits = attribution.idf[row], attribution.words[row]
+        if attribution.words is None or not naming:
+            continue
+        said, of_hits = named_words(question), attribution.words[row]
         names = {word for word in idf if word.casefold() in said}
         common = {word for word in names if idf[word] < _COMMON}
         if common:  # but for those that no hit has: in a tiny corpus, the idf of all words is small
             names -= common.intersection(chain.from_iterable(of_hits))
-        lacks[row] = bool(names)
-        for place in places:
-            if place >= 0 and names <= attribution.words[row][place].keys():
-                lacks[row] = False
-    return lacks
+        if names and not any(names <= of_hits[place].keys() for place in places if place >= 0):
+            penalties[row] += _MISSING_NAME
+    return penalties
 
 
 def member_evidence(
@@ -742,7 +736,7 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
     words = found.attribution.words
     if words is None or found.features is None:
         return Estimate(probabilities)
-    near = found.hits.distinct(NEAREST)[row]
+    near = found.hits.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [found.hits.passages[row][place] for place in near]
     titles = [readings.subject_of(passage.metadata) for passage in passages]
