@@ -40,7 +40,6 @@ from uec_rag.confidence.readings import (
     Candidates,
     features,
     readings,
-    subjects,
     underspecified,
 )
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
@@ -98,8 +97,7 @@ def example(
     row: dict[str, Any], label: str, near: Candidates, result: Result, lacks_names: bool
 ) -> Example:
     """What a search found for a question (`near`, `result`, `lacks_names`: of it alone)."""
-    subject = subjects(near)
-    offered = [reading.ids for reading in readings(near, subject)]
+    offered = [reading.ids for reading in readings(near)]
     meant = [set(reading["relevant"]) for reading in row.get("readings", ())]
     first = [float(near.ids[0] in right) for right in meant]
     # Who means a reading chooses the first option that has one of its passages, if any has.
@@ -109,7 +107,7 @@ def example(
     ]
     return Example(
         label,
-        features(row["text"], near, subject),
+        features(row["text"], near),
         result.decision.confidence,
         result.decision.in_corpus,
         lacks_names,
@@ -142,7 +140,7 @@ class Corpus:
         competing, observed = judged.estimate.competing, judged.found.features
         assert competing is not None
         assert observed is not None
-        lacks = bool(observed.wording_penalty[0])
+        lacks = bool(observed.wording_penalty[0] == _MISSING_NAME)
         return example(row, label, competing, make_result(judged, K, len(store)), lacks)
 
 

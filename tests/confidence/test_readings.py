@@ -15,7 +15,6 @@ from uec_rag.confidence.readings import (
     readings,
     shipped_underspecified,
     subject_of,
-    subjects,
     underspecified,
 )
 
@@ -39,42 +38,41 @@ def candidates(titles, words, logits=None, idf=IDF, texts=None, vectors=None):
 
 
 def named(question, found):
-    return dict(zip(FEATURES, features(question, found, subjects(found)).tolist(), strict=True))
+    return dict(zip(FEATURES, features(question, found).tolist(), strict=True))
 
 
 def probability(question, found, in_corpus=1.0, confidence=0.5):
-    row = features(question, found, subjects(found))
+    row = features(question, found)
     return float(underspecified(row[None], np.array([in_corpus]), np.array([confidence]))[0])
 
 
 def test_hits_of_one_title_are_one_subject():
     found = candidates(["git add", "git log", "git add"], [()] * 3)
-    assert subjects(found).tolist() == [0, 1, 0]
+    assert found.subject.tolist() == [0, 1, 0]
 
 
 def test_one_heading_in_two_files_is_of_two_subjects_named_with_their_files():
     plain = candidates(["OPTIONS"] * 3, [()] * 3)
     found = replace(plain, sources=["tag.html", "notes.html", "tag.html"])
-    subject = subjects(found)
-    assert subject.tolist() == [0, 1, 0]
-    labels = [one.label for one in readings(found, subject)]
+    assert found.subject.tolist() == [0, 1, 0]
+    labels = [one.label for one in readings(found)]
     assert labels == ["tag.html: OPTIONS", "notes.html: OPTIONS"]
 
 
 def test_a_section_in_capitals_is_named_with_its_file():
     found = candidates(["OPTIONS", "SEE ALSO", "Locks"], [()] * 3)
     sourced = replace(found, sources=["tag.html", "notes.html", "locks.html"])
-    labels = [one.label for one in readings(sourced, subjects(sourced))]
+    labels = [one.label for one in readings(sourced)]
     assert labels == ["tag.html: OPTIONS", "notes.html: SEE ALSO", "Locks"]
-    assert readings(found, subjects(found))[0].label == "OPTIONS"
+    assert readings(found)[0].label == "OPTIONS"
 
 
 def test_sections_that_other_sources_have_too_are_of_their_source():
     titles = ["COMMANDS", "OPTIONS", "Usage", "Usage", "Locks"]
     sources = ["tag.html", "tag.html", "tag.html", "notes.html", "tag.html"]
     found = replace(candidates(titles, [()] * 5), sources=sources)
-    assert subjects(found).tolist() == [0, 0, 0, 1, 2]
-    labels = [one.label for one in readings(found, subjects(found))]
+    assert found.subject.tolist() == [0, 0, 0, 1, 2]
+    labels = [one.label for one in readings(found)]
     assert labels == ["tag.html", "notes.html: Usage", "tag.html: Locks"]
 
 
@@ -82,25 +80,25 @@ def test_a_title_that_says_nothing_of_the_question_is_named_with_its_file():
     titles = ["Recap", "Elkins today", "Fees", "Recap"]
     sources = ["towns/founding.md", "towns/elkins.md", "fees.md", "towns/index.md"]
     found = replace(candidates(titles, [()] * 4), sources=sources)
-    labels = [one.label for one in readings(found, np.arange(4))]
+    labels = [one.label for one in readings(found)]
     assert labels == ["towns/founding.md: Recap", "Elkins today", "Fees", "towns/index.md: Recap"]
     one = replace(candidates(["Recap", "Notes"], [()] * 2), sources=["guide.md"] * 2)
-    assert [reading.label for reading in readings(one, np.arange(2))] == ["Recap", "Notes"]
+    assert [reading.label for reading in readings(one)] == ["Recap", "Notes"]
 
 
 def test_hits_in_a_file_that_is_named_like_the_question_are_one_subject():
     titles = ["Recap", "Usage", "Elkins", "Places"]
     sources = ["towns/founding_a_town.md", "towns/founding_a_town.md", "places.md", "places.md"]
     found = replace(candidates(titles, [()] * 4), sources=sources)
-    assert subjects(found).tolist() == [0, 0, 1, 2]
+    assert found.subject.tolist() == [0, 0, 1, 2]
     index = replace(found, sources=["founded/index.md", "founded/index.md", "", ""])
-    assert subjects(index).tolist() == [0, 0, 1, 2]
+    assert index.subject.tolist() == [0, 0, 1, 2]
 
 
 def test_a_page_is_named_with_its_file_and_a_file_without_its_folder():
     found = candidates(["page 1", "docs/loans.md", "docs/fees.md", "old/fees.md"], [()] * 4)
     sourced = replace(found, sources=["plan.pdf", *found.titles[1:]])
-    labels = [one.label for one in readings(sourced, subjects(sourced))]
+    labels = [one.label for one in readings(sourced)]
     assert labels == ["plan.pdf: page 1", "loans.md", "docs/fees.md", "old/fees.md"]
 
 
@@ -129,17 +127,17 @@ def test_the_subject_is_the_title_or_the_deepest_heading_before_the_file(metadat
 )
 def test_a_label_has_no_section_number_unless_it_tells_headings_apart(titles, labels):
     found = candidates(titles, [()] * len(titles))
-    assert [one.label for one in readings(found, subjects(found))] == labels
+    assert [one.label for one in readings(found)] == labels
 
 
 def test_without_metadata_like_vectors_are_one_subject():
     vectors = np.array([[1, 0], [0, 1], [2, 0.1]])
     found = candidates(["", "", ""], [()] * 3, vectors=vectors)
-    assert subjects(found).tolist() == [0, 1, 0]
+    assert found.subject.tolist() == [0, 1, 0]
 
 
 def test_without_metadata_and_vectors_every_hit_is_its_own_subject():
-    assert subjects(candidates(["", ""], [(), ()])).tolist() == [0, 1]
+    assert candidates(["", ""], [(), ()]).subject.tolist() == [0, 1]
 
 
 def test_a_subject_that_has_all_the_question_says_is_a_rival_and_one_that_lacks_a_word_is_not():
@@ -224,7 +222,7 @@ def test_a_corpus_of_another_size_changes_nothing_if_words_are_as_rare_in_it():
     def of(size):
         rare = {"loan": np.log(size) / 2, "repay": np.log(size)}
         found = candidates(PLACES, [("loan",), ("loan", "repay")], idf=rare)
-        return features("repay loan", Candidates(**{**vars(found), "size": size}), subjects(found))
+        return features("repay loan", replace(found, size=size))
 
     np.testing.assert_allclose(of(10**4), of(10**8), atol=0.06)
 
@@ -263,7 +261,7 @@ def test_whatever_is_found_there_is_a_probability(hits, question, in_corpus):
     hits.sort(key=lambda hit: -hit[1])
     found = candidates([t for t, _ in hits], [()] * len(hits), [s for _, s in hits], idf={})
     assert 0 <= probability(question, found, in_corpus) <= 1
-    given_readings = readings(found, subjects(found))
+    given_readings = readings(found)
     assert sum(one.probability for one in given_readings) <= 1 + 1e-6
     ids = [id_ for one in given_readings for id_ in one.ids]
     assert len(ids) == len({*ids})
@@ -276,7 +274,7 @@ def test_every_feature_is_evidence_for_asking_back():
 
 def test_readings_are_the_likeliest_first_with_their_passages_and_titles():
     found = candidates(["git add", "rsync", "git add"], [()] * 3, [2.0, 1.9, 1.8])
-    first, second = readings(found, subjects(found))
+    first, second = readings(found)
     assert (first.label, first.ids) == ("git add", ("p0", "p2"))
     assert second.label == "rsync"
     assert first.probability > second.probability
@@ -293,7 +291,7 @@ def test_readings_are_the_likeliest_first_with_their_passages_and_titles():
 )
 def test_readings_without_titles_are_called_by_the_first_words_that_the_others_lack(texts, labels):
     found = candidates(["", ""], [("loan",)] * 2, texts=texts, idf={"loan": 1.0})
-    assert [one.label for one in readings(found, subjects(found))] == labels
+    assert [one.label for one in readings(found)] == labels
 
 
 LONG = "The loan of a machine is agreed upon with the team that owns it and no other. " * 3
@@ -302,6 +300,6 @@ LONG = "The loan of a machine is agreed upon with the team that owns it and no o
 def test_long_passages_without_titles_are_called_by_how_they_begin_if_that_tells_them_apart():
     texts = [f"Anna: {LONG}", LONG, LONG + "Printers first."]
     found = candidates([""] * 3, [("loan",)] * 3, texts=texts, idf={"loan": 1.0})
-    labels = [one.label for one in readings(found, subjects(found))]
+    labels = [one.label for one in readings(found)]
     assert labels[0] == "Anna: The loan of a machine is agreed upon with the team…"
     assert labels[2] == "Printers first"

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import islice
 from pathlib import PurePath
@@ -118,38 +118,71 @@ class Candidates:
     size: int
     vectors: FloatArray | None = None
 
+    @cached_property
+    def subject(self) -> NDArray[np.intp]:
+        """The number of each hit's subject from 0, in the order of their first hits, shape (m,).
 
-def subjects(candidates: Candidates) -> NDArray[np.intp]:
-    """Number the subjects of hits from 0 in the order of their first hits, shape (m,).
+        Hits with the same title and source share a subject. A title that several sources have, or
+        one in capitals, is a section like "OPTIONS": its subject is the source. So is that of all
+        hits in a file whose name has a word of the question. Hits without a title share a subject
+        if they are as similar to each other as passages of one text.
+        """
+        alike: list[list[bool]] = []
+        if self.vectors is not None:
+            vectors = np.asarray(self.vectors, np.float32)
+            norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+            unit = vectors / norms
+            alike = (unit @ unit.T >= _ALIKE).tolist()
+        numbers: dict[object, int] = {}
+        leaders: list[int] = []
+        found = []
+        for row, (title, source) in enumerate(zip(self.titles, self.sources, strict=True)):
+            is_section = self.sources_with[title] > 1 or title.isupper()
+            of_source = source and (is_section or self.stems.keys() & self.pages[source])
+            key: object = source if of_source else (title, source)
+            if not title:
+                leader = next((one for one in leaders if alike and alike[row][one]), row)
+                if leader == row:
+                    leaders.append(row)
+                key = (leader,)
+            found.append(numbers.setdefault(key, len(numbers)))
+        return np.array(found, dtype=np.intp)
 
-    Hits with the same title and source share a subject. A title that several sources have, or one
-    in capitals, is a section like "OPTIONS": its subject is the source. So is that of all hits in a
-    file whose name has a word of the question. Hits without a title share a subject if they are as
-    similar to each other as passages of one text.
-    """
-    bearing = _sources_with(candidates)
-    said = _stems(" ".join(filter(_is_content, candidates.idf)))
-    pages = {source for source in {*candidates.sources} if not said.isdisjoint(_page(source))}
-    alike: list[list[bool]] = []
-    if candidates.vectors is not None:
-        vectors = np.asarray(candidates.vectors, np.float32)
-        norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-        unit = vectors / norms
-        alike = (unit @ unit.T >= _ALIKE).tolist()
-    numbers: dict[object, int] = {}
-    leaders: list[int] = []
-    found = []
-    for row, title in enumerate(candidates.titles):
-        source = candidates.sources[row]
-        of_source = source and (bearing[title] > 1 or title.isupper() or source in pages)
-        key: object = source if of_source else (title, source)
-        if not title:
-            leader = next((one for one in leaders if alike and alike[row][one]), row)
-            if leader == row:
-                leaders.append(row)
-            key = (leader,)
-        found.append(numbers.setdefault(key, len(numbers)))
-    return np.array(found, dtype=np.intp)
+    @cached_property
+    def mass(self) -> NDArray[np.float64]:
+        """The posterior of each subject, summed over its hits."""
+        shares = self.weights / self.weights.sum()
+        return np.bincount(self.subject, shares).astype(np.float64)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """The posterior of each hit, up to a factor, shape (m,)."""
+        logits = np.asarray(self.logits, np.float64)
+        weights: NDArray[np.float64] = np.exp(logits - logits.max())
+        return weights
+
+    @cached_property
+    def stems(self) -> dict[str, float]:
+        """The stems of the question's words except function words and options, with their idf."""
+        rare: dict[str, float] = {}
+        for word in filter(_is_content, self.idf):
+            for stem in _stems(word):
+                rare[stem] = max(self.idf[word], rare.get(stem, 0.0))
+        return rare
+
+    @cached_property
+    def sources_with(self) -> Counter[str]:
+        """The number of sources that have each title."""
+        return Counter(title for title, _ in {*zip(self.titles, self.sources, strict=True)})
+
+    @cached_property
+    def pages(self) -> dict[str, set[str]]:
+        """The stems in the name of each source's file, or of its folder if it is an index."""
+        names = {source: _file_name(source).split("/") for source in {*self.sources}}
+        return {
+            source: _stems((folder[0] if folder else PurePath(name).stem).replace("_", " "))
+            for source, (*folder, name) in names.items()
+        }
 
 
 def subject_of(metadata: Mapping[str, Any]) -> str:
@@ -161,7 +194,7 @@ def subject_of(metadata: Mapping[str, Any]) -> str:
     return ""
 
 
-def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -> FloatArray:
+def features(question: str, candidates: Candidates) -> FloatArray:
     """Compute the evidence that a question does not say which reading is meant, shape (6,).
 
     rivals
@@ -187,32 +220,22 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
         under that title or in that file have a tenth of the posterior or more.
 
     All idf are divided by that of a word that no passage has, so that the corpus size cancels.
-
-    `subject`: the result of `subjects`.
     """
+    subject = candidates.subject
     unknown = float(np.log1p(2 * candidates.size + 1))
     idf = np.array([*candidates.idf.values()], np.float64) / unknown
     words = [*candidates.idf]
-    called: dict[str, set[str]] = {}  # words by their forms in a title
-    inside: dict[str, str] = {}
-    for word in words:
-        low = word.casefold()
-        for form in {low, f"{low}s", low.removesuffix("s")}:
-            called.setdefault(form, set()).add(word)
-        if not low.isascii():
-            inside[word] = low
-    said: list[list[set[str]]] = [[set(), set(), set()] for _ in range(int(subject.max()) + 1)]
-    for row, number in enumerate(subject.tolist()):
-        in_texts, in_heads, in_titles = said[number]
-        held = candidates.idf.keys() & candidates.words[row]
-        titled = _named(candidates.titles[row], called, inside) & held
-        head = " ".join(candidates.texts[row][:400].split(None, _HEAD)[:_HEAD])
-        in_texts |= held
-        in_heads |= titled | _named(head, called, inside) & held
-        in_titles |= titled
-    has = [[[word in some for word in words] for some in of_one] for of_one in said]
+    has = []  # for each hit, which words are in its text, in its head and in its title
+    for title, text, held in zip(
+        candidates.titles, candidates.texts, candidates.words, strict=True
+    ):
+        titled = _named(title, held)
+        head = titled | _named(" ".join(text[:400].split(None, _HEAD)[:_HEAD]), held)
+        has.append([[word in some for word in words] for some in (held, head, titled)])
+    table = np.zeros((int(subject.max()) + 1, 3, len(words)), dtype=bool)
+    np.logical_or.at(table, subject, np.array(has, dtype=bool))
+    table = table.swapaxes(0, 1)
     # The words in the hits of each subject, and the words of the first subject that each lacks.
-    table = np.array(has, dtype=bool).swapaxes(0, 1)
     in_title = table[2]
     lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
     rivals = np.exp(-_LACK * (lacks_text + lacks_head) @ idf)[1:].sum()
@@ -221,7 +244,7 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     lacks_text, _, lacks_title = (table[:, [best_titled]] & ~table).astype(np.float64)
     names = (in_title & in_title[best_titled]).astype(np.float64) - (lacks_title + lacks_text)
     shared = np.delete(names @ idf**2, best_titled)
-    best = float(np.clip(_mass(candidates.logits, subject)[0], 1e-4, 1 - 1e-4))
+    best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
     return np.array(
         [
             np.log1p(rivals),
@@ -239,48 +262,32 @@ def _is_content(word: str) -> bool:
     return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
-def _named(text: str, called: Mapping[str, Set[str]], inside: Mapping[str, str]) -> set[str]:
-    """Find the words that a short text contains, in any inflection or as a part."""
+def _named(text: str, words: Iterable[str]) -> set[str]:
+    """Return which of some words a short text contains, in singular or plural or as a part."""
     low = text.casefold()
-    found = set[str]()
-    for form in _split(low):
-        if form in called:
-            found |= called[form]
-    if inside and not low.isascii():
-        found.update(word for word, form in inside.items() if form in low)
+    there, found = {*_split(low)}, set[str]()
+    for word in words:
+        form = word.casefold()
+        inside = not form.isascii() and form in low
+        if inside or not there.isdisjoint((form, f"{form}s", form.removesuffix("s"))):
+            found.add(word)
     return found
 
 
 def _names_its_subject(candidates: Candidates) -> bool:
     """Return whether the question contains a title or the name of a file; see `features`."""
-    idf: dict[str, float] = {}
-    for word in filter(_is_content, candidates.idf):
-        for stem in _stems(word):
-            idf[stem] = max(candidates.idf[word], idf.get(stem, 0.0))
-    bearing, enough = _sources_with(candidates), _NAMED * sum(idf.values())
-    weights = np.exp(np.asarray(candidates.logits, np.float64) - np.max(candidates.logits))
+    idf, weights = candidates.stems, candidates.weights
+    least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
     mass: Counter[tuple[str, str]] = Counter()
     for title, source, weight in zip(candidates.titles, candidates.sources, weights, strict=True):
-        if bearing[title] == 1:
+        if candidates.sources_with[title] == 1:
             mass["title", title] += weight
         mass["page", source] += weight
-    for (kind, name), weight in mass.items():
-        stems = _stems(name) if kind == "title" else _page(name)
-        seen = weight >= _SEEN * weights.sum()
-        if seen and stems and stems <= idf.keys() and sum(map(idf.__getitem__, stems)) >= enough:
+    for kind, name in (named for named, weight in mass.items() if weight >= least):
+        stems = _stems(name) if kind == "title" else candidates.pages[name]
+        if stems and stems <= idf.keys() and sum(map(idf.__getitem__, stems)) >= enough:
             return True
     return False
-
-
-def _sources_with(candidates: Candidates) -> Counter[str]:
-    """Count the sources that have each title."""
-    return Counter(title for title, _ in {*zip(candidates.titles, candidates.sources, strict=True)})
-
-
-def _page(source: str) -> set[str]:
-    """Return the stems of the words in the name of a file, or of its folder if it is an index."""
-    *folder, name = _file_name(source).split("/")
-    return _stems((folder[0] if folder else PurePath(name).stem).replace("_", " "))
 
 
 def _file_name(source: str) -> str:
@@ -297,12 +304,6 @@ def _stems(text: str) -> set[str]:
 
 def _split(text: str) -> list[str]:
     return (_ASCII_WORD if text.isascii() else WORD).findall(text)
-
-
-def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Compute the posterior of each subject, summed over its hits."""
-    weights = np.exp(np.asarray(logits, np.float64) - np.max(logits))
-    return np.bincount(subject, weights / weights.sum()).astype(np.float64)
 
 
 @cache
@@ -347,13 +348,13 @@ def underspecified(
     return unsaid * plausible
 
 
-def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]:
+def readings(candidates: Candidates) -> list[Reading]:
     """Find the readings of a question, most likely first.
 
     They are those with 2 % of the posterior or more, but at least two (if there are two subjects)
-    and at most five. `subject`: the result of `subjects`.
+    and at most five.
     """
-    mass = _mass(candidates.logits, subject)
+    mass, subject = candidates.mass, candidates.subject
     count = int((mass >= _LEAST).sum())
     chosen = np.argsort(-mass, kind="stable")[: min(max(count, 2), MOST_READINGS)].tolist()
     rows = {number: np.flatnonzero(subject == number).tolist() for number in chosen}
@@ -378,7 +379,6 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         for number, some in rows.items()
     }
     bearing = Counter(titles.values())
-    said = _stems(" ".join(candidates.idf))
     sources = {candidates.sources[some[0]] for some in rows.values()}
     openings = {number: _shortened(candidates.texts[some[0]]) for number, some in rows.items()}
     beginning = Counter(openings.values())
@@ -397,7 +397,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         # A title in capitals is a section that every manual page has, and "Recap" tells nothing.
         unclear = title.isupper() or _PAGE.fullmatch(title) is not None
         if len(sources) > 1 and not unclear:
-            unclear = _stems(title).isdisjoint(said | _page(source))
+            unclear = _stems(title).isdisjoint(candidates.stems.keys() | candidates.pages[source])
         if title and (bearing[title] > 1 or (unclear and source not in ("", titles[number]))):
             title = f"{source if bearing[title] > 1 else _file_name(source)}: {title}"
         elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:

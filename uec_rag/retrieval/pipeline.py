@@ -12,7 +12,7 @@ The questions and the turns before them are already encoded (`UEC.encode`).
         rerank               reorders the first texts by a verifier, if there is one
         attribute            looks up the contribution of each encoder to each hit
         confidence_features  computes the features from which probabilities are estimated
-      estimates              computes P(the corpus answers), P(these hits do), P(underspecified)
+      judge                  computes P(the corpus answers), P(these hits do), P(underspecified)
       with_alone             combines the estimates for a question alone and with its turns
       make_result            answers, asks back or abstains: one `Result` for each question
 """
@@ -20,7 +20,8 @@ The questions and the turns before them are already encoded (`UEC.encode`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import Protocol, Self, cast
@@ -366,8 +367,6 @@ class Hits:
     ----------
     columns, scores, mu, sigma2 : array
     passages : list of lists of Passage
-    text_number : int array
-        Number of each hit's text, from 0, best first; copies of a text share its number.
     verifier_score : array
         Score by the verifier; NaN if it has not read the hit.
     verifier_gain : array
@@ -383,7 +382,6 @@ class Hits:
     mu: FloatArray
     sigma2: FloatArray
     passages: list[list[Passage]]
-    text_number: NDArray[np.intp]
     verifier_score: FloatArray
     verifier_gain: FloatArray
     verifier_floor: FloatArray
@@ -393,9 +391,18 @@ class Hits:
     def of(cls, top: Top, passages: list[list[Passage]]) -> Self:
         """Create hits that no verifier has read."""
         unread, none = np.full_like(top.mu, np.nan), np.zeros_like(top.mu)
-        return cls(*top, passages, number_texts(passages), unread, none, none.sum(axis=1))
+        return cls(*top, passages, unread, none, none.sum(axis=1))
 
-    @property
+    @cached_property
+    def text_number(self) -> NDArray[np.intp]:
+        """Number of each hit's text, from 0, best first; copies of a text share its number."""
+        numbers = []
+        for row in self.passages:
+            seen: dict[str, int] = {}
+            numbers.append([seen.setdefault(passage.text, len(seen)) for passage in row])
+        return np.array(numbers, dtype=np.intp)
+
+    @cached_property
     def repeats(self) -> NDArray[np.bool_]:
         """True for each hit whose text a better hit has, too, shape (n, m)."""
         again = np.zeros(self.text_number.shape, dtype=bool)
@@ -403,11 +410,11 @@ class Hits:
         again[:, 1:] = self.text_number[:, 1:] <= highest[:, :-1]
         return again
 
-    def distinct(self, most: int) -> NDArray[np.intp]:
-        """Return the positions of the first different texts, shape (n, most), padded with -1."""
-        again = self.repeats
-        places = np.argsort(again, axis=1, kind="stable")[:, :most]
-        return np.where(np.take_along_axis(again, places, axis=1), -1, places)
+    @cached_property
+    def distinct(self) -> NDArray[np.intp]:
+        """The positions of the different texts, best first, shape (n, m), padded with -1."""
+        places = np.argsort(self.repeats, axis=1, kind="stable")
+        return np.where(np.take_along_axis(self.repeats, places, axis=1), -1, places)
 
     def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
         """Return which different texts have a wanted id or a copy with one, shape (n, m)."""
@@ -435,22 +442,13 @@ def top_k(
         count = min(len(view), 4 * count)
 
 
-def number_texts(passages: Sequence[Sequence[Passage]]) -> NDArray[np.intp]:
-    """Number the different texts of each question's hits from 0, shape (n, m)."""
-    numbers = []
-    for row in passages:
-        seen: dict[str, int] = {}
-        numbers.append([seen.setdefault(passage.text, len(seen)) for passage in row])
-    return np.array(numbers, dtype=np.intp)
-
-
 def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hits: Hits) -> Hits:
     """Reorder the first different texts by the scores of a verifier.
 
     A score applies to all hits with the same text. The score of a hit that was read is at least the
     lowest score that any of them had before, so that it stays above the unread hits.
     """
-    places = hits.distinct(verification.fitted.k)
+    places = hits.distinct[:, : verification.fitted.k]
     places = places[:, (places >= 0).all(axis=0)]  # the same number for each question
     texts = [
         [row[place].text for place in chosen]
@@ -476,8 +474,7 @@ def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hi
         [row[place] for place in places]
         for row, places in zip(hits.passages, order.tolist(), strict=True)
     ]
-    texts_anew = number_texts(passages)
-    return Hits(columns, scores, mu, sigma2, passages, texts_anew, own, gain, verified.floor)
+    return Hits(columns, scores, mu, sigma2, passages, own, gain, verified.floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -582,14 +579,13 @@ def confidence_features(
     """
     slope, offset = logit_line(method, store, parts, coefficients)
     offset = offset + hits.verifier_floor
-    places = hits.distinct(hits.mu.shape[1])
+    places = hits.distinct
     mu = np.where(places >= 0, np.take_along_axis(hits.mu, places, axis=1), -np.inf)
     sigma2 = np.take_along_axis(hits.sigma2, places, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members = logits[:, :1]
     if not method.model.standardised and attribution.similarities.size:
         members = member_evidence(method.fitted, parts, attribution, hits, foreign)
-    small_talk = np.array([is_small_talk(turn.question) for turn in asked])
     # Lexical encoders, which have no vectors, are not misled by an unknown script.
     vectors = np.array([part.mean.shape[1] > 0 for part in parts])
     return features(
@@ -597,8 +593,7 @@ def confidence_features(
         slope**2 * sigma2,
         members,
         method.model.temperature,
-        wording_penalty=_MISSING_NAME * lacks_names(asked, hits, attribution)
-        + _SMALL_TALK * small_talk,
+        wording_penalty=wording_penalties(asked, hits, attribution),
         foreign_script_penalty=_FOREIGN_SCRIPT * foreign * coefficients[:, vectors].sum(axis=1),
     )
 
@@ -639,31 +634,30 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
     return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
 
 
-def lacks_names(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> NDArray[np.bool_]:
-    """Return for which questions none of the first texts has all names, shape (n,).
+def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> FloatArray:
+    """Return the `Features.wording_penalty` of each question, shape (n,).
 
+    A question has one if it is small talk, and if none of the first texts has all of its names.
     Names are also numbers, identifiers and quotations, as found by `named_words`, unless a tenth of
-    the passages have them. The value is False if a question is long, is not in English or has no
-    names, and if no member is lexical.
+    the passages have them. They are not looked for if the question is long or not in English, or if
+    no member is lexical.
     """
-    lacks = np.zeros(len(asked), dtype=bool)
-    if attribution.words is None:
-        return lacks
-    for row, places in enumerate(hits.distinct(JUDGED).tolist()):
-        question = asked[row].question
+    penalties = np.zeros(len(asked), dtype=np.float32)
+    for row, places in enumerate(hits.distinct[:, :JUDGED].tolist()):
+        question, idf = asked[row].question, attribution.idf[row]
+        penalties[row] = _SMALL_TALK * is_small_talk(question)
         # Only in English: all German nouns are capitalised.
         naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
-        said = named_words(question) if naming else frozenset()
-        idf, of_hits = attribution.idf[row], attribution.words[row]
+        if attribution.words is None or not naming:
+            continue
+        said, of_hits = named_words(question), attribution.words[row]
         names = {word for word in idf if word.casefold() in said}
         common = {word for word in names if idf[word] < _COMMON}
         if common:  # but for those that no hit has: in a tiny corpus, the idf of all words is small
             names -= common.intersection(chain.from_iterable(of_hits))
-        lacks[row] = bool(names)
-        for place in places:
-            if place >= 0 and names <= attribution.words[row][place].keys():
-                lacks[row] = False
-    return lacks
+        if names and not any(names <= of_hits[place].keys() for place in places if place >= 0):
+            penalties[row] += _MISSING_NAME
+    return penalties
 
 
 def member_evidence(
@@ -704,14 +698,11 @@ class Estimate:
         P(the question does not say which of its readings is meant).
     competing : Candidates or None
         The texts in which the readings are found; None if there are none.
-    subject : int array
-        Subject of each of these texts.
     """
 
     probabilities: Probabilities | None = None
     underspecified: float = 0.0
     competing: Candidates | None = None
-    subject: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @property
     def confidence(self) -> float:
@@ -729,65 +720,45 @@ class Judged:
 
 
 def judge(findings: Iterable[Findings]) -> Iterator[Judged]:
-    """Yield the estimates for each question."""
+    """Estimate relevance, confidence, `in_corpus` and P(underspecified) for each question."""
     for found in findings:
-        for row, estimate in enumerate(estimates(found)):
-            yield Judged(found, row, estimate)
+        rows = range(len(found.asked))
+        if found.features is None:
+            yield from (Judged(found, row, Estimate()) for row in rows)
+        else:
+            method = found.method
+            each = method.model.probabilities(found.features, method.unanswerable)
+            yield from (Judged(found, row, estimate(found, row, each.of(row))) for row in rows)
 
 
-def estimates(found: Findings) -> list[Estimate]:
-    """Estimate relevance, confidence, `in_corpus` and P(underspecified) for each question.
-
-    P(underspecified) is 0 if nothing was found or if no member is lexical.
-    """
-    if found.features is None:
-        return [Estimate() for _ in found.asked]
-    method = found.method
-    probabilities = method.model.probabilities(found.features, method.unanswerable)
-    each = [Estimate(probabilities.of(row)) for row in range(len(found.asked))]
-    if found.attribution.words is None:
-        return each
-    # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
-    # would be nearly equal.
-    shares, words = found.features.relevance[..., 1], found.attribution.words
-    for row, places in enumerate(found.hits.distinct(NEAREST)):
-        near = places[places >= 0]
-        held = [words[row][place] for place in near]
-        competing = candidates(found, row, near, shares[row, : len(near)], held)
-        subject = readings.subjects(competing)
-        unsaid = readings.features(found.asked[row].context, competing, subject)[None]
-        one = slice(row, row + 1)
-        [underspecified] = readings.underspecified(
-            unsaid, probabilities.in_corpus[one], probabilities.confidence[one]
-        ).tolist()
-        each[row] = Estimate(each[row].probabilities, underspecified, competing, subject)
-    return each
-
-
-def candidates(
-    found: Findings,
-    row: int,
-    near: NDArray[np.intp],
-    logits: FloatArray,
-    words: Sequence[dict[str, float]],
-) -> Candidates:
-    """Return the texts in which the readings of a question are found.
-
-    `near`: positions of its nearest different texts. `logits`, `words`: logit and words of each.
-    """
+def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimate:
+    """Add P(underspecified), which is 0 if no member is lexical, to a question's probabilities."""
+    words = found.attribution.words
+    if words is None or found.features is None:
+        return Estimate(probabilities)
+    near = found.hits.distinct[row, :NEAREST]
+    near = near[near >= 0]
     passages = [found.hits.passages[row][place] for place in near]
     titles = [readings.subject_of(passage.metadata) for passage in passages]
-    return Candidates(
+    competing = Candidates(
         [passage.id for passage in passages],
         [passage.text for passage in passages],
         titles,
         [str(passage.metadata.get("source") or "") for passage in passages],
-        logits,
-        words,
+        # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
+        # would be nearly equal.
+        found.features.relevance[row, : len(near), 1],
+        [words[row][place] for place in near],
         found.attribution.idf[row],
         len(found.view),
         None if all(titles) else found.view.means(found.hits.columns[row, near]),
     )
+    [underspecified] = readings.underspecified(
+        readings.features(found.asked[row].context, competing)[None],
+        probabilities.in_corpus,
+        probabilities.confidence,
+    ).tolist()
+    return Estimate(probabilities, underspecified, competing)
 
 
 def with_alone(in_turn: Estimate, alone: Estimate, share: float) -> Estimate:
@@ -827,7 +798,7 @@ def make_result(judged: Judged, k: int, size: int) -> Result:
         members = _members(found, row, kept)
     meant: list[Reading] = []
     if estimate.competing is not None and estimate.underspecified >= _WORTH_ASKING:
-        meant = readings.readings(estimate.competing, estimate.subject)
+        meant = readings.readings(estimate.competing)
     decision = decide_one(
         estimate.confidence,
         estimate.underspecified,
