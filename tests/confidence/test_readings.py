@@ -14,6 +14,7 @@ from uec_rag.confidence.readings import (
     features,
     readings,
     shipped_underspecified,
+    source_of,
     subject_of,
     underspecified,
 )
@@ -81,7 +82,7 @@ def test_a_title_that_says_nothing_of_the_question_is_named_with_its_file():
     sources = ["towns/founding.md", "towns/elkins.md", "fees.md", "towns/index.md"]
     found = replace(candidates(titles, [()] * 4), sources=sources)
     labels = [one.label for one in readings(found)]
-    assert labels == ["towns/founding.md: Recap", "Elkins today", "Fees", "towns/index.md: Recap"]
+    assert labels == ["founding.md: Recap", "Elkins today", "Fees", "towns/index.md: Recap"]
     one = replace(candidates(["Recap", "Notes"], [()] * 2), sources=["guide.md"] * 2)
     assert [reading.label for reading in readings(one)] == ["Recap", "Notes"]
 
@@ -93,6 +94,24 @@ def test_hits_in_a_file_that_is_named_like_the_question_are_one_subject():
     assert found.subject.tolist() == [0, 0, 1, 2]
     index = replace(found, sources=["founded/index.md", "founded/index.md", "", ""])
     assert index.subject.tolist() == [0, 0, 1, 2]
+
+
+def test_labels_stay_different_however_long_the_paths_are():
+    folder = "/home/alice/projects/support/data/documentation/docs/plugins"
+    names = ["group.md", "tags.md", "old/tags.md", "/tags.md"]
+    sources = [f"{folder}/{name}" for name in names]
+    found = replace(candidates(["General"] * 4, [()] * 4), sources=sources)
+    labels = [one.label for one in readings(found)]
+    assert labels[:3] == ["group.md: General", "plugins/tags.md: General", "old/tags.md: General"]
+    assert len({*labels}) == 4
+    long = candidates([f"{'General ' * 20}{number}" for number in range(4)], [()] * 4)
+    assert len({one.label for one in readings(long)}) == 4
+
+
+@pytest.mark.parametrize("key", ["source", "file_path", "file_name", "url"])
+def test_the_source_is_what_either_framework_calls_it(key):
+    assert source_of({key: "docs/loans.md", "page": 3}) == "docs/loans.md"
+    assert subject_of({key: "docs/loans.md"}) == "docs/loans.md"
 
 
 def test_a_page_is_named_with_its_file_and_a_file_without_its_folder():

@@ -103,6 +103,8 @@ def test_questions_back_are_not_searched_with():
 def test_small_talk_is_searched_without_the_turns_before(said):
     assert Turn(said, ["Who pays for the heating?"]).context_turns == []
     assert Turn(f"{said} And why?", ["Who pays for the heating?"]).context_turns != []
+    turns = ["Who pays for the heating?", said, "Is it paid monthly?"]
+    assert Turn(turns[-1], turns[:-1]).context_turns == turns[:1]
 
 
 def test_the_turns_weigh_half_if_the_question_refers_to_them():
@@ -142,6 +144,13 @@ WHICH = "What exactly do you mean? Which one?"
 )
 def test_a_reply_completes_the_question_that_was_asked_back_about(said, turns, searched):
     assert Turn.of(said, turns) == searched
+
+
+@pytest.mark.parametrize("said", ["Thanks", "ok thanks", "bye", "never mind", "I changed my mind."])
+def test_small_talk_after_a_question_back_ends_the_matter(said):
+    turns = ["When does coverage start?", "Do you mean vision or dental?"]
+    turn = Turn.of(said, turns)
+    assert (turn.question, turn.replies, turn.context_turns) == (said, (), [])
 
 
 def test_of_the_answers_those_count_that_ask_one_question():

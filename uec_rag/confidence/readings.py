@@ -35,7 +35,11 @@ SUBJECT_KEYS = ("title", "heading", "header")
 """Metadata keys for the subject of a passage; the first one that a passage has is used.
 
 Then the deepest of "Header 1", "Header 2" and so on, as LangChain's splitters of Markdown and HTML
-call the headings, and then "source".
+call the headings, and then the source.
+"""
+
+SOURCE_KEYS = ("source", "file_path", "file_name", "url")
+"""Metadata keys for the source of a passage: ours and LangChain's, LlamaIndex's, and a web page's.
 """
 
 FEATURES = ("rivals", "brief", "others", "referent", "namesakes", "named")
@@ -178,20 +182,38 @@ class Candidates:
     @cached_property
     def pages(self) -> dict[str, set[str]]:
         """The stems in the name of each source's file, or of its folder if it is an index."""
-        names = {source: _file_name(source).split("/") for source in {*self.sources}}
+        paths = {source: PurePath(source) for source in {*self.sources}}
         return {
-            source: _stems((folder[0] if folder else PurePath(name).stem).replace("_", " "))
-            for source, (*folder, name) in names.items()
+            source: _stems((path.parent.name if _is_index(path) else path.stem).replace("_", " "))
+            for source, path in paths.items()
         }
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """The shortest end of each source that no other has: "loans.md", "fees/index.md"."""
+        paths = {source: PurePath(source) for source in {*self.sources}}
+        names, others = {}, {*paths.values()}  # "docs//loans.md" is the same file
+        for source, path in paths.items():
+            depth = 1 + _is_index(path)
+            while sum(other.parts[-depth:] == path.parts[-depth:] for other in others) > 1:
+                depth += 1
+            names[source] = PurePath(*path.parts[-depth:]).as_posix()
+        return names
 
 
 def subject_of(metadata: Mapping[str, Any]) -> str:
     """Return the subject of a passage by its metadata; "" if there is none."""
     headings = sorted(filter(_HEADING.fullmatch, metadata), reverse=True)
-    for key in (*SUBJECT_KEYS, *headings, "source"):
-        if metadata.get(key):
-            return str(metadata[key]).strip()
-    return ""
+    return _first_value(metadata, (*SUBJECT_KEYS, *headings, *SOURCE_KEYS))
+
+
+def source_of(metadata: Mapping[str, Any]) -> str:
+    """Return the source of a passage by its metadata; "" if there is none."""
+    return _first_value(metadata, SOURCE_KEYS)
+
+
+def _first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
+    return next((str(metadata[key]).strip() for key in keys if metadata.get(key)), "")
 
 
 def features(question: str, candidates: Candidates) -> FloatArray:
@@ -290,11 +312,9 @@ def _names_its_subject(candidates: Candidates) -> bool:
     return False
 
 
-def _file_name(source: str) -> str:
-    """Return the name of a file, "loans.md", and of an index, that of its folder, too."""
-    path = PurePath(source)
-    known = path.stem.casefold() not in ("index", "readme")
-    return path.name if known else "/".join(path.parts[-2:])
+def _is_index(path: PurePath) -> bool:
+    """Return whether a file is an index of its folder, whose name says what it is about."""
+    return path.stem.casefold() in ("index", "readme") and len(path.parts) > 1
 
 
 def _stems(text: str) -> set[str]:
@@ -383,14 +403,13 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     openings = {number: _shortened(candidates.texts[some[0]]) for number, some in rows.items()}
     beginning = Counter(openings.values())
     headings = {
-        # Of a path only the last part, if it stands for the title.
-        number: _file_name(title)
+        number: candidates.files[title]
         if title == candidates.sources[rows[number][0]]
         else _SECTION_NUMBER.sub("", title)
         for number, title in titles.items()
     }
     named = Counter(headings.values())
-    labels = {}
+    labels: dict[int, str] = {}
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
         source, text = candidates.sources[some[0]], candidates.texts[some[0]]
@@ -399,7 +418,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         if len(sources) > 1 and not unclear:
             unclear = _stems(title).isdisjoint(candidates.stems.keys() | candidates.pages[source])
         if title and (bearing[title] > 1 or (unclear and source not in ("", titles[number]))):
-            title = f"{source if bearing[title] > 1 else _file_name(source)}: {title}"
+            title = f"{candidates.files[source]}: {title}"
         elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:
             title = openings[number]
         elif not title:
@@ -407,7 +426,8 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
             common = {word.casefold() for word in candidates.idf} | FUNCTION_WORDS
             common.update(*(_split(candidates.texts[row].casefold()) for row in others))
             title = _first_phrase(text, common)
-        labels[number] = _shortened(title or candidates.ids[some[0]])
+        label = _shortened(title or candidates.ids[some[0]])
+        labels[number] = f"{label} ({number + 1})" if label in labels.values() else label
     return labels
 
 

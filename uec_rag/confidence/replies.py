@@ -32,8 +32,8 @@ _ONE = r"(?: (?:one|option|choice|reading))?"
 _OF_THEM = r"(?: (?:of )?(?:them|these|those|the above|(?:the )?(?:two|three|four|five)|one))?"
 _NOT_SURE = (
     r"(?:i )?(?:really )?(?:don['’]?t|do not) (?:really )?(?:know|mind|care)"
-    r"|(?:i['’]?m |i am )?not sure|(?:i have )?no idea|idk|dunno|whichever|不知道|不清楚|不确定"
-    r"|随便"
+    r"|(?:it )?(?:doesn['’]?t|does not) matter|(?:i['’]?m |i am )?not sure|(?:i have )?no idea"
+    r"|idk|dunno|whichever|不知道|不清楚|不确定|随便"
 )
 # A user who cannot tell the readings apart is given the passages of all.
 _EVERY = (
@@ -51,7 +51,7 @@ _RUN = rf"(?:the )?(?P<end>first|last) (?P<many>{'|'.join(_SEVERAL)})"
 _CHOICE = rf"{_BUT}?(?:{_RUN}|{_NAMED}(?>{_AND}{_NAMED})*)"
 _REPLY = rf"{_BEFORE}(?:{_CHOICE}|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
 _IN_WORDS = rf"{_BEFORE}{_BUT}?(?P<words>.+?){_AFTER}[.!?,; ]*"
-_YES = rf"(?:yes|yeah|yep|sure|ok|okay|是|对|好){_AFTER}[.!?,; ]*"
+_YES = r"(?:yes|yeah|yep|sure|ok|okay|是|对|好)(?:,? please)?[.!?,; ]*"
 # Words of a reply besides those of a label: "the one about".
 _FILLERS = {"a", "about", "an", "for", "i", "in", "is", "it", "mean", "meant", "my", "of", "the"}
 _FILLERS |= {"one", "option", "choice", "reading", "that", "this"}

@@ -55,6 +55,11 @@ _PLEASANTRIES = _words(
 _BESIDE_THEM = _words(
     "you it that this is was very so much a lot all got helps helped for to and i there"
 )
+_DISMISSAL = regex.compile(
+    r"(?:(?:oh|ok|okay|no|well)[ ,]+)*(?:never ?mind|forget (?:it|that|about it)"
+    r"|i(?:['’]ve| have)? changed my mind|that(?:['’]s| is) (?:all|it))\W*",
+    regex.IGNORECASE,
+)
 _HOW_ARE_YOU = regex.compile(r"\s*(?:who|what|how) are you\W*", regex.IGNORECASE)
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
@@ -73,7 +78,9 @@ def is_question(text: str) -> bool:
 
 
 def is_small_talk(text: str) -> bool:
-    """Return whether a text only thanks, greets, agrees or the like, in English or Chinese.
+    """Return whether a text only thanks, greets, agrees, dismisses or the like.
+
+    Only English and a few words of Chinese are supported.
 
     Examples
     --------
@@ -85,7 +92,8 @@ def is_small_talk(text: str) -> bool:
     if _ASKS.search(text):
         return bool(_HOW_ARE_YOU.fullmatch(text))
     words = {*_lowered(text)}
-    return not words.isdisjoint(_PLEASANTRIES) and words <= _PLEASANTRIES | _BESIDE_THEM
+    polite = not words.isdisjoint(_PLEASANTRIES) and words <= _PLEASANTRIES | _BESIDE_THEM
+    return polite or bool(_DISMISSAL.fullmatch(text.strip()))
 
 
 def lacks_referent(question: str) -> bool:

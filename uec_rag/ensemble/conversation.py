@@ -50,15 +50,15 @@ class Turn:
     def context_turns(self) -> list[str]:
         """The turns that the question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
-        A turn that does not fit is left out together with all earlier ones. Blank turns and
-        clarifying questions are left out, too. Small talk ("Thanks!") is searched alone.
+        A turn that does not fit is left out together with all earlier ones. Blank turns, clarifying
+        questions and small talk ("Thanks!") are left out, too; small talk is searched alone.
         """
         if is_small_talk(self.question):
             return []
         kept: list[str] = []
         room = _ROOM
         for turn in reversed(self.history):
-            if asks_back(turn):
+            if asks_back(turn) or is_small_talk(turn):
                 continue
             room -= len(turn.encode())
             if room < 0:
@@ -91,9 +91,9 @@ class Turn:
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. After an unclear reply, such as a place that it does not have, that
-        question is asked again. A reply that has one label among other words, or that is not a
-        question, is searched together with that question. If `within`, the chosen reading, is
-        given, `said` is never a reply.
+        question is asked again. A reply that has one label among other words, or that is neither a
+        question nor small talk, is searched together with that question. If `within`, the chosen
+        reading, is given, `said` is never a reply.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class Turn:
         if len(turns) < 2 or not asks_back(turns[-1]):
             return cls(said, turns)
         kind = kind_of_reply(turns[-1], said)
-        if not kind and is_question(said):
+        if not kind and (is_question(said) or is_small_talk(said)):
             return cls(said, turns)
         asked = cls.of(turns[-2], turns[:-2])  # which may be a reply, too
         if kind == "unclear":

@@ -744,7 +744,7 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
         [passage.id for passage in passages],
         [passage.text for passage in passages],
         titles,
-        [str(passage.metadata.get("source") or "") for passage in passages],
+        [readings.source_of(passage.metadata) for passage in passages],
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         found.features.relevance[row, : len(near), 1],
