@@ -101,7 +101,10 @@ def lacks_referent(question: str) -> bool:
     >>> lacks_referent("Where was it built?"), lacks_referent("What is the capital of a country?")
     (True, False)
     """
-    return not _names_something(question) and _refers(question)
+    words = _lowered(question)
+    return not _names_something(question) and any(
+        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
+    )
 
 
 def _names_something(question: str) -> bool:
@@ -171,13 +174,6 @@ def refers_back(question: str) -> bool:
     words = _lowered(question)
     return bool(_CHINESE_PRONOUN.search(question)) or any(
         _is_pronoun(words, place) for place in range(len(words))
-    )
-
-
-def _refers(question: str) -> bool:
-    words = _lowered(question)
-    return any(
-        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
     )
 
 
