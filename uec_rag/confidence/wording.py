@@ -77,15 +77,16 @@ def is_small_talk(text: str) -> bool:
 
     Examples
     --------
-    >>> is_small_talk("Thank you, that helps."), is_small_talk("Who are you?")
+    >>> is_small_talk("Thank you, that's great."), is_small_talk("Who are you?")
     (True, True)
     >>> is_small_talk("OK, and why?"), is_small_talk("Thanks, and the price")
     (False, False)
     """
-    if _ASKS.search(text):
-        return bool(_HOW_ARE_YOU.fullmatch(text))
-    words = {*_lowered(text)}
-    return not words.isdisjoint(_PLEASANTRIES) and words <= _PLEASANTRIES | _BESIDE_THEM
+    if _HOW_ARE_YOU.fullmatch(text):
+        return True
+    words = {_CLITIC.sub("", word) for word in _lowered(text)}
+    pleasant = not words.isdisjoint(_PLEASANTRIES) and words <= _PLEASANTRIES | _BESIDE_THEM
+    return pleasant and not _ASKS.search(text)
 
 
 def lacks_referent(question: str) -> bool:
