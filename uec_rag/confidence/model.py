@@ -411,6 +411,12 @@ class Examples:
         last = self.features.found.shape[1]
         return sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
 
+    @property
+    def questions(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray, FloatArray]:
+        """The features of `in_corpus`, the labels, the weights and the penalties of questions."""
+        seen = self.features
+        return seen.in_corpus, self.answerable, self.weight, seen.wording_penalty
+
     def hits(self, first: int) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
         """Return features, labels and weights of the hits of answerable questions from `first`."""
         there = self.answerable
@@ -517,12 +523,7 @@ class ConfidenceModel(Record):
         return replace(
             self,
             relevance=self.relevance.recalibrated(*examples.hits(first=0)),
-            in_corpus=self.in_corpus.recalibrated(
-                examples.features.in_corpus,
-                there,
-                examples.weight,
-                examples.features.wording_penalty,
-            ),
+            in_corpus=self.in_corpus.recalibrated(*examples.questions),
             found=self.found.recalibrated(features[there], right[there], weight[there]),
             unanswerable=examples.unanswerable,
         )
@@ -551,12 +552,7 @@ class ConfidenceModel(Record):
         return replace(
             self,
             relevance=relevance,
-            in_corpus=self.in_corpus.recalibrated(
-                examples.features.in_corpus,
-                there,
-                examples.weight,
-                examples.features.wording_penalty,
-            ),
+            in_corpus=self.in_corpus.recalibrated(*examples.questions),
             found=self.found.on_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),
             unanswerable=examples.unanswerable,
@@ -565,13 +561,10 @@ class ConfidenceModel(Record):
     def surprise(self, examples: Examples) -> float:
         """Compute the mean NLL of `in_corpus` plus that of `found`, in nats."""
         features, right, weight = examples.cutoffs()
-        there = examples.answerable
-        seen = examples.features
-        held = _nll(self.in_corpus.predict(seen.in_corpus, seen.wording_penalty), there)
+        evidence, there, weights, penalty = examples.questions
+        held = _nll(self.in_corpus.predict(evidence, penalty), there)
         found = _nll(self.found_among(features[there], examples.counts), right[there])
-        return float(
-            np.average(held, weights=examples.weight) + np.average(found, weights=weight[there])
-        )
+        return float(np.average(held, weights=weights) + np.average(found, weights=weight[there]))
 
     def relearned(self, examples: Examples) -> Self:
         """Return a model learned from examples alone, at the temperature of this one.

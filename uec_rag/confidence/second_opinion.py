@@ -149,6 +149,8 @@ def cascade(
     share : float
         Largest share of all questions that are answered wrongly.
     """
+    from scipy.special import expit
+
     known = np.array([reply is not None for reply in sufficient], dtype=bool)
     given = np.asarray(confidence, dtype=np.float64)[known]
     right = np.asarray(correct, dtype=bool)[known]
@@ -156,19 +158,17 @@ def cascade(
     silent, never = int((~known).sum()), RiskThreshold(math.inf, share, None, 0, 0, 0, 0)
     # Only questions that may be answered are judged.
     open_ = given > -np.inf
-    counts = np.array([[(open_ & (yes == y) & (right == r)).sum() for r in (0, 1)] for y in (0, 1)])
+    # For each question, a 2 x 2 table with a 1 at its opinion and truth.
+    cells = np.eye(4, dtype=np.int64).reshape(2, 2, 2, 2)[yes.astype(int), right.astype(int)]
+    cells *= open_[:, None, None]
+    counts = cells.sum(axis=0)
     logit = np.where(open_, _logit(np.where(open_, given, 0.5)), -np.inf)
-    gains = np.array(
-        [
-            _log_odds_ratio(counts - _one_of(int(y), int(r)) * int(o))
-            for y, r, o in zip(yes, right, open_, strict=True)
-        ]
-    )
+    gains = np.array([_log_odds_ratio(counts - cell) for cell in cells])
     found = conformal_threshold(logit + yes * gains, ~right, share) if len(given) else never
     if not found.is_controlled:
         return SecondOpinion(1.0, 1.0, len(given), 0, 0, 0, silent)
     gain = _log_odds_ratio(counts)
-    low, high = (_expit(found.threshold - gain * y) for y in (1, 0))
+    low, high = expit([found.threshold - gain, found.threshold]).tolist()
     answered = (given > high) | (yes & (given > low))
     asked = (low < given) & (given <= high)
     return SecondOpinion(
@@ -186,18 +186,6 @@ def _logit(share: NDArray[np.float64]) -> NDArray[np.float64]:
     inside = np.clip(share, 1e-6, 1 - 1e-6)
     logit: NDArray[np.float64] = np.log(inside) - np.log1p(-inside)
     return logit
-
-
-def _expit(logit: float) -> float:
-    from scipy.special import expit
-
-    return float(expit(logit))
-
-
-def _one_of(yes: int, right: int) -> NDArray[np.int64]:
-    cell = np.zeros((2, 2), dtype=np.int64)
-    cell[yes, right] = 1
-    return cell
 
 
 def _log_odds_ratio(counts: NDArray[np.integer]) -> float:

@@ -84,16 +84,16 @@ def is_small_talk(text: str) -> bool:
 
     Examples
     --------
-    >>> is_small_talk("Thank you, that helps."), is_small_talk("Who are you?")
+    >>> is_small_talk("Thank you, that's great."), is_small_talk("Who are you?")
     (True, True)
     >>> is_small_talk("OK, and why?"), is_small_talk("Thanks, and the price")
     (False, False)
     """
-    if _ASKS.search(text):
-        return bool(_HOW_ARE_YOU.fullmatch(text))
-    words = {*_lowered(text)}
+    if _HOW_ARE_YOU.fullmatch(text) or _DISMISSAL.fullmatch(text.strip()):
+        return True
+    words = {_CLITIC.sub("", word) for word in _lowered(text)}
     polite = not words.isdisjoint(_PLEASANTRIES) and words <= _PLEASANTRIES | _BESIDE_THEM
-    return polite or bool(_DISMISSAL.fullmatch(text.strip()))
+    return polite and not _ASKS.search(text)
 
 
 def lacks_referent(question: str) -> bool:
@@ -109,7 +109,10 @@ def lacks_referent(question: str) -> bool:
     >>> lacks_referent("Where was it built?"), lacks_referent("What is the capital of a country?")
     (True, False)
     """
-    return not _names_something(question) and _refers(question)
+    words = _lowered(question)
+    return not _names_something(question) and any(
+        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
+    )
 
 
 def _names_something(question: str) -> bool:
@@ -179,13 +182,6 @@ def refers_back(question: str) -> bool:
     words = _lowered(question)
     return bool(_CHINESE_PRONOUN.search(question)) or any(
         _is_pronoun(words, place) for place in range(len(words))
-    )
-
-
-def _refers(question: str) -> bool:
-    words = _lowered(question)
-    return any(
-        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
     )
 
 

@@ -245,7 +245,7 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
     total = sum(matched.values())
     if not total:
         return 1.0
-    words = split_words(text)
+    words = {*split_words(text)}
     held = {w.casefold() for word in words for w in (word, *_PART.findall(word))}
     plain = {*map(_uninflected, held)}
     share = 0.0
