@@ -41,6 +41,7 @@ _DUMMY_IT = regex.compile(
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
 _CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
+_ENDS = tuple(".!?:")  # of a sentence
 _MOST_WORDS = 4
 _ASKS = regex.compile("[?？؟]")
 _OPENINGS = _words(
@@ -124,14 +125,10 @@ def _names_something(question: str) -> bool:
     capitals = [
         bool(_CAPITAL.match(w))
         for w, previous in zip(inner, words, strict=False)
-        if w[:1].isalpha() and w.split("'")[0] != "I" and not _ends_sentence(previous)
+        if w[:1].isalpha() and w.split("'")[0] != "I" and not previous.endswith(_ENDS)
     ]
     # In a capitalised title, capitals do not mark names.
     return any(capitals) and not (len(capitals) > 1 and all(capitals))
-
-
-def _ends_sentence(word: str) -> bool:
-    return word[-1] in ".!?:"
 
 
 def named_words(question: str) -> frozenset[str]:
@@ -158,7 +155,7 @@ def named_words(question: str) -> frozenset[str]:
     for place, word in enumerate(words):
         bare = word.strip("?.,!;:()'\"“”«»`")
         quoted = quoted or word[0] in '"“«`'
-        begins = not place or _ends_sentence(words[place - 1])
+        begins = not place or words[place - 1].endswith(_ENDS)
         capital = bool(_CAPITAL.match(bare)) and not begins
         if quoted or capital or _MARKED.search(word):
             bare = _CLITIC.sub("", bare).casefold()

@@ -403,18 +403,13 @@ class Hits:
         return np.array(numbers, dtype=np.intp)
 
     @cached_property
-    def repeats(self) -> NDArray[np.bool_]:
-        """True for each hit whose text a better hit has, too, shape (n, m)."""
-        again = np.zeros(self.text_number.shape, dtype=bool)
-        highest = np.maximum.accumulate(self.text_number, axis=1)
-        again[:, 1:] = self.text_number[:, 1:] <= highest[:, :-1]
-        return again
-
-    @cached_property
     def distinct(self) -> NDArray[np.intp]:
-        """The positions of the different texts, best first, shape (n, m), padded with -1."""
-        places = np.argsort(self.repeats, axis=1, kind="stable")
-        return np.where(np.take_along_axis(self.repeats, places, axis=1), -1, places)
+        """The first position of each different text, shape (n, m), padded with -1."""
+        places = np.full_like(self.text_number, -1)
+        for row, numbers in zip(places, self.text_number, strict=True):
+            first = np.unique(numbers, return_index=True)[1]
+            row[: len(first)] = first
+        return places
 
     def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
         """Return which different texts have a wanted id or a copy with one, shape (n, m)."""
@@ -855,13 +850,12 @@ def _members(found: Findings, row: int, kept: slice) -> Members:
         ranks[member] = above.sum(axis=1) + 1
     ranks[ranks > _RANKED] = 0  # not known
     if method.verification is not None:
-        score = hits.verifier_score[row]
-        read = ~np.isnan(score)
+        score, first = hits.verifier_score[row], hits.distinct[row]
         # A text that occurs twice was read once; equal scores share a rank, as for encoders.
-        scores = np.sort(-score[read & ~hits.repeats[row]])
+        scores = np.sort(-score[first[first >= 0]])  # NaN, which was not read, comes last
         rank = np.searchsorted(scores, -score[kept]) + 1
         names = (*names, method.verification.fitted.name)
         similarities = np.concatenate([similarities, score[None, kept]])
-        ranks = np.concatenate([ranks, np.where(read[kept], rank, 0)[None]])
+        ranks = np.concatenate([ranks, np.where(np.isnan(score[kept]), 0, rank)[None]])
         counted = np.concatenate([counted, hits.verifier_gain[row, None, kept]])
     return Members(names, similarities, ranks, counted, None if words is None else words[row][kept])
