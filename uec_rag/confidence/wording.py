@@ -49,12 +49,13 @@ _OPENINGS = _words(
     should tell show explain give list describe find compare"""
 )
 _PLEASANTRIES = _words(
-    """thanks thank thx cheers ok okay alright great cool nice perfect awesome super fine good wow
-    hi hello hey bye goodbye sorry welcome morning afternoon evening night yes yeah yep no nope sure
-    谢谢 你好 好的 再见"""
+    """thanks thank thx cheers ok okay alright great nice awesome good wow hi hello hey bye goodbye
+    sorry yes yeah yep no nope sure 谢谢 谢谢你 你好 好的 再见"""
 )
+# Alone, these are words to search for.
 _BESIDE_THEM = _words(
-    "you it that this is was very so much a lot all got helps helped for to and i there"
+    """you it that this is was very so much a lot all got helps helped for to and i there cool fine
+    perfect super welcome problem morning afternoon evening night day"""
 )
 _DISMISSAL = regex.compile(
     r"(?:(?:oh|ok|okay|no|well)[ ,]+)*(?:never ?mind|forget (?:it|that|about it)"
