@@ -46,7 +46,7 @@ def test_a_place_that_an_index_names_is_opened_for_those_who_repeat_it(
     run, index, tmp_path, documents
 ):
     made = run("copy", index, new_place(), "--out", tmp_path / "there")
-    assert f'uec-rag ask {tmp_path / "there"} "your question" --store TO' in made.stderr
+    assert f'uec-rag ask {tmp_path / "there"} "your question" --store postgresql://' in made.stderr
     (tmp_path / "asked.csv").write_text("query\nhoney in the hive\n")
     gate = ("gate", tmp_path / "there", tmp_path / "asked.csv", "--abstain", "0.5", "--out")
     for command in (

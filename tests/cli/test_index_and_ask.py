@@ -260,6 +260,13 @@ class TestUpdating:
         assert named in " ".join(told.split())
         assert len(Retriever.load(index)) == 120
 
+    def test_so_is_one_that_only_has_a_name_in_common(self, run, index, few_documents, tmp_path):
+        other = shutil.copytree(few_documents, tmp_path / "other")
+        (other / "bees.md").write_text("## Hives\n\nA page on something else has the same name.")
+        told = run("index", other, "--out", index, "--update", code=2).stderr
+        assert "no file of the index is unchanged" in " ".join(told.split())
+        assert len(Retriever.load(index)) == 120
+
     def test_where_nothing_has_changed_nothing_is_read(self, run, folder, index):
         (folder / "bees.md").touch()
         told = run("index", folder, "--out", index, "--update")

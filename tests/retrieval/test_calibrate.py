@@ -348,6 +348,13 @@ def test_the_fingerprint_is_of_ids_and_texts(fitted):
     assert len({first, *others}) == 3
 
 
+def test_the_fingerprint_is_the_same_in_any_order(fitted):
+    one, other = Retriever(fitted), Retriever(fitted)
+    one.add(["alpha", "beta", "gamma"], ["a", "b", "c"])
+    other.add(["gamma", "beta", "alpha"], ["c", "b", "a"])
+    assert corpus_fingerprint(one.store) == corpus_fingerprint(other.store)
+
+
 def test_too_few_passages_say_what_to_do_instead(small):
     with pytest.raises(ValueError, match=r"made 0 questions from 10 passages, expected at least"):
         small.self_calibrate()

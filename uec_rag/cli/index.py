@@ -107,7 +107,7 @@ def index(
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
-    folder with none of its files is refused.
+    folder that lacks most of them and has none unchanged is refused.
 
     With --engine ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
     "text", or lines of .txt. This requires --uec. After an interruption, run it again; it resumes
@@ -201,11 +201,11 @@ def index(
         left = f" Left out: {left_out(read)}." if read.empty or read.unreadable else ""
         what = f"{counted(len(passages), 'passage')} of {counted(len(documents), 'file')}"
         print_text(f"Indexed {what} in {to}.{left}")
-        _say_how_to_ask(to, None if store is None else "PLACE")
+        _say_how_to_ask(to, None if place is None else place.address)
 
 
 def _say_how_to_ask(index: Path, store: str | None) -> None:
-    """Print the command that asks an index; `store`: a name for its place, if it has one."""
+    """Print the command that asks an index; `store`: address of its passages, if not in it."""
     option = "" if store is None else f" --store {store}"
     say(f'Ask it: uec-rag ask {index} "your question"{option}')
 
@@ -288,9 +288,10 @@ def _bring_up(
         with live.use() as opened:
             retriever = opened.retriever
         changes = changes_since(retriever, hashes, unreadable)
-        if changes.removed and not changes.unchanged | changes.changed:
+        # Folders of documents have names in common, such as index.md.
+        if len(changes.removed) > len(changes.changed) and not changes.unchanged:
             raise ValueError(
-                f"FOLDER: none of the files of the index is in {str(folder)!r}, so that "
+                f"FOLDER: no file of the index is unchanged in {str(folder)!r}, and "
                 f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
                 "removed; expected the folder that it was made from. If the new files are to "
                 "replace it, leave out --update"
@@ -398,7 +399,7 @@ def copy(
         f"{counted(done.passages, 'passage')} in {where}, {done.written:,} of them written "
         f"now{others}; checksum {done.checksum}."
     )
-    _say_how_to_ask(folder, None if place is None else "TO")
+    _say_how_to_ask(folder, None if engine is None else engine.address)
 
 
 def _copy_gate(index: Retriever, made: Retriever, folder: Path) -> None:
