@@ -144,8 +144,17 @@ class CachedEncoder(EncoderInside):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             check_regular(path.stat(), path)
+        import tenacity
+
+        # SQLite does not wait for other processes that switch to this mode at the same time.
+        patiently = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_message(match="database is locked"),
+            wait=tenacity.wait_fixed(0.05),
+            stop=tenacity.stop_after_delay(10),
+            reraise=True,
+        )
         with self._database() as database:
-            database.execute("PRAGMA journal_mode=WAL")
+            patiently(database.execute, "PRAGMA journal_mode=WAL")
             database.executescript(_SCHEMA)
             self._widths = database.execute(
                 "SELECT length(embedding), length(features) FROM embedding LIMIT 1"
