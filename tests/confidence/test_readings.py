@@ -316,6 +316,12 @@ def test_readings_without_titles_are_called_by_the_first_words_that_the_others_l
 LONG = "The loan of a machine is agreed upon with the team that owns it and no other. " * 3
 
 
+def test_the_only_reading_without_a_title_is_called_by_its_text():
+    texts = ["All about fees.", "The loan for a car."]
+    found = candidates(["Fees", ""], [()] * 2, texts=texts)
+    assert [one.label for one in readings(found)] == ["Fees", "loan"]
+
+
 def test_long_passages_without_titles_are_called_by_how_they_begin_if_that_tells_them_apart():
     texts = [f"Anna: {LONG}", LONG, LONG + "Printers first."]
     found = candidates([""] * 3, [("loan",)] * 3, texts=texts, idf={"loan": 1.0})

@@ -191,8 +191,8 @@ class Candidates:
     @cached_property
     def files(self) -> dict[str, str]:
         """The shortest end of each source that no other has: "loans.md", "fees/index.md"."""
-        paths = {source: PurePath(source) for source in {*self.sources}}
-        names, others = {}, {*paths.values()}  # "docs//loans.md" is the same file
+        paths = {source: PurePath(source) for source in {*self.sources} - {""}}
+        names, others = {"": ""}, {*paths.values()}  # "docs//loans.md" is the same file
         for source, path in paths.items():
             depth = 1 + _is_index(path)
             while sum(other.parts[-depth:] == path.parts[-depth:] for other in others) > 1:
