@@ -150,7 +150,7 @@ class CachedEncoder(EncoderInside):
         patiently = tenacity.Retrying(
             retry=tenacity.retry_if_exception_message(match="database is locked"),
             wait=tenacity.wait_fixed(0.05),
-            stop=tenacity.stop_after_delay(10),
+            stop=tenacity.stop_after_delay(_WAIT),
             reraise=True,
         )
         with self._database() as database:
