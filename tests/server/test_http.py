@@ -278,7 +278,9 @@ async def test_one_query_that_fails_fails_alone(batcher, monkeypatch):
         return search(self, queries, *rest, **options)
 
     monkeypatch.setattr(Retriever, "search_encoded", fails)
-    asked = [batcher.search(batching.Asked(text, 1, None)) for text in ("yard", "bad", "bags")]
+    asked = [
+        batcher.search(batching.WaitingQuery(text, 1, None)) for text in ("yard", "bad", "bags")
+    ]
     found = await asyncio.gather(*asked, return_exceptions=True)
     assert [found[0].ids, found[2].ids] == [[["parking"]], [["flour"]]]
     assert isinstance(found[1], RuntimeError)
@@ -286,7 +288,7 @@ async def test_one_query_that_fails_fails_alone(batcher, monkeypatch):
 
 async def test_a_failure_to_count_leaves_no_query_waiting(batcher, monkeypatch):
     async def found():
-        return await asyncio.wait_for(batcher.search(batching.Asked("yard", 1, None)), 60)
+        return await asyncio.wait_for(batcher.search(batching.WaitingQuery("yard", 1, None)), 60)
 
     with monkeypatch.context() as patched:
         patched.setattr(batcher.metrics.batches, "observe", lambda _: 1 / 0)

@@ -21,7 +21,7 @@ _WAIT = 0.002  # seconds that a query waits for others if the previous batch had
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class WaitingQuery:
     """A question, and the future of its result.
 
     `turns`: the turns before the question. `within`: ids or label of the chosen reading.
@@ -51,9 +51,9 @@ class Batcher:
 
     def __init__(self, live: LiveIndex, metrics: Metrics, limits: Limits, together: int) -> None:
         self.live, self.metrics, self.together = live, metrics, together
-        self._waiting: asyncio.Queue[Asked] = asyncio.Queue(limits.queue)
+        self._waiting: asyncio.Queue[WaitingQuery] = asyncio.Queue(limits.queue)
 
-    async def search(self, query: Asked) -> SearchResult:
+    async def search(self, query: WaitingQuery) -> SearchResult:
         """Return the result of one query.
 
         Raises asyncio.QueueFull if too many queries are waiting, and the errors of
@@ -80,7 +80,7 @@ class Batcher:
                 else:
                     query.answer.set_result(found)
 
-    async def _answers(self, batch: Sequence[Asked]) -> list[SearchResult | Exception]:
+    async def _answers(self, batch: Sequence[WaitingQuery]) -> list[SearchResult | Exception]:
         """Return results in the order of the queries; if a batch fails, retry each query alone."""
         begun = time.perf_counter()
         try:  # around everything, since an exception here would end the task that answers queries
@@ -93,7 +93,7 @@ class Batcher:
                 return [error for _ in batch]
         return [found for query in batch for found in await self._answers([query])]
 
-    def _search(self, batch: Sequence[Asked]) -> list[SearchResult]:
+    def _search(self, batch: Sequence[WaitingQuery]) -> list[SearchResult]:
         with self.live.use() as opened:
             texts = opened.retriever.corrected([query.text for query in batch])
             pairs = zip(texts, batch, strict=True)

@@ -31,7 +31,7 @@ from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.retriever import check_history
 from uec_rag.server.access import Access, Guard, explained, harmless, invalid, log, problem
-from uec_rag.server.batching import BATCHES, TOGETHER, Asked, Batcher
+from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import (
     SETTINGS,
@@ -208,9 +208,12 @@ def create_app(
                 most = access.limits
                 check_size(parse(question.filter), most.conditions, most.values, most.characters)
                 await asyncio.to_thread(opened.retriever.check_filter, question.filter)
-        query = question.question, question.k, question.filter, before, question.within, decides
         with _explained(mine=False), span("request", k=question.k) as note:
-            result = await batcher.search(Asked(*query))
+            result = await batcher.search(
+                WaitingQuery(
+                    question.question, question.k, question.filter, before, question.within, decides
+                )
+            )
             note(result[0].traced, **outcome(result.decisions))
         return result
 
