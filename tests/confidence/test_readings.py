@@ -11,6 +11,7 @@ from uec_rag.confidence.readings import (
     ASK,
     FEATURES,
     Candidates,
+    document_of,
     features,
     readings,
     shipped_underspecified,
@@ -30,6 +31,7 @@ def candidates(titles, words, logits=None, idf=IDF, texts=None, vectors=None):
         texts=texts or [f"{title} was founded in {1800 + i}." for i, title in enumerate(titles)],
         titles=titles,
         sources=[""] * count,
+        documents=[""] * count,
         logits=np.zeros(count, "f4") if logits is None else np.array(logits, "f4"),
         words=[frozenset(row) for row in words],
         idf=idf,
@@ -328,3 +330,28 @@ def test_long_passages_without_titles_are_called_by_how_they_begin_if_that_tells
     labels = [one.label for one in readings(found)]
     assert labels[0] == "Anna: The loan of a machine is agreed upon with the team…"
     assert labels[2] == "Printers first"
+
+
+def test_a_section_is_named_with_the_title_of_its_document_if_no_other_document_has_it():
+    sources = ["rye.md", "oats.md", "wheat.md"]
+    found = replace(candidates(["Recap"] * 3, [()] * 3), sources=sources)
+    titled = replace(found, documents=["Rye bread", "Flour", "Flour"])
+    labels = [one.label for one in readings(titled)]
+    assert labels == ["Rye bread: Recap", "oats.md: Recap", "wheat.md: Recap"]
+    assert document_of({"document_title": "Rye bread", "title": "Recap"}) == "Rye bread"
+    assert document_of({"Header 1": "Rye bread", "Header 2": "Recap"}) == "Rye bread"
+
+
+def test_a_title_of_one_word_is_named_with_its_document():
+    sourced = replace(candidates(["Founded", "Elkins today"], [()] * 2), sources=["a.md", "b.md"])
+    assert [one.label for one in readings(sourced)] == ["a.md: Founded", "Elkins today"]
+
+
+@pytest.mark.parametrize("question", ["What is Elkins?", "tell me about Elkins", "Why use Elkins?"])
+def test_a_question_what_the_topic_of_the_documents_is_is_not_asked_back_about(question):
+    common = candidates(["Founders", "Elkins today"], [{"Elkins"}] * 2, idf={"Elkins": 1.5})
+    assert named(question, common)["named"] == 1
+    assert named("Who founded Elkins?", common)["named"] == 0
+    # A word of a few passages may be a name that they share.
+    assert named(question, replace(common, idf={"Elkins": 2.5}))["named"] == 0
+    assert named(question, replace(common, size=50))["named"] == 0

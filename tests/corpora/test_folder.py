@@ -129,12 +129,14 @@ def test_markdown_is_cut_at_its_headings_and_not_at_comments_in_code(tmp_path):
 )
 def test_a_markdown_heading_is_read_without_markup_and_attributes(tmp_path, heading, text):
     (tmp_path / "a.md").write_text(f"# {heading}\nbody")
-    assert sections_of(tmp_path, "a.md") == (Section(text, "body"),)
+    assert sections_of(tmp_path, "a.md") == (Section(text, "body", is_title=True),)
 
 
 def test_markdown_lines_may_end_as_on_windows(tmp_path):
     (tmp_path / "a.md").write_bytes(b"# One\r\nfirst\r\n\r\n# Two\r\nsecond\r\n")
-    assert sections_of(tmp_path, "a.md") == (Section("One", "first"), Section("Two", "second"))
+    one, two = sections_of(tmp_path, "a.md")
+    assert one == Section("One", "first", is_title=True)
+    assert two == Section("Two", "second")
 
 
 def test_rst_is_cut_at_its_headings_and_keeps_what_only_sphinx_understands(tmp_path):
@@ -143,7 +145,7 @@ def test_rst_is_cut_at_its_headings_and_keeps_what_only_sphinx_understands(tmp_p
         ".. function:: rest(dough)\n\n   Let the dough be, see :func:`knead`.\n"
     )
     baking, resting = sections_of(tmp_path, "a.rst")
-    assert baking == Section("Baking", "Knead it.")
+    assert baking == Section("Baking", "Knead it.", is_title=True)
     assert resting.heading == "Resting"
     assert "Let the dough be" in resting.text
     assert "Unknown directive" not in resting.text
@@ -223,7 +225,9 @@ def test_title_and_name_of_an_asciidoc_page_are_read(tmp_path):
     ids=["empty landmark", "several articles", "a sidebar"],
 )
 def test_where_a_page_does_not_say_what_its_content_is_all_is_read(page):
-    assert Section("Dough", "It rests.\n\nknead()") in html_sections(page.format(BODY))
+    assert Section("Dough", "It rests.\n\nknead()", is_title=True) in html_sections(
+        page.format(BODY)
+    )
 
 
 def test_pdf_is_cut_at_its_pages(tmp_path):
@@ -503,3 +507,22 @@ def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(
         documents = read_files(tmp_path, max_characters=100_000).documents
     assert [document.source for document in documents] == ["b.txt"]
     assert len(read_folder(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("a.md", "Before.\n\n# Rye `bread`\n\n## Dough\nIt rests.\n# Crust\nBrown.", "Rye bread"),
+        ("a.md", '---\nid: 7\ntitle: "Rye bread"\n---\n## Dough\nIt rests.', "Rye bread"),
+        ("a.md", "## Dough\nIt rests.", ""),
+        ("a.html", "<title>Rye - Manual</title><h1>Rye bread</h1><p>It rests.</p>", "Rye bread"),
+        ("a.html", "<title>Rye bread</title><h2>Dough</h2><p>It rests.</p>", "Rye bread"),
+        ("a.rst", "Rye bread\n=========\n\nIt rests.\n", "Rye bread"),
+        ("a.rst", "Dough\n=====\n\nIt rests.\n\nCrust\n=====\n\nBrown.\n", ""),
+        ("a.txt", "Rye bread\n\nIt rests.", ""),
+    ],
+)
+def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, name, text, title):
+    (tmp_path / name).write_text(text)
+    [document] = read_folder(tmp_path)
+    assert document.title == title

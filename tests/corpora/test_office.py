@@ -65,7 +65,7 @@ def test_a_word_document_keeps_its_headings(tmp_path):
         [("Heading1", "Bread"), ("", "Dough rests."), ("Heading2", "Crust"), ("", "It is brown.")],
     )
     assert sections_of(tmp_path) == [
-        Section("Bread", "Dough rests."),
+        Section("Bread", "Dough rests.", is_title=True),
         Section("Crust", "It is brown."),
     ]
 
@@ -136,7 +136,8 @@ def test_a_book_is_read_in_its_order(tmp_path):
         )
         book.writestr(
             "OEBPS/b.opf",
-            '<package><manifest><item id="two" href="text/2.xhtml"/>'
+            "<package><metadata><dc:title>Bread</dc:title></metadata>"
+            '<manifest><item id="two" href="text/2.xhtml"/>'
             '<item id="one" href="text/one%20.xhtml"/></manifest>'
             '<spine><itemref idref="one"/><itemref idref="two"/></spine></package>',
         )
@@ -145,6 +146,7 @@ def test_a_book_is_read_in_its_order(tmp_path):
         )
         book.writestr("OEBPS/text/2.xhtml", "<html><body><h1>Two</h1><p>Crust.</p></body></html>")
     assert sections_of(tmp_path) == [Section("One", "Dough."), Section("Two", "Crust.")]
+    assert [document.title for document in read_folder(tmp_path)] == ["Bread"]
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.epub"])

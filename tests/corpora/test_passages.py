@@ -157,3 +157,14 @@ def test_passages_may_be_counted_in_tokens_and_overlap_within_a_section():
 def test_passages_that_would_be_too_small_or_mostly_alike_are_refused(given, said):
     with pytest.raises(ValueError, match=said):
         passages_of([document(("", BODY))], **given)
+
+
+def test_the_title_of_a_document_is_not_lost_if_no_text_follows_it():
+    sections = (Section("Dough", "It rests."), Section("Crust", "It browns."))
+    dough, crust = passages_of([Document("a.md", sections, title="Rye bread")])
+    assert (dough.text, crust.text) == ("Rye bread\n\nDough\n\nIt rests.", "Crust\n\nIt browns.")
+    assert dough.metadata["document_title"] == crust.metadata["document_title"] == "Rye bread"
+    [headed] = passages_of([Document("a.md", sections[:1], title="Dough")])
+    assert headed.text == "Dough\n\nIt rests."
+    [untitled] = passages_of([Document("a.md", sections[:1])])
+    assert "document_title" not in untitled.metadata

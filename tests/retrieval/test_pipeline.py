@@ -307,7 +307,7 @@ class TestReadings:
         index = with_towns(with_words, texts, store=STORES[store]())
         decision = index.search(["Elkins"])[0].decision
         assert decision.action == "clarify"
-        assert decision.reason.startswith("Do you mean Elkins, ")
+        assert decision.reason.startswith("Do you mean “Elkins, ")
         assert {reading.label for reading in decision.readings} <= {*TOWNS}
         assert {*decision.candidates} <= {*TOWNS}
         assert sum(reading.probability for reading in decision.readings) > 0.8

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
-from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, lacks_referent
+from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, asks_for_definition, lacks_referent
 
 ASK = 0.66
 """The lowest P(underspecified) at which to ask back; 1.6 % of ordinary questions are above it."""
@@ -42,6 +42,9 @@ SOURCE_KEYS = ("source", "file_path", "file_name", "url")
 """Metadata keys for the source of a passage: ours and LangChain's, LlamaIndex's, and a web page's.
 """
 
+DOCUMENT_KEYS = ("document_title", "Header 1", "h1")
+"""Metadata keys for the title of a passage's document: ours and LlamaIndex's, and LangChain's."""
+
 FEATURES = ("rivals", "brief", "others", "referent", "namesakes", "named")
 """The names of the `features`: all but the last are evidence for an underspecified question."""
 
@@ -52,6 +55,7 @@ _FULL = 0.3  # in_corpus from which readings are fully plausible
 _SURE = 0.7  # confidence from which saying little is less and less of an objection to a question
 _NAMED = 0.5  # share of a question's idf that a title in it needs to be what is meant
 _SEEN = 0.1  # share of the posterior that the passages under this title need
+_TOPIC, _FEWEST = 0.15, 20  # share and number of the passages from which a word is their topic
 MOST_READINGS, LONGEST_LABEL = 5, 60
 _LEAST = 0.02  # share of the posterior from which a reading is offered
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
@@ -59,6 +63,7 @@ _SENTENCE = 25  # number of words up to which a passage is told from others by a
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
+_MANUAL_PAGE = re.compile(r"\(\d\w*\)(?: Manual Page)?\Z")
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # equal to WORD for ASCII texts, in a third of the time
 
@@ -99,6 +104,8 @@ class Candidates:
         Subject in the metadata of each hit (`subject_of`); "" if none.
     sources : sequence of m str
         Source of each hit; "" if not known.
+    documents : sequence of m str
+        Title of each hit's document; "" if not known.
     logits : array, shape (m,)
         Logits of the posterior over the hits, up to a constant.
     words : sequence of m collections of str
@@ -116,6 +123,7 @@ class Candidates:
     texts: Sequence[str]
     titles: Sequence[str]
     sources: Sequence[str]
+    documents: Sequence[str]
     logits: FloatArray
     words: Sequence[Collection[str]]
     idf: Mapping[str, float]
@@ -189,8 +197,13 @@ class Candidates:
         }
 
     @cached_property
-    def files(self) -> dict[str, str]:
-        """The shortest end of each source that no other has: "loans.md", "fees/index.md"."""
+    def names(self) -> dict[str, str]:
+        """The name of each source: the title of its document if no other has it, else its file.
+
+        A file is named by the end of its path that no other has: "loans.md", "fees/index.md".
+        """
+        titled = {*zip(self.sources, self.documents, strict=True)}
+        of_source, of_title = Counter(s for s, _ in titled), Counter(t for _, t in titled)
         paths = {source: PurePath(source) for source in {*self.sources} - {""}}
         names, others = {"": ""}, {*paths.values()}  # "docs//loans.md" is the same file
         for source, path in paths.items():
@@ -198,6 +211,9 @@ class Candidates:
             while sum(other.parts[-depth:] == path.parts[-depth:] for other in others) > 1:
                 depth += 1
             names[source] = PurePath(*path.parts[-depth:]).as_posix()
+        for source, title in titled:
+            if source and title and of_source[source] == of_title[title] == 1:
+                names[source] = title
         return names
 
 
@@ -210,6 +226,18 @@ def subject_of(metadata: Mapping[str, Any]) -> str:
 def source_of(metadata: Mapping[str, Any]) -> str:
     """Return the source of a passage by its metadata; "" if there is none."""
     return _first_value(metadata, SOURCE_KEYS)
+
+
+def document_of(metadata: Mapping[str, Any]) -> str:
+    """Return the title of a passage's document by its metadata; "" if there is none.
+
+    Examples
+    --------
+    >>> document_of({"document_title": "2. Loans"}), document_of({"Header 1": "git-tag(1)"})
+    ('Loans', 'git-tag')
+    """
+    title = _first_value(metadata, DOCUMENT_KEYS)
+    return _MANUAL_PAGE.sub("", _SECTION_NUMBER.sub("", title))
 
 
 def _first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
@@ -239,7 +267,8 @@ def features(question: str, candidates: Candidates) -> FloatArray:
     named
         1 if the question names its subject, else 0: it has all words of a title in one source, or
         of a file's name, in any inflection; they are half of its idf or more, and the passages
-        under that title or in that file have a tenth of the posterior or more.
+        under that title or in that file have a tenth of the posterior or more. Or it asks what the
+        topic of the documents is, a term whose words are in 15 % of all passages or more.
 
     All idf are divided by that of a word that no passage has, so that the corpus size cancels.
     """
@@ -274,7 +303,7 @@ def features(question: str, candidates: Candidates) -> FloatArray:
             np.log1p(-best) - np.log(best),
             lacks_referent(question),
             shared.max(initial=0.0) / max(float(idf @ idf), 1e-12),
-            _names_its_subject(candidates),
+            _names_its_subject(candidates) or _asks_for_the_topic(question, candidates),
         ],
         dtype=np.float32,
     )
@@ -310,6 +339,13 @@ def _names_its_subject(candidates: Candidates) -> bool:
         if stems and stems <= idf.keys() and sum(map(idf.__getitem__, stems)) >= enough:
             return True
     return False
+
+
+def _asks_for_the_topic(question: str, candidates: Candidates) -> bool:
+    """Return whether a question is like "What is Debian?", asked of Debian's manuals."""
+    least = max(_TOPIC, _FEWEST / max(candidates.size, 1))
+    common = all(idf <= -np.log(least) for idf in candidates.stems.values())
+    return common and bool(candidates.stems) and asks_for_definition(question)
 
 
 def _is_index(path: PurePath) -> bool:
@@ -403,7 +439,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     openings = {number: _shortened(candidates.texts[some[0]]) for number, some in rows.items()}
     beginning = Counter(openings.values())
     headings = {
-        number: candidates.files[title]
+        number: candidates.names[title]
         if title == candidates.sources[rows[number][0]]
         else _SECTION_NUMBER.sub("", title)
         for number, title in titles.items()
@@ -413,12 +449,17 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
         source, text = candidates.sources[some[0]], candidates.texts[some[0]]
-        # A title in capitals is a section that every manual page has, and "Recap" tells nothing.
+        # A title in capitals is a section that every manual page has; "Recap" tells nothing, and a
+        # single word little.
         unclear = title.isupper() or _PAGE.fullmatch(title) is not None
         if len(sources) > 1 and not unclear:
-            unclear = _stems(title).isdisjoint(candidates.stems.keys() | candidates.pages[source])
-        if title and (bearing[title] > 1 or (unclear and source not in ("", titles[number]))):
-            title = f"{candidates.files[source]}: {title}"
+            said = _stems(title) - candidates.pages[source]
+            unclear = said == _stems(title) and said.isdisjoint(candidates.stems)
+            unclear |= bool(said) and len(title.split()) == 1
+        unclear &= source not in ("", titles[number])
+        unclear &= headings[number] != candidates.documents[some[0]]
+        if title and (bearing[title] > 1 or unclear):
+            title = f"{candidates.names[source]}: {title}"
         elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:
             title = openings[number]
         elif not title:

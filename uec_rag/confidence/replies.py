@@ -56,6 +56,8 @@ _YES = r"(?:yes|yeah|yep|sure|ok|okay|是|对|好)(?:,? please)?[.!?,; ]*"
 _FILLERS = {"a", "about", "an", "for", "i", "in", "is", "it", "mean", "meant", "my", "of", "the"}
 _FILLERS |= {"one", "option", "choice", "reading", "that", "this"}
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+# A label that would be misread in a list: with a comma or an "or", or the beginning of a text.
+_LIST = regex.compile(r", | or |…$")
 _EXTENSION = regex.compile(r"\.(?:html?|md|rst|txt|pdf|docx?|pptx?|xlsx?|csv|epub|ipynb)\b")
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -193,9 +195,10 @@ def ask_back(found: Sequence[Reading]) -> str:
     --------
     >>> ask_back([Reading(name, (name,), 0.3) for name in ("git add", "rsync", "tar")])
     'Do you mean git add, rsync or tar?'
+    >>> ask_back([Reading(name, (name,), 0.3) for name in ("Forms, files", "tar")])
+    'Do you mean “Forms, files” or tar?'
     """
-    # A label that was shortened begins a passage or a long title.
-    labels = [f"“{one.label}”" if one.label.endswith("…") else one.label for one in found]
+    labels = [f"“{one.label}”" if _LIST.search(one.label) else one.label for one in found]
     if len(labels) < 2:
         return _WHAT
     return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"

@@ -59,7 +59,17 @@ _BESIDE_THEM = _words(
 )
 _DISMISSAL = regex.compile(
     r"(?:(?:oh|ok|okay|no|well)[ ,]+)*(?:never ?mind|forget (?:it|that|about it)"
-    r"|i(?:['’]ve| have)? changed my mind|that(?:['’]s| is) (?:all|it))\W*",
+    r"|i(?:['’]ve| have)? changed my mind|that(?:['’]s| is) (?:all|it|wrong|not right)"
+    r"|cancel (?:that|it|this)|you(?:['’]re| are) (?:wrong|mistaken)"
+    r"|(?:that|this|it) (?:did|does)(?:n['’]t| not) help"
+    r"|(?:that|this)(?: is|['’]s| was| isn['’]t| wasn['’]t)(?: not)? what i (?:asked|meant|wanted)"
+    r"|i(?:['’]ve| have)(?: got)? (?:a|another|one more) question|can you help me)\W*",
+    regex.IGNORECASE,
+)
+_DEFINITION = regex.compile(
+    r"\W*(?:(?:what|who)(?:['’]?s| is| are)|what (?:does|do)|why (?:(?:should|do|would) i )?use"
+    r"|define|explain|describe|tell me (?:more )?about) (?:an? |the )?(?P<term>[^?.!,;:]+?)"
+    r"(?: do| mean| (?:used )?for| about)?\W*",
     regex.IGNORECASE,
 )
 _HOW_ARE_YOU = regex.compile(r"\s*(?:who|what|how) are you\W*", regex.IGNORECASE)
@@ -96,6 +106,20 @@ def is_small_talk(text: str) -> bool:
     words = {_CLITIC.sub("", word) for word in _lowered(text)}
     polite = not words.isdisjoint(_PLEASANTRIES) and words <= _PLEASANTRIES | _BESIDE_THEM
     return polite and not _ASKS.search(text)
+
+
+def asks_for_definition(question: str) -> bool:
+    """Return whether an English question asks what something is or does, and nothing else.
+
+    Examples
+    --------
+    >>> asks_for_definition("What is Debian?"), asks_for_definition("Tell me about conffiles.")
+    (True, True)
+    >>> asks_for_definition("What is the limit of a day?"), asks_for_definition("Why use it twice?")
+    (False, False)
+    """
+    asked = _DEFINITION.fullmatch(question)
+    return asked is not None and FUNCTION_WORDS.isdisjoint(_lowered(asked["term"]))
 
 
 def lacks_referent(question: str) -> bool:

@@ -17,11 +17,14 @@ class Section:
         The text below the heading.
     page : int or None
         Number of the page or slide; None if the document has no pages.
+    is_title : bool
+        Whether the heading is the title of the document.
     """
 
     heading: str
     text: str
     page: int | None = None
+    is_title: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,14 @@ class Document:
     sections : tuple of Section
     sha256 : str
         Hash of the file, in hexadecimal; "" if the text is not from a file.
+    title : str
+        The title; "" if it is not known.
     """
 
     source: str
     sections: tuple[Section, ...]
     sha256: str = ""
+    title: str = ""
 
 
 def has_words(text: str) -> bool:

@@ -251,7 +251,9 @@ def _read(
         return _why(error)
     finally:
         free.put(process)
-    return Document(source, tuple(part for part in sections if has_words(part.text)), sha256)
+    title = next((part.heading for part in sections if part.is_title), "")
+    kept = tuple(part for part in sections if has_words(part.text))
+    return Document(source, kept, sha256, title)
 
 
 @contextmanager

@@ -64,10 +64,11 @@ def passages_of(
     Returns
     -------
     list of Passage
-        The text of each begins with its heading. The id is "source#position", which does not
+        The text of each begins with its heading, that of the first one also with the title of the
+        document if no section has it. The id is "source#position", which does not
         depend on the text, so that adding a changed passage replaces it. The metadata are
         "source", "title" (the heading, else the page, else the source), "position" (0, 1, ... in
-        the document) and, if the document has pages or slides, "page".
+        the document) and, if they are known, "document_title" and "page".
 
     Raises
     ------
@@ -86,16 +87,20 @@ def passages_of(
     passages = []
     for document in documents:
         chunks = [(part, chunk) for part in document.sections for chunk in split(part.text)]
+        lost = document.title not in ("", *(part.heading for part in document.sections))
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
             title = section.heading or page or document.source
-            metadata = {"source": document.source, "title": title, "position": position}
+            known = {"page": section.page, "document_title": document.title}
+            parts = [document.title if lost and not position else "", section.heading, chunk]
+            text = "\n\n".join(filter(None, parts))
             passages.append(
                 Passage(
                     id=f"{document.source}#{position}",
                     # Some readers return NUL characters, which not every store can hold.
-                    text=f"{section.heading}\n\n{chunk}".replace("\0", " ").strip(),
-                    metadata=metadata | ({"page": section.page} if section.page else {}),
+                    text=text.replace("\0", " ").strip(),
+                    metadata={"source": document.source, "title": title, "position": position}
+                    | {key: value for key, value in known.items() if value},
                 )
             )
     return passages

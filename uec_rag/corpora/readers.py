@@ -9,6 +9,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 # The attributes of a heading, as Pandoc, Python-Markdown and kramdown write them.
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*\Z")
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _LINES = ("br", "dd", "dt", "li", "summary", "tr")
 _BLOCKS = (
     *("article", "aside", "blockquote", "details", "div", "dl", "figure", "header", "ol"),
@@ -78,7 +80,12 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
             lines.string = _table([[cell.get_text(" ") for cell in row] for row in rows])
             table.replace_with(lines)
     sections = _walked(_main(soup))
-    return [Section(heading or title, text) for heading, text in sections]
+    top = next((place for place, (name, *_) in enumerate(sections) if name == "h1"), None)
+    without = [Section(title, "", is_title=True)] if title and top is None else []
+    return without + [
+        Section(heading or title, text, is_title=place == top)
+        for place, (_, heading, text) in enumerate(sections)
+    ]
 
 
 def _main(soup: BeautifulSoup) -> Tag:
@@ -92,11 +99,14 @@ def _main(soup: BeautifulSoup) -> Tag:
     return soup.body or soup
 
 
-def _walked(root: Tag) -> list[tuple[str, str]]:
-    """Collect headings and the texts below them, in linear time even if elements nest deeply."""
+def _walked(root: Tag) -> list[tuple[str, str, str]]:
+    """Collect the names and texts of headings, and the texts below them.
+
+    It takes linear time even if elements nest deeply.
+    """
     from bs4.element import NavigableString, Tag
 
-    sections: list[tuple[list[str], list[str]]] = [([], [])]
+    sections: list[tuple[str, list[str], list[str]]] = [("", [], [])]
     headings: list[list[str]] = []  # headings that the walk is inside of
     preformatted = 0
     left = [(node, False) for node in reversed(root.contents)]
@@ -106,12 +116,12 @@ def _walked(root: Tag) -> list[tuple[str, str]]:
             gap = "\n\n" if node.name in _BLOCKS else "\n" if node.name in _LINES else ""
             if not ends:
                 if node.name in _HEADINGS:
-                    sections.append(([], []))
-                    headings.append(sections[-1][0])
+                    sections.append((node.name, [], []))
+                    headings.append(sections[-1][1])
                 preformatted += node.name == "pre"
                 left.append((node, True))
                 left += [(child, False) for child in reversed(node.contents)]
-            (headings[-1] if headings else sections[-1][1]).append(gap)
+            (headings[-1] if headings else sections[-1][2]).append(gap)
             if ends:
                 if node.name in _HEADINGS:
                     headings.pop()
@@ -120,10 +130,10 @@ def _walked(root: Tag) -> list[tuple[str, str]]:
         elif type(node) is NavigableString:
             kept = preformatted or node in ("\n", "\n\n")
             text = str(node) if kept else re.sub(r"\s+", " ", node)
-            (headings[-1] if headings else sections[-1][1]).append(text)
+            (headings[-1] if headings else sections[-1][2]).append(text)
     return [
-        (" ".join("".join(heading).split()).strip("§¶ "), _tidy("".join(parts)))
-        for heading, parts in sections
+        (name, " ".join("".join(heading).split()).strip("§¶ "), _tidy("".join(parts)))
+        for name, heading, parts in sections
     ]
 
 
@@ -219,12 +229,14 @@ def read_epub(content: bytes) -> list[Section]:
         opf = BeautifulSoup(book.read(package), "html.parser")
         href = {str(item["id"]): str(item["href"]) for item in opf.find_all("item")}
         folder = posixpath.dirname(package)
-        sections = []
+        title = opf.find("dc:title")
+        sections = [Section(" ".join(title.get_text().split()), "", is_title=True)] if title else []
         for reference in opf.find_all("itemref"):
             name = posixpath.normpath(
                 posixpath.join(folder, unquote(href[str(reference["idref"])]))
             )
-            sections += html_sections(book.read(name))
+            chapter = html_sections(book.read(name))
+            sections += [replace(section, is_title=False) for section in chapter]
     return sections
 
 
@@ -252,16 +264,24 @@ def _read_text(content: bytes) -> list[Section]:
 def _read_markdown(content: bytes) -> list[Section]:
     from markdown_it import MarkdownIt
 
-    # Skip the YAML front matter of site generators.
-    text = re.sub(r"\A---\n.*?\n---\n", "", _unix(decoded(content)), count=1, flags=re.DOTALL)
+    text = _unix(decoded(content))
+    sections, title = [], ""
+    if front := _FRONT_MATTER.match(text):  # of site generators
+        named = re.search(r"^title:[ \t]*(.+)$", front[0], re.MULTILINE)
+        title, text = named[1].strip(" \"'") if named else "", text[front.end() :]
+    if title:
+        sections.append(Section(title, "", is_title=True))
     lines = text.split("\n")
     tokens = MarkdownIt().parse(text)
-    sections, heading, start = [], "", 0
+    heading, start, is_title = "", 0, False
     for token, inline in itertools.pairwise(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
-            sections.append(Section(heading, "\n".join(lines[start : token.map[0]]).strip()))
+            body = "\n".join(lines[start : token.map[0]]).strip()
+            sections.append(Section(heading, body, is_title=is_title))
             heading, start = _plain_heading(inline), token.map[1]
-    return [*sections, Section(heading, "\n".join(lines[start:]).strip())]
+            is_title = token.tag == "h1" and not title
+            title = title or (heading if is_title else "")
+    return [*sections, Section(heading, "\n".join(lines[start:]).strip(), is_title=is_title)]
 
 
 def _plain_heading(inline: Token) -> str:
@@ -292,7 +312,8 @@ def _read_rst(content: bytes) -> list[Section]:
             "_disable_config": True,
         },
     )
-    return list(_rst_sections(tree))
+    first, *others = _rst_sections(tree)
+    return [replace(first, is_title=first.heading != ""), *others]
 
 
 def _rst_sections(node: nodes.Element) -> Iterator[Section]:

@@ -1,5 +1,6 @@
 """Reading of files in another process, so that a hang or a crash affects only one file."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -102,8 +103,8 @@ class ReadingProcess:
         if "error" in answer:
             raise UnreadableFileError(answer["error"])
         return [
-            Section(_unicode(heading), _unicode(text), page)
-            for heading, text, page in answer["sections"]
+            Section(_unicode(heading), _unicode(text), page, is_title)
+            for heading, text, page, is_title in answer["sections"]
         ], sha256
 
     def _end(self) -> int | None:
@@ -170,7 +171,7 @@ def _answer(content: bytes, ending: str, size: int, characters: int) -> dict[str
             "error": f"it holds {found:,} characters of text, more than {characters:,}; "
             "max_characters (--max-characters) allows more"
         }
-    return {"sections": [[part.heading, part.text, part.page] for part in sections]}
+    return {"sections": [dataclasses.astuple(part) for part in sections]}
 
 
 def _start() -> "subprocess.Popen[bytes]":

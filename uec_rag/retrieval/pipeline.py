@@ -740,6 +740,7 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
         [passage.text for passage in passages],
         titles,
         [readings.source_of(passage.metadata) for passage in passages],
+        [readings.document_of(passage.metadata) for passage in passages],
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         found.features.relevance[row, : len(near), 1],
