@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 
 import pytest
 
@@ -130,10 +131,18 @@ def test_a_gate_of_another_index_is_noted(run, index, questions, few_documents, 
     to, other = tmp_path / "gate.json", tmp_path / "other"
     run("gate", index, questions, "--out", to, "--risk", "0.2")
     run("index", few_documents, "--out", other, "--model", words)
-    assert (
-        "note: the gate was made with another index"
-        in run("ask", other, "the oven", "--gate", to).stderr
-    )
+    assert "the gate was made for other" in run("ask", other, "the oven", "--gate", to).stderr
+
+
+def test_an_update_notes_that_the_gate_no_longer_fits_and_an_answer_notes_it_once(
+    run, index, documents, questions, tmp_path
+):
+    run("gate", index, questions, "--risk", "0.2")
+    folder = shutil.copytree(documents, tmp_path / "documents")
+    (folder / "parking.md").write_text("# Parking\n\nBehind the oven.")
+    updated = run("index", folder, "--out", index, "--update")
+    for text in (updated.stderr, run("ask", index, "honey").stderr):
+        assert text.count("guarantee does not hold") == 1
 
 
 def test_bad_questions_are_named(run, index, tmp_path):

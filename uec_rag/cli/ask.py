@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -157,6 +158,7 @@ def ask(
     Example: uec-rag ask idx "How do I reset my password?"
     """
     place = place_of(index, store, trust, gate, no_gate, threshold)
+    from uec_rag.retrieval.gate import OUTDATED
     from uec_rag.retrieval.live import gate_at
 
     retriever = open_index(index, store, trust)
@@ -169,10 +171,8 @@ def ask(
     if decides is not None and place.gate is None:
         say(f"The gate of the index decides (--no-gate: without it). {decides.report}")
     if decides is not None and not decides.fits(retriever):
-        note(
-            "the gate was made with another index, or before this one was calibrated, and its "
-            "guarantee does not hold here. Make it again with 'uec-rag gate'"
-        )
+        note(OUTDATED)
+        decides = replace(decides, basis="", size=0)  # which its searches would compare again
     answer = partial(_answer, retriever, k, decides, json)
     first = [] if question is None else [question]
     if chat or (not first and sys.stdin.isatty()):

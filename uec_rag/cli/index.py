@@ -228,6 +228,7 @@ def _update(
     say(f"Opening {to} ...")
     from uec_rag.base.errors import SavedMeanwhile
     from uec_rag.retrieval.files import cut_of
+    from uec_rag.retrieval.gate import OUTDATED
     from uec_rag.retrieval.live import LiveIndex, Place
 
     live = LiveIndex(Place(to, store, trust))
@@ -249,6 +250,8 @@ def _update(
             live.refresh()
     with live.use() as opened:
         passages = len(opened.retriever)
+        if opened.gate is not None and not opened.gate.fits(opened.retriever):
+            note(OUTDATED)
     new = changes.new & {document.source for document in read.documents}
     # A file that no longer contains text is counted as empty instead.
     changed = changes.changed - read.unreadable.keys() - read.empty.keys()

@@ -48,6 +48,13 @@ _BATCH = 32  # queries between two calls of `progress`
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
 
 
+OUTDATED = (
+    "the gate was made for other passages, another calibration or other settings than the index "
+    "has now, so its guarantee does not hold; make it again with 'uec-rag gate'"
+)
+"""The note on a gate that no longer `Gate.fits`."""
+
+
 @dataclass(frozen=True)
 class Gate(Record):
     """A rule that decides for each query whether to answer, ask for clarification or abstain.

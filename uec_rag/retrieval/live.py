@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from uec_rag.base.saved.generations import alone
 from uec_rag.base.saved.manifest import MANIFEST, Entry, read_manifest
-from uec_rag.retrieval.gate import GATE_FILE, Gate
+from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores.base import Store
@@ -85,10 +85,7 @@ class LiveIndex:
             origin = " of the index" if place.gate is None else ""
             _log.info("a gate%s decides: %s", origin, gate.report)
         if gate is not None and gate.basis not in ("", retriever.basis()):
-            _log.warning(
-                "the gate was made before the index was calibrated, or with another index, so its "
-                "guarantee does not apply; make it again with 'uec-rag gate'"
-            )
+            _log.warning(OUTDATED)
         return Opened(retriever, gate, ensemble)
 
     def _ensemble(self) -> Mapping[str, Entry]:
