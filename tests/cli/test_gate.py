@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from tests.cli.conftest import TOPICS
+from tests.stores.postgres_server import new_place
 from uec_rag import Retriever
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.retrieval.gate import Gate, LabelledSearch
@@ -143,6 +144,18 @@ def test_an_update_notes_that_the_gate_no_longer_fits_and_an_answer_notes_it_onc
     updated = run("index", folder, "--out", index, "--update")
     for text in (updated.stderr, run("ask", index, "honey").stderr):
         assert text.count("guarantee does not hold") == 1
+
+
+def test_the_command_to_ask_names_the_store_and_the_file_of_the_gate(
+    run, few_documents, words, tmp_path
+):
+    asked = tmp_path / "questions.csv"
+    rows = [f"{word} {number}?,boats.txt" for word in ("sail", "anchor") for number in range(20)]
+    asked.write_text("\n".join(["query,relevant_ids", *rows]))
+    store = ("--store", new_place())
+    run("index", few_documents, "--model", words, "--out", tmp_path / "idx", *store)
+    told = run("gate", tmp_path / "idx", asked, "--out", tmp_path / "gate.json", *store).stderr
+    assert told.rstrip().endswith(f"--gate {tmp_path / 'gate.json'} --store {store[1]}")
 
 
 def test_bad_questions_are_named(run, index, tmp_path):

@@ -140,6 +140,7 @@ def gate(
     else:
         print_text(made.report)
         use = "" if to.absolute() == own.absolute() else f" --gate {to}"
+        use += "" if store is None else f" --store {store}"
         say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
 
 

@@ -760,9 +760,9 @@ def one_of_each(
             warn(
                 f"relevant_ids: {alike} of {count} queries share an answer with an earlier one. "
                 "They succeed or fail together, and the guarantee, which assumes independent "
-                "questions, would fail more often than stated. Pass "
-                "groups=shared_answers(relevant_ids), from uec_rag.retrieval.gate, or on the "
-                "command line --one-per-answer."
+                "questions, would fail more often than stated. Choose the threshold on one "
+                "question per answer: by --one-per-answer on the command line, in Python by "
+                "groups=shared_answers(relevant_ids), of uec_rag.retrieval.gate."
             )
         return np.arange(count)
     if isinstance(groups, str) or len(groups) != count:
