@@ -44,6 +44,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "parts weigh .125": {"FRAGMENT_WEIGHT": 0.125},
     "parts weigh .5": {"FRAGMENT_WEIGHT": 0.5},
     "parts weigh 1": {"FRAGMENT_WEIGHT": 1.0},
+    "function words weigh 1": {"FUNCTION_WEIGHT": 1.0},
+    "function words weigh .5": {"FUNCTION_WEIGHT": 0.5},
+    "function words weigh .1": {"FUNCTION_WEIGHT": 0.1},
+    "function words weigh 0": {"FUNCTION_WEIGHT": 1e-6},
     "beginnings of 3": {"_PREFIX": 3},
     "beginnings of 5": {"_PREFIX": 5},
     "runs of 3": {"_NGRAM": 3},
@@ -62,7 +66,7 @@ def changed(setting: dict[str, Any]) -> Iterator[None]:
         if setting:
             stack.enter_context(patch.multiple(words, **setting))
         if runs is not None:
-            told = patch.object(words.WordTokenizer, "_with_ngrams", lambda self, given: runs)
+            told = patch.object(words.WordTokenizer, "is_foreign", lambda self, given: runs)
             stack.enter_context(told)
         if characters is not None:
             forms = words._forms

@@ -10,7 +10,7 @@ from uec_rag.ensemble.conversation import turns_of
 from uec_rag.llama_index.gate import judge, response_metadata
 
 VAGUE = "What is the force option?"
-SENTENCE = "Do you mean git add, rsync or git push?"
+SENTENCE = "Do you mean git add, git push or rsync?"
 CONVERSATIONS = [
     ([], VAGUE),
     ([("user", "Who repairs the door opener?"), ("assistant", "He.")], "And how long?"),

@@ -73,8 +73,29 @@ def test_options_of_commands_are_words_with_their_dashes(text, options):
 
 def test_parts_of_words_weigh_less():
     keys = np.array([key_of("network"), key_of("netw", part=True)], dtype=np.uint64)
-    assert weights_of(keys).tolist() == [1.0, 0.25]
+    assert weights_of(keys, np.array([False, False])).tolist() == [1.0, 0.25]
     assert key_of("a") != key_of("a", part=True)
+
+
+def weights_in_query(query):
+    terms = Lexical().encode([query], "query").terms
+    weights = dict(zip(terms.keys.tolist(), terms.weights.tolist(), strict=True))
+    return {word: weights[key] for key, word in terms.labels[0].items()}
+
+
+def test_function_words_of_a_query_weigh_less_in_its_language():
+    assert weights_in_query("How do I install it?") == {
+        "How": 0.25,
+        "do": 0.25,
+        "I": 0.25,
+        "install": 1.0,
+        "it": 0.25,
+    }
+    # "des" is a function word in German and French only.
+    assert weights_in_query("Where is the des?")["des"] == 1.0
+    german = weights_in_query("Wie wird der Bau des Turms bezahlt?")
+    assert {word for word, weight in german.items() if weight == 1} == {"Bau", "Turms", "bezahlt"}
+    assert weights_in_query("to be or not to be")["be"] == 0.5  # twice
 
 
 @pytest.mark.parametrize("text", ["?!", "...", "\N{GRINNING FACE}"])

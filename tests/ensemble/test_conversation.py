@@ -159,3 +159,7 @@ def test_of_the_answers_those_count_that_ask_one_question():
     turns = turns_of([*messages, ("assistant", "Can I help with anything else?")])
     assert turns == ["Who pays?", "What exactly do you mean? Of which flat?", "The first."]
     assert turns_of([("user", "Who pays?"), ("assistant", turns[1])]) == turns[:2]
+
+
+def test_a_question_that_is_repeated_is_not_its_own_context():
+    assert Turn("How long?", ["Who repairs it?", "how long? "]).context_turns == ["Who repairs it?"]

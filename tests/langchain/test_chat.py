@@ -156,7 +156,7 @@ def test_the_example_follows_asks_back_and_abstains():
         for thread, conversation in enumerate(chat.CONVERSATIONS)
     ]
     assert "within three working days" in said[0][1]
-    assert said[1][0] == said[2][0] == "Do you mean git add, rsync or git push?"
+    assert said[1][0] == said[2][0] == "Do you mean git add, git push or rsync?"
     assert said[1][1] == chat.PASSAGES["git push"]
     assert said[2][1] == chat.PASSAGES["rsync"]
     assert said[3][0].startswith("I do not know.")

@@ -51,6 +51,7 @@ FEATURES = ("rivals", "brief", "others", "referent", "namesakes", "named")
 _ALIKE = 0.93  # cosine from which two passages without a subject in their metadata share one
 _HEAD = 10  # number of first words of a passage that describe its subject, besides its title
 _LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen word's idf
+_FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _FULL = 0.3  # in_corpus from which readings are fully plausible
 _SURE = 0.7  # confidence from which saying little is less and less of an objection to a question
 _NAMED = 0.5  # share of a question's idf that a title in it needs to be what is meant
@@ -270,12 +271,14 @@ def features(question: str, candidates: Candidates) -> FloatArray:
         under that title or in that file have a tenth of the posterior or more. Or it asks what the
         topic of the documents is, a term whose words are in 15 % of all passages or more.
 
-    All idf are divided by that of a word that no passage has, so that the corpus size cancels.
+    All idf are divided by that of a word that no passage has, so that the corpus size cancels. Those
+    of English function words count a quarter.
     """
     subject = candidates.subject
     unknown = float(np.log1p(2 * candidates.size + 1))
-    idf = np.array([*candidates.idf.values()], np.float64) / unknown
     words = [*candidates.idf]
+    telling = [_FUNCTION if word.casefold() in FUNCTION_WORDS else 1.0 for word in words]
+    idf = np.array([*candidates.idf.values()], np.float64) * telling / unknown
     has = []  # for each hit, which words are in its text, in its head and in its title
     for title, text, held in zip(
         candidates.titles, candidates.texts, candidates.words, strict=True

@@ -68,6 +68,13 @@ FRAGMENT_WEIGHT = 0.25
 # costs English up to .015 and four times as many terms, so only texts that gain most have them.
 _PREFIX = 4
 _NGRAM = 4
+
+FUNCTION_WEIGHT = 0.25
+"""The weight of a function word of a query, as a share of that of other words.
+
+In manuals "how" is often rarer than "install", and would weigh more.
+"""
+
 _CACHED_WORDS = 2**18  # words in the cache at a time
 _LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
 
@@ -118,7 +125,7 @@ class WordTokenizer:
     def __call__(self, text: str) -> NDArray[np.uint64]:
         """Return the keys of a text's terms, with repetitions."""
         words = split_words(text)
-        ngrams = self._with_ngrams(words)
+        ngrams = self.is_foreign(words)
         keys: list[int] = []
         for word in words:
             keys_of = _keys_of if len(word) > _LONGEST else _cached_keys
@@ -128,7 +135,7 @@ class WordTokenizer:
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text; parts of words begin with ``~``."""
         words = split_words(text)
-        ngrams = self._with_ngrams(words)
+        ngrams = self.is_foreign(words)
         return [term for word in words for term in _terms(word, ngrams, self.language)]
 
     def named(self, text: str) -> dict[int, str]:
@@ -145,7 +152,8 @@ class WordTokenizer:
         stems = Stemmer.Stemmer(self.language or "english", 0).stemWords(list(words))
         return np.fromiter(map(key_of, stems), dtype=np.uint64, count=len(stems))
 
-    def _with_ngrams(self, words: list[str]) -> bool:
+    def is_foreign(self, words: Sequence[str]) -> bool:
+        """Return whether the words of a text are of another language than English."""
         if self.language is not None:
             return self.language not in ("english", "porter", "lovins")
         lowered = [word.lower() for word in words]
@@ -269,9 +277,22 @@ def key_of(term: str, *, part: bool = False) -> int:
     return digest | 1 if part else digest & ~1
 
 
-def weights_of(keys: NDArray[np.uint64]) -> NDArray[np.float32]:
-    """Return the weight of each term in a query."""
-    return np.where(keys & np.uint64(1), FRAGMENT_WEIGHT, 1).astype(np.float32)
+def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return the weight of each term in a query: less for parts of words and function words.
+
+    `foreign`: for each term, whether its query is in another language than English.
+    """
+    function = np.isin(keys, _stems_of(ENGLISH)) | (foreign & np.isin(keys, _stems_of(FOREIGN)))
+    weights = np.where(keys & np.uint64(1), FRAGMENT_WEIGHT, 1) * np.where(
+        function, FUNCTION_WEIGHT, 1
+    )
+    return weights.astype(np.float32)
+
+
+@cache
+def _stems_of(words: frozenset[str]) -> NDArray[np.uint64]:
+    """Return the keys of the stems of words, and of the prefixes of these."""
+    return np.array([key for word in words for key in _keys_of(word, False, None)], dtype=np.uint64)
 
 
 @cache
@@ -385,10 +406,10 @@ class Lexical(WithoutVectors):
 
     The similarity of a query and a passage is the BM25 score, divided by the highest score that any
     passage could have for the query, unknown words included: from 0 to 1. Document frequencies and
-    passage lengths are those of the index at search time. There is no stop list: words that occur
-    in most passages have almost no weight. Passages are indexed in full; a query is truncated to
-    50,000 characters. A passage without words is found by the other members only, which its
-    metadata notes as "uec_missing", and is refused if there are none.
+    passage lengths are those of the index at search time. There is no stop list, but function words
+    of a query have a quarter of the weight of others. Passages are indexed in full; a query is
+    truncated to 50,000 characters. A passage without words is found by the other members only,
+    which its metadata notes as "uec_missing", and is refused if there are none.
 
     Parameters
     ----------
@@ -481,8 +502,10 @@ class Lexical(WithoutVectors):
             keys = [np.array([key for key, _ in pairs], dtype=np.uint64) for pairs in split]
             named = [dict(pairs) for pairs in split] if role == "query" else None
         terms = Terms.of(keys, self.saturation, named)
-        if role == "query":
-            terms = terms.weighted(weights_of(terms.keys))
+        if role == "query" and self._tokenizer is None:
+            foreign = [self._words.is_foreign(split_words(text)) for text in checked]
+            of_terms = np.repeat(np.array(foreign, dtype=bool), np.diff(terms.starts))
+            terms = terms.weighted(weights_of(terms.keys, of_terms))
         nothing = np.zeros((len(checked), 0), dtype=np.float32)
         return Encoded(nothing, nothing, terms)
 

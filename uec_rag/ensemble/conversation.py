@@ -2,7 +2,7 @@
 
 Every encoder encodes each turn by itself, so that turns it has cached need not be encoded again.
 What is searched is a convex combination of the question and the turns before it, in which the
-question weighs the most: a Gaussian in each encoder's space, a bag of words in BM25.
+question weighs about half: a Gaussian in each encoder's space, a bag of words in BM25.
 """
 
 from __future__ import annotations
@@ -51,19 +51,20 @@ class Turn:
         """The turns that the question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
         A turn that does not fit is left out together with all earlier ones. Blank turns, clarifying
-        questions and small talk ("Thanks!") are left out, too; small talk is searched alone.
+        questions, small talk ("Thanks!") and the same question are left out, too; small talk is
+        searched alone.
         """
         if is_small_talk(self.question):
             return []
         kept: list[str] = []
-        room = _ROOM
+        room, question = _ROOM, self.question.strip().casefold()
         for turn in reversed(self.history):
             if asks_back(turn) or is_small_talk(turn):
                 continue
             room -= len(turn.encode())
             if room < 0:
                 break
-            if turn.strip():
+            if turn.strip().casefold() not in ("", question):
                 kept.append(turn.strip())
         return kept[::-1]
 
@@ -175,8 +176,8 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns
     before it, with ``c_j = s / m`` for each turn and ``1 - s`` for the question, where s is its
     `Turn.history_share`. In the bag of words, the weight of a term is
-    ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the sum of the weights of a bag, so that a long
-    turn does not outweigh a short question.
+    ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of terms in a bag, so that a long turn
+    does not outweigh a short question.
 
     Parameters
     ----------
@@ -208,7 +209,8 @@ def _mix_bags(terms: Terms, shares: FloatArray) -> Terms:
     """Combine the bags of words with a nonzero share, the first of which is the question's."""
     some = np.flatnonzero(shares)
     bags = terms[some]
+    sizes = np.diff(bags.starts)
     # A question without words is given the size of the largest turn.
-    size = bags.lengths[0] or bags.lengths.max()
-    factor = len(some) * shares[some] * size / np.maximum(bags.lengths, np.float32(1e-9))
-    return bags.weighted(np.repeat(factor, np.diff(bags.starts))).averaged
+    size = np.float32(sizes[0] or sizes.max())
+    factor = len(some) * shares[some] * size / np.maximum(sizes, 1)
+    return bags.weighted(np.repeat(factor, sizes).astype(np.float32)).averaged

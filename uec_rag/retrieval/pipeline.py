@@ -57,7 +57,7 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
-_NEEDS_NO_TURNS = 0.8  # confidence above which a question is searched without its turns
+_NEEDS_NO_TURNS = 0.85  # confidence above which a question is searched without its turns
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
