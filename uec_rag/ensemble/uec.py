@@ -295,11 +295,12 @@ class UEC:
         ]
 
     def _warn_unfitted(self) -> None:
+        fitted = self.fitted.posteriors is not None
         unused_verifier = self.verifier is not None and self.fitted.verifier is None
-        if self._warned or (self.is_fitted and not unused_verifier):
+        if self._warned or (fitted and not unused_verifier):
             return
         self._warned = True
-        messages = [] if self.is_fitted else [_PLAIN]
+        messages = [] if fitted else [_PLAIN]
         if unused_verifier:
             messages.append("The verifier is not used: its weight is not fitted.")
         warn(" ".join([*messages, "Call fit(pairs) with at least 32 (query, passage) pairs."]))
