@@ -18,9 +18,8 @@ import regex
 import Stemmer
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Saturation, Terms
-from uec_rag.encoders.base import Encoded, Role, WithoutVectors, check_role
+from uec_rag.encoders.base import Encoded, Role, WithoutVectors, checked_texts
 
 # Function words that distinguish English from other languages in the Latin script; words of both
 # lists count as English.
@@ -477,8 +476,7 @@ class Lexical(WithoutVectors):
         TypeError, ValueError
             If texts or role are invalid, or a custom tokenizer does not return strings.
         """
-        check_role(role)
-        checked = check_texts(texts)
+        checked = checked_texts(texts, role)
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
         if self._tokenizer is None:

@@ -681,14 +681,16 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
         question, history = question_and_history(input, kwargs.pop("history", None))
-        return super().invoke(question, config, history=[history], **kwargs)
+        turns_before = None if history is None else [history]
+        return super().invoke(question, config, history=turns_before, **kwargs)
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
         question, history = question_and_history(input, kwargs.pop("history", None))
-        return await super().ainvoke(question, config, history=[history], **kwargs)
+        turns_before = None if history is None else [history]
+        return await super().ainvoke(question, config, history=turns_before, **kwargs)
 
     def batch(
         self,
