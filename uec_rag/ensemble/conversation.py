@@ -53,7 +53,7 @@ class Turn:
         A turn that does not fit is left out together with all earlier ones. Blank turns, clarifying
         questions and small talk ("Thanks!") are left out, too; small talk is searched alone.
         """
-        if is_small_talk(self.question):
+        if not self.history or is_small_talk(self.question):
             return []
         kept: list[str] = []
         room = _ROOM
