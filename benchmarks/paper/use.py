@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from uec_rag.base.checks import check_texts
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
     IdentityHead,
     Role,
-    check_role,
     check_vectors,
+    checked_texts,
 )
 from uec_rag.encoders.bundled.packages import Package, PackagedFile, package_folder
 
@@ -101,8 +100,7 @@ class UniversalSentenceEncoder(IdentityHead):
         """
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-        check_role(role)
-        checked = check_texts(texts)
+        checked = checked_texts(texts, role)
         vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
         with tqdm(total=len(checked), desc="Texts", disable=not show_progress) as progress:
             for start, tokens in self._batches(checked):

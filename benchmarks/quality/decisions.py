@@ -45,7 +45,7 @@ from uec_rag.confidence.readings import (
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.ensemble.conversation import Turn
-from uec_rag.retrieval.pipeline import _MISSING_NAME, find, judge, make_result
+from uec_rag.retrieval.pipeline import _MISSING_NAME, judge, make_result
 from uec_rag.retrieval.result import Result
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
@@ -136,7 +136,7 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever.method()
-        [judged] = judge(find(method, store, [Turn(row["text"])], parts, K))
+        [(_, judged)] = judge(method, store, [Turn(row["text"])], parts, [0], K)
         competing, observed = judged.estimate.competing, judged.found.features
         assert competing is not None
         assert observed is not None

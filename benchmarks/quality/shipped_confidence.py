@@ -34,7 +34,7 @@ from uec_rag.encoders import EMBEDDED, CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
-from uec_rag.retrieval.pipeline import Method, compare, fuse, logit_line
+from uec_rag.retrieval.pipeline import Method, compare, fuse, standardised_line
 
 LEARNED = {
     "belebele_en": "encyclopaedia",
@@ -204,14 +204,13 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         retriever = Retriever(uec)
         retriever.add(list(collection.passages.values()), ids=list(collection.passages))
         parts = uec.encode([collection.queries[query] for query in queries], "query")
-        method = Method(uec.fitted, None, shipped_model("unfitted"))
         view = retriever.store.snapshot()
         similarities = compare(uec.fitted, view, parts)
         own, best = similarities.members, similarities.best
         coefficients = uec.fitted.weigh(None, parts, own, best)
         query = uec.fitted.combine(parts, coefficients)
         mu = fuse(uec.fitted, view, query, similarities, coefficients)
-        slope, offset = logit_line(method, view, parts, coefficients)
+        slope, offset = standardised_line(view, parts)
         logits = slope * mu + offset[:, None]
         place = {id_: column for column, id_ in enumerate(collection.passages)}
         relevant = np.zeros(logits.shape, dtype=bool)

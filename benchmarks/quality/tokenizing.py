@@ -79,8 +79,10 @@ def changed(setting: dict[str, Any]) -> Iterator[None]:
 
             stack.enter_context(patch.object(words, "_forms", others))
         words._cached_keys.cache_clear()
+        words._cached_labels.cache_clear()
         yield
     words._cached_keys.cache_clear()
+    words._cached_labels.cache_clear()
 
 
 def by_words(collection: Collection) -> float:

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Terms
 
 Role: TypeAlias = Literal["query", "passage"]
@@ -190,10 +191,11 @@ def is_encoder(value: object) -> TypeGuard[Encoder]:
     )
 
 
-def check_role(role: str) -> None:
-    """Raise ValueError unless role is "query" or "passage"."""
+def checked_texts(texts: Sequence[str], role: str) -> list[str]:
+    """Return texts that `check_texts` accepts; ValueError unless role is "query" or "passage"."""
     if role not in _ROLES:
         raise ValueError(f"role must be one of {_ROLES}, got {role!r}")
+    return check_texts(texts)
 
 
 class BadRows(ValueError):

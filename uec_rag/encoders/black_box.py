@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
-from uec_rag.base.checks import check_texts
 from uec_rag.base.retries import aretried, retried, retrying
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
     Role,
-    check_role,
     check_vectors,
+    checked_texts,
     function_name,
 )
 
@@ -144,8 +143,7 @@ class BlackBoxEncoder(IdentityHead):
         TypeError, ValueError
             If texts, role or the returned vectors are invalid.
         """
-        check_role(role)
-        checked = check_texts(texts)
+        checked = checked_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._source.queries if role == "query" else self._source.passages
@@ -153,8 +151,7 @@ class BlackBoxEncoder(IdentityHead):
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts with the asynchronous method of the framework, if it has one."""
-        check_role(role)
-        checked = await asyncio.to_thread(check_texts, texts)
+        checked = await asyncio.to_thread(checked_texts, texts, role)
         embed = self._source.aqueries if role == "query" else self._source.apassages
         if embed is None or not checked:
             return await asyncio.to_thread(self.encode, checked, role)

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from uec_rag.base.checks import check_texts
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.regular import check_regular
 from uec_rag.encoders.base import (
@@ -24,7 +23,7 @@ from uec_rag.encoders.base import (
     Float32Array,
     Role,
     WithoutVectors,
-    check_role,
+    checked_texts,
 )
 
 _log = logging.getLogger(__name__)
@@ -205,8 +204,7 @@ class CachedEncoder(EncoderInside):
         self, texts: Sequence[str], role: Role
     ) -> tuple[list[bytes], dict[bytes, str], dict[bytes, _Row]]:
         """Return the keys of texts, the distinct texts to encode, and the cached rows of others."""
-        check_role(role)
-        checked = check_texts(texts)
+        checked = checked_texts(texts, role)
         keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
         found = self._memory.get(keys)
         read = self._read([key for key in dict.fromkeys(keys) if key not in found])

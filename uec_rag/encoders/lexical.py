@@ -18,9 +18,8 @@ import regex
 import Stemmer
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Saturation, Terms
-from uec_rag.encoders.base import Encoded, Role, WithoutVectors, check_role
+from uec_rag.encoders.base import Encoded, Role, WithoutVectors, checked_texts
 
 # Function words that distinguish English from other languages in the Latin script; words of both
 # lists count as English.
@@ -76,6 +75,7 @@ In manuals "how" is often rarer than "install", and would weigh more.
 """
 
 _CACHED_WORDS = 2**18  # words in the cache at a time
+_CACHED_LABELS = 2**14  # words of queries in the cache at a time
 _LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
@@ -142,9 +142,8 @@ class WordTokenizer:
         """Map the keys of a text's whole words to the words as written."""
         found: dict[int, str] = {}
         for word in split_words(text):
-            terms = [t for t in _terms(word, False, self.language) if not t.startswith("~")]
-            for place, term in enumerate(terms):
-                found[key_of(term)] = term if place or _HAS_SPACELESS.search(word) else word
+            labels_of = _labels_of if len(word) > _LONGEST else _cached_labels
+            found |= labels_of(word, self.language)
         return found
 
     def stem_keys(self, words: Sequence[str]) -> NDArray[np.uint64]:
@@ -156,15 +155,24 @@ class WordTokenizer:
         """Return whether the words of a text are of another language than English."""
         if self.language is not None:
             return self.language not in ("english", "porter", "lovins")
-        lowered = [word.lower() for word in words]
-        return sum(w in FOREIGN for w in lowered) > sum(w in ENGLISH for w in lowered)
+        lowered = [*map(str.lower, words)]
+        return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
 
 
 def _keys_of(word: str, ngrams: bool, language: str | None) -> tuple[int, ...]:
     return tuple(key_of(t, part=t.startswith("~")) for t in _terms(word, ngrams, language))
 
 
+def _labels_of(word: str, language: str | None) -> dict[int, str]:
+    labels: dict[int, str] = {}
+    for term in _terms(word, False, language):
+        if not term.startswith("~"):
+            labels[key_of(term)] = term if labels or _HAS_SPACELESS.search(word) else word
+    return labels
+
+
 _cached_keys = lru_cache(_CACHED_WORDS)(_keys_of)
+_cached_labels = lru_cache(_CACHED_LABELS)(_labels_of)
 
 
 def _terms(word: str, ngrams: bool, language: str | None) -> Iterator[str]:
@@ -324,8 +332,8 @@ def writing_of(text: str) -> str | None:
     if most != LATIN:
         return most
     words = text[:_MOST_LETTERS].lower().split()
-    strange = sum(word in FOREIGN for word in words)
-    foreign = strange >= _FEWEST_WORDS and strange > sum(word in ENGLISH for word in words)
+    strange = sum(map(FOREIGN.__contains__, words))
+    foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH.__contains__, words))
     return NOT_ENGLISH if foreign else LATIN
 
 
@@ -489,8 +497,7 @@ class Lexical(WithoutVectors):
         TypeError, ValueError
             If texts or role are invalid, or a custom tokenizer does not return strings.
         """
-        check_role(role)
-        checked = check_texts(texts)
+        checked = checked_texts(texts, role)
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
         if self._tokenizer is None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from uec_rag.base.checks import check_texts
 from uec_rag.encoders import hub
 from uec_rag.encoders.base import (
     Encoded,
@@ -28,8 +27,8 @@ from uec_rag.encoders.base import (
     InThread,
     LastLayer,
     Role,
-    check_role,
     check_vectors,
+    checked_texts,
 )
 from uec_rag.encoders.hub import Precision
 
@@ -139,8 +138,7 @@ class SentenceTransformerEncoder(InThread):
         TypeError, ValueError
             If texts or role are invalid, or the model returns NaN, infinity or a vector of zeros.
         """
-        check_role(role)
-        checked = check_texts(texts)
+        checked = checked_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.feature_dimension)
         return self._encode(checked, role, show_progress)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Terms
 from uec_rag.encoders import hub
-from uec_rag.encoders.base import Encoded, Role, WithoutVectors, check_role
+from uec_rag.encoders.base import Encoded, Role, WithoutVectors, checked_texts
 from uec_rag.encoders.hub import Precision
 
 if TYPE_CHECKING:
@@ -91,8 +90,7 @@ class LearnedSparse(WithoutVectors):
         Raises TypeError or ValueError if texts or role are invalid, or the model returns NaN or
         infinity.
         """
-        check_role(role)
-        checked = check_texts(texts)
+        checked = checked_texts(texts, role)
         terms = self._terms(checked, role, show_progress) if checked else Terms.of([], None)
         if role == "query" or self.model.similarity_fn_name == "cosine":
             lengths = np.repeat(np.maximum(terms.norms, 1e-30), np.diff(terms.starts))

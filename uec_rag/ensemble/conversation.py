@@ -54,7 +54,7 @@ class Turn:
         questions, small talk ("Thanks!") and the same question are left out, too; small talk is
         searched alone.
         """
-        if is_small_talk(self.question):
+        if not self.history or is_small_talk(self.question):
             return []
         kept: list[str] = []
         room, question = _ROOM, self.question.strip().casefold()

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from uec_rag.base.checks import check_k, check_texts
+from uec_rag.base.checks import check_k
 from uec_rag.base.errors import proving, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.saved.generations import reading, writing
 from uec_rag.base.spans import span
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders import EMBEDDED, Encoder
-from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
+from uec_rag.encoders.base import Role, WithoutVectors, checked_texts, unique_names
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoders
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
@@ -258,8 +258,7 @@ class UEC:
         self, texts: Sequence[str], role: Role, *, show_progress: bool = False
     ) -> list[Gaussian]:
         """Embed texts as Gaussians of each encoder, in the order of `encoders`."""
-        check_role(role)
-        checked = check_texts(texts)
+        checked = checked_texts(texts, role)
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
@@ -273,8 +272,7 @@ class UEC:
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
         """`encode` without blocking the event loop; encoders run concurrently."""
-        check_role(role)
-        checked = await asyncio.to_thread(check_texts, texts)
+        checked = await asyncio.to_thread(checked_texts, texts, role)
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
@@ -295,11 +293,12 @@ class UEC:
         ]
 
     def _warn_unfitted(self) -> None:
+        fitted = self.fitted.posteriors is not None
         unused_verifier = self.verifier is not None and self.fitted.verifier is None
-        if self._warned or (self.is_fitted and not unused_verifier):
+        if self._warned or (fitted and not unused_verifier):
             return
         self._warned = True
-        messages = [] if self.is_fitted else [_PLAIN]
+        messages = [] if fitted else [_PLAIN]
         if unused_verifier:
             messages.append("The verifier is not used: its weight is not fitted.")
         warn(" ".join([*messages, "Call fit(pairs) with at least 32 (query, passage) pairs."]))

@@ -623,18 +623,18 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         self, queries: Sequence[str], options: Mapping[str, Any]
     ) -> tuple[Retriever, dict[str, Any]]:
         """Return the index to search, and the arguments of its search."""
-        arguments = self.search_options(options)
+        index, arguments = self.vectorstore.retriever, self.search_options(options)
         arguments.pop("score_threshold", None)
         weights = arguments.pop("weights")
         # Over an external store, the filter is in the format of that store.
-        if not isinstance(self.index, ExternalRetriever):
+        if not isinstance(index, ExternalRetriever):
             arguments["filter"] = passage_filter(arguments["filter"])
         if self.prefer is not None:
             arguments["prefer"] = self.prefer
         if isinstance(arguments["history"], Sequence):  # else the index says what it expected
             arguments["history"] = [turns(one) for one in arguments["history"]]
         arguments["queries"] = [check_text(query, "query") for query in queries]
-        return self.index if weights is None else self.index.weighting(weights), arguments
+        return index if weights is None else index.weighting(weights), arguments
 
     def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
         """Convert a result of `search` with these options to the documents of each question.
@@ -681,14 +681,16 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
         question, history = question_and_history(input, kwargs.pop("history", None))
-        return super().invoke(question, config, history=[history], **kwargs)
+        turns_before = None if history is None else [history]
+        return super().invoke(question, config, history=turns_before, **kwargs)
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
         question, history = question_and_history(input, kwargs.pop("history", None))
-        return await super().ainvoke(question, config, history=[history], **kwargs)
+        turns_before = None if history is None else [history]
+        return await super().ainvoke(question, config, history=turns_before, **kwargs)
 
     def batch(
         self,
@@ -748,7 +750,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """Return LangChain's tracing parameters, with the names of the encoders."""
         params = super()._get_ls_params(**kwargs)
-        params["ls_embedding_model"] = ", ".join(self.index.uec.names)
+        params["ls_embedding_model"] = ", ".join(self.vectorstore.retriever.uec.fitted.names)
         return params
 
 

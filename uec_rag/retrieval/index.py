@@ -123,7 +123,8 @@ class Index:
         list of str
             The ids.
         """
-        self._check_fit()
+        if self.uec.fitted.posteriors is not self._posteriors:
+            self._accept_fit()
         stored = [without_findings(passage) for passage in passages]
         stored = _noting_missing(stored, parts, self.uec.names)
         self.store.bind(self.uec.fingerprint)
@@ -154,10 +155,8 @@ class Index:
             self._foreign_said = True
             warn(warning)
 
-    def _check_fit(self) -> None:
+    def _accept_fit(self) -> None:
         """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
-        if self.uec.fitted.posteriors is self._posteriors:
-            return
         if len(self):
             raise ValueError(
                 f"uec: it was fitted after these {len(self)} passages were indexed, whose "

@@ -103,7 +103,7 @@ class ExternalRetriever(Retriever):
 
     store: ForeignStore
 
-    def _check_fit(self) -> None:
+    def _accept_fit(self) -> None:
         """Do nothing: no stored value depends on the fit."""
 
     def check_filter(self, filter: object) -> None:

@@ -2,7 +2,7 @@
 
 The questions and the turns before them are already encoded (`UEC.encode`).
 
-    search                   judges questions that have turns first alone, then with their turns
+    search                   searches for questions that have turns first alone, then with them
       find                   splits the questions into blocks, and for each (`find_block`)
         RemoteStore.fetch    looks up the candidates of its question, if the store is remote
         compare              computes the similarity of every encoder to every column
@@ -12,14 +12,14 @@ The questions and the turns before them are already encoded (`UEC.encode`).
         rerank               reorders the first texts by a verifier, if there is one
         attribute            looks up the contribution of each encoder to each hit
         confidence_features  computes the features from which probabilities are estimated
-      judge                  computes P(the corpus answers), P(these hits do), P(underspecified)
+      estimate               computes P(the corpus answers), P(these hits do), P(underspecified)
       with_alone             combines the estimates for a question alone and with its turns
       make_result            answers, asks back or abstains: one `Result` for each question
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -49,8 +49,8 @@ from uec_rag.ensemble.conversation import Turn, in_context, part_rows
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
-from uec_rag.stores.base import Passage, Store, Top, copied
+from uec_rag.retrieval.result import Members, Result, SearchResult, own_metadata
+from uec_rag.stores.base import Passage, Store, Top, copied_value
 from uec_rag.stores.memory import MemoryStore
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
@@ -133,7 +133,7 @@ def search(
         if following:
             results, alone = search_alone(method, store, asked, parts, following, k)
         others = [row for row in range(len(asked)) if row not in results]
-        for row, judged in judge_rows(method, store, asked, parts, others, k):
+        for row, judged in judge(method, store, asked, parts, others, k):
             if row in alone:
                 estimate = with_alone(judged.estimate, alone[row], asked[row].history_share)
                 judged = replace(judged, estimate=estimate)
@@ -158,19 +158,19 @@ def search_alone(
     """
     size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
     questions = [Turn(turn.question) for turn in asked]
-    for row, judged in judge_rows(method.without_verifier, store, questions, parts, rows, k):
+    for row, judged in judge(method.without_verifier, store, questions, parts, rows, k):
         alone[row] = judged.estimate
         if judged.estimate.confidence > _NEEDS_NO_TURNS:
             result = make_result(judged, k, size)
             if result.decision.action == "answer":
                 results[row] = result
     if method.verification is not None:  # the searches above did not use it
-        for row, judged in judge_rows(method, store, questions, parts, [*results], k):
+        for row, judged in judge(method, store, questions, parts, [*results], k):
             results[row] = make_result(judged, k, size)
     return results, alone
 
 
-def judge_rows(
+def judge(
     method: Method,
     store: Store,
     asked: Sequence[Turn],
@@ -178,10 +178,13 @@ def judge_rows(
     rows: Sequence[int],
     k: int,
 ) -> Iterator[tuple[int, Judged]]:
-    """Judge the questions in `rows`, together with the turns before them."""
+    """Judge the questions in `rows`, together with the turns before them.
+
+    Yields each of these rows with its findings and the probabilities that are estimated from them.
+    """
     if not rows:
-        return iter(())
-    turns, lengths = [asked[row] for row in rows], None
+        return
+    turns, lengths, left = [asked[row] for row in rows], None, iter(rows)
     following = np.array([bool(turn.context_turns) for turn in turns])
     if following.any():
         parts = [in_context(turns, part[part_rows(asked, rows)]) for part in parts]
@@ -191,7 +194,14 @@ def judge_rows(
         lengths[~following] = 1
     elif len(rows) < len(parts[0]):
         parts = [part[[*rows]] for part in parts]
-    return zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
+    for found in find(method, store, turns, parts, k, lengths):
+        each = None
+        if found.features is not None:
+            model = found.method.model
+            each = model.probabilities(found.features, method.unanswerable)
+        for row in range(len(found.asked)):
+            known = Estimate() if each is None else estimate(found, row, each.of(row))
+            yield next(left), Judged(found, row, known)
 
 
 class RemoteStore(Protocol):
@@ -572,7 +582,10 @@ def confidence_features(
 
     `foreign`: whether each question is in a script that no encoder knows.
     """
-    slope, offset = logit_line(method, store, parts, coefficients)
+    if method.model.standardised:
+        slope, offset = standardised_line(store, parts)
+    else:
+        slope, offset = method.fitted.logit_line(coefficients)
     offset = offset + hits.verifier_floor
     places = hits.distinct
     mu = np.where(places >= 0, np.take_along_axis(hits.mu, places, axis=1), -np.inf)
@@ -593,40 +606,27 @@ def confidence_features(
     )
 
 
-def logit_line(
-    method: Method, store: Store, parts: Sequence[Gaussian], coefficients: FloatArray
-) -> tuple[np.float32, FloatArray]:
-    """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset``.
-
-    They are the fitted ones or, if the model is `standardised`, those that standardise similarities
-    by their mean and deviation over unrelated passages.
-    """
-    if not method.model.standardised:
-        return method.fitted.logit_line(coefficients)
-    mean, deviation = unrelated(store, sum(bool(part.terms) for part in parts) / len(parts))
-    offset = np.full(len(coefficients), -mean / deviation, dtype=np.float32)
-    return np.float32(1 / deviation), offset
-
-
 _UNRELATED = 64  # passages to compare with each other
 _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
-def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
-    """Estimate the mean and standard deviation of the similarity between passages of a corpus.
+def standardised_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float32, FloatArray]:
+    """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset`` without a fit.
 
-    For an encoder that was not fitted, they describe the similarity of unrelated texts, above which
-    that of an answering passage stands out. A typical encoder serves as a prior worth a few pairs.
-    To a lexical encoder, unrelated texts are assumed to have a similarity of 0.
-
-    `words`: share of the encoders that are lexical.
+    They standardise similarities by the mean and standard deviation between passages of the corpus,
+    that is, of unrelated texts, above which that of an answering passage stands out. A typical
+    encoder serves as a prior worth a few pairs. To a lexical encoder, unrelated texts are assumed
+    to have a similarity of 0.
     """
     cosine = cosines_of_pairs(store.sample(_UNRELATED).mean[: 2 * _UNRELATED])
     count = len(cosine) + _USUAL_PAIRS
     centre = (cosine.sum() + _USUAL_PAIRS * _USUAL_MEAN) / count
     square = ((cosine - centre) ** 2).sum() + _USUAL_PAIRS * _USUAL_DEVIATION**2
-    deviation = np.sqrt(square / count)
-    return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
+    words = sum(bool(part.terms) for part in parts) / len(parts)
+    mean = float(centre * (1 - words))
+    deviation = float(np.sqrt(square / count) * max(1 - words, 0.5))
+    offset = np.full(len(parts[0]), -mean / deviation, dtype=np.float32)
+    return np.float32(1 / deviation), offset
 
 
 def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> FloatArray:
@@ -714,18 +714,6 @@ class Judged:
     estimate: Estimate
 
 
-def judge(findings: Iterable[Findings]) -> Iterator[Judged]:
-    """Estimate relevance, confidence, `in_corpus` and P(underspecified) for each question."""
-    for found in findings:
-        rows = range(len(found.asked))
-        if found.features is None:
-            yield from (Judged(found, row, Estimate()) for row in rows)
-        else:
-            method = found.method
-            each = method.model.probabilities(found.features, method.unanswerable)
-            yield from (Judged(found, row, estimate(found, row, each.of(row))) for row in rows)
-
-
 def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimate:
     """Add P(underspecified), which is 0 if no member is lexical, to a question's probabilities."""
     words = found.attribution.words
@@ -804,7 +792,10 @@ def make_result(judged: Judged, k: int, size: int) -> Result:
     )
     return Result(
         question,
-        [copied(without_findings(passage)) for passage in hits.passages[row][kept]],
+        [
+            Passage(hit.id, hit.text, copied_value(own_metadata(hit.metadata)))
+            for hit in hits.passages[row][kept]
+        ],
         hits.scores[row, kept],
         hits.mu[row, kept],
         hits.sigma2[row, kept],

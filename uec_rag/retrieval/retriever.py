@@ -18,7 +18,7 @@ from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
-from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import (
     UnknownReading,
     Within,
@@ -151,7 +151,9 @@ class Retriever(Index):
         self._boost_normaliser: list[tuple[object, float]] = [(None, 0.0)]  # shared by snapshots
         self._is_snapshot = False
         self._corrects = can_correct(uec.encoders)
-        self._follow(self.store)
+        if isinstance(self.store, SharedState):
+            self._follow(self.store)
+        shipped_underspecified()  # which reads its file now, and not during the first search
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
@@ -372,7 +374,8 @@ class Retriever(Index):
         """Search for some of a request's questions, with the turns before them."""
         if request.prefer is not None:
             return self._search_preferring(turns, parts, request, request.prefer)
-        self._check_fit()
+        if self.uec.fitted.posteriors is not self._posteriors:
+            self._accept_fit()
         chosen = request.reading is not None
         store = self.store.snapshot(request.reading if chosen else request.filter)
         self._notice_changes(store)
@@ -769,10 +772,8 @@ class Retriever(Index):
         self.calibration = calibration
         self._changes_at_calibration = self._changes if current else -1
 
-    def _follow(self, store: Store) -> None:
+    def _follow(self, store: SharedState) -> None:
         """Use the calibration that another process has published in the store, if any."""
-        if not isinstance(store, SharedState):
-            return
         before, self._published = self._published, published(store, self._published)
         if self._published is None:
             return
@@ -788,7 +789,8 @@ class Retriever(Index):
         """
         if self._is_snapshot:
             return
-        self._follow(store)
+        if isinstance(store, SharedState):
+            self._follow(store)
         if self.calibration is not None and self._changes != self._changes_at_calibration:
             self._changes_at_calibration = self._changes
             warn(

@@ -44,14 +44,15 @@ class Passage:
 
 def copied(passage: Passage) -> Passage:
     """Copy a passage, with all of its metadata."""
-    return Passage(passage.id, passage.text, _copied(passage.metadata))
+    return Passage(passage.id, passage.text, copied_value(passage.metadata))
 
 
-def _copied(value: Any) -> Any:  # noqa: ANN401  # JSON's values
+def copied_value(value: Any) -> Any:  # noqa: ANN401
+    """Copy the dicts and lists of a value; other objects, which JSON does not have, are shared."""
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: copied_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_copied(item) for item in value]
+        return [copied_value(item) for item in value]
     return value
 
 

@@ -32,7 +32,6 @@ from torch import Tensor, nn
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Role, load_encoder
-from uec_rag.encoders.base import check_role
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.laplace.pairs import check_pairs
 
@@ -308,7 +307,6 @@ class Grove:
         RuntimeError
             Before `fit`.
         """
-        check_role(role)
         encoded = self.encoder.encode(texts, role, show_progress=show_progress)
         return self.gaussian(encoded.embedding, role)
 

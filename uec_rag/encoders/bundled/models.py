@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from uec_rag.base.checks import check_texts
 from uec_rag.base.environment import cores
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
     IdentityHead,
     Role,
-    check_role,
     check_vectors,
+    checked_texts,
 )
 from uec_rag.encoders.hub import family_prompts, revision_of_files
 
@@ -59,8 +58,7 @@ class _RowByRow(IdentityHead, ABC):
         """
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-        check_role(role)
-        prompted = [self.prompts[role] + text for text in check_texts(texts)]
+        prompted = [self.prompts[role] + text for text in checked_texts(texts, role)]
         vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
         rows = tqdm(self._rows(prompted, role), "Texts", len(prompted), disable=not show_progress)
         for place, row in enumerate(rows):

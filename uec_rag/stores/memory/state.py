@@ -405,10 +405,8 @@ class State:
         return {}
 
 
-def filtered(state: State, filter: Filter | None) -> State:
+def filtered(state: State, filter: Filter) -> State:
     """Return the state with only the rows that match a filter."""
-    if filter is None:
-        return state
     condition = filters.parse(filter)  # rejects an invalid one even if the store is empty
     rows = state.index.select(condition, state.passages, state.selected_rows(), state.row)
     return replace(state, selected=rows)

@@ -160,7 +160,8 @@ class MemoryStore:
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
         view = MemoryStore.__new__(MemoryStore)
-        view._state, view._is_snapshot = filtered(self._state, filter), True
+        view._state = self._state if filter is None else filtered(self._state, filter)
+        view._is_snapshot = True
         view._writing = threading.RLock()  # its own, so that it does not wait for writers
         return view
 
@@ -267,7 +268,7 @@ class MemoryStore:
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that a filter selects, in the order of insertion."""
-        state = filtered(self._state, filter)
+        state = self.snapshot(filter)._state
         return (state.passages[row] for row in state.selected_rows().tolist())
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
