@@ -271,8 +271,8 @@ def features(question: str, candidates: Candidates) -> FloatArray:
         under that title or in that file have a tenth of the posterior or more. Or it asks what the
         topic of the documents is, a term whose words are in 15 % of all passages or more.
 
-    All idf are divided by that of a word that no passage has, so that the corpus size cancels. Those
-    of English function words count a quarter.
+    All idf are divided by that of a word that no passage has, so that the corpus size cancels; that
+    of a function word counts a quarter.
     """
     subject = candidates.subject
     unknown = float(np.log1p(2 * candidates.size + 1))
