@@ -355,3 +355,9 @@ def test_a_question_what_the_topic_of_the_documents_is_is_not_asked_back_about(q
     # A word of a few passages may be a name that they share.
     assert named(question, replace(common, idf={"Elkins": 2.5}))["named"] == 0
     assert named(question, replace(common, size=50))["named"] == 0
+
+
+def test_a_question_mark_behind_a_space_does_not_tell_labels_apart():
+    sources = ["a.md", "b.md"]
+    found = replace(candidates(["What is Elkins ?", "What is Elkins?"], [()] * 2), sources=sources)
+    assert [one.label for one in readings(found)] == ["What is Elkins", "What is Elkins (2)"]

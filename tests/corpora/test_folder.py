@@ -526,3 +526,23 @@ def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, name, 
     (tmp_path / name).write_text(text)
     [document] = read_folder(tmp_path)
     assert document.title == title
+
+
+def test_docutils_messages_about_sphinx_are_not_read_anywhere(tmp_path):
+    (tmp_path / "a.rst").write_text(
+        "Flask\n=====\n\n* One :doc:`item`\n\n.. note:: See :ref:`that`.\n\n"
+        ".. function:: rest(dough)\n\n   Let it be.\n"
+    )
+    [document] = read_folder(tmp_path)
+    [section] = document.sections
+    assert "<string>" not in section.text
+    assert all(part in section.text for part in ("One", "See", "rest(dough)", "Let it be."))
+
+
+def test_a_comment_in_markdown_is_not_read_but_in_a_code_block(tmp_path):
+    (tmp_path / "a.md").write_text(
+        "# A\n\n<!-- code\n4711 -->\n\nText.\n\n```\n<!-- kept -->\n```\n"
+    )
+    [section] = sections_of(tmp_path, "a.md")
+    assert "4711" not in section.text
+    assert "<!-- kept -->" in section.text

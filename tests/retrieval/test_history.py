@@ -199,3 +199,10 @@ async def test_what_is_no_list_of_turns_for_each_question_is_refused(
         index.search([FOLLOW_UP], history=history)
     with pytest.raises(error, match=re.escape(message)):
         await index.asearch([FOLLOW_UP], history=history)
+
+
+@pytest.mark.parametrize("within", ["git push", ["rsync"]])
+def test_a_chosen_reading_is_no_surer_to_answer_than_the_whole_index(chat, within):
+    [alone] = chat.search([VAGUE])
+    [chosen] = chat.search([VAGUE], within=within)
+    assert chosen.decision.confidence <= chosen.decision.in_corpus <= alone.decision.in_corpus

@@ -490,7 +490,7 @@ def _first_phrase(text: str, common: Set[str]) -> str:
 
 
 def _shortened(label: str) -> str:
-    line = " ".join(label.split()).rstrip(":?？")
+    line = " ".join(label.split()).rstrip(" :?？")
     if len(line) <= LONGEST_LABEL:
         return line
     head = line[:LONGEST_LABEL].rpartition(" ")[0]  # whole words, if they are not long themselves

@@ -275,6 +275,8 @@ def _read_markdown(content: bytes) -> list[Section]:
     tokens = MarkdownIt().parse(text)
     heading, start, is_title = "", 0, False
     for token, inline in itertools.pairwise(tokens):
+        if token.map is not None and token.type == "html_block" and _is_comment(token.content):
+            lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             body = "\n".join(lines[start : token.map[0]]).strip()
             sections.append(Section(heading, body, is_title=is_title))
@@ -282,6 +284,10 @@ def _read_markdown(content: bytes) -> list[Section]:
             is_title = token.tag == "h1" and not title
             title = title or (heading if is_title else "")
     return [*sections, Section(heading, "\n".join(lines[start:]).strip(), is_title=is_title)]
+
+
+def _is_comment(block: str) -> bool:
+    return re.fullmatch(r"\s*<!--.*?-->\s*", block, re.DOTALL) is not None
 
 
 def _plain_heading(inline: Token) -> str:
@@ -312,6 +318,11 @@ def _read_rst(content: bytes) -> list[Section]:
             "_disable_config": True,
         },
     )
+    from docutils import nodes
+
+    for message in [*tree.findall(nodes.system_message)]:
+        # docutils does not know Sphinx's directives, but its error message has their source.
+        message.parent.replace(message, [*message.findall(nodes.literal_block)])
     first, *others = _rst_sections(tree)
     return [replace(first, is_title=first.heading != ""), *others]
 
@@ -325,9 +336,6 @@ def _rst_sections(node: nodes.Element) -> Iterator[Section]:
             heading = child.astext()
         elif isinstance(child, nodes.section):
             inner.append(child)
-        elif isinstance(child, nodes.system_message):
-            # docutils does not know Sphinx's directives, but its error message has their source.
-            parts += [block.astext() for block in child.findall(nodes.literal_block)]
         elif isinstance(child, nodes.topic) and "contents" in child["classes"]:
             continue  # a table of contents repeats the headings
         elif not isinstance(child, (nodes.Invisible, nodes.docinfo)):

@@ -22,8 +22,8 @@ from uec_rag.retrieval.result import surest_decision
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
-class Gated(TypedDict):
-    """The output of a gate; it is also the state of a graph.
+class GateOutput(TypedDict):
+    """The output of a gate.
 
     Attributes
     ----------
@@ -54,6 +54,18 @@ class Gated(TypedDict):
     confidence: float
 
 
+class Gated(GateOutput, total=False):
+    """The output of a gate and, for the state of a graph, the reading to search next.
+
+    Attributes
+    ----------
+    within : a reading, its ids, its label or a place ("2"), or None
+        The chosen reading; it applies to the next search alone.
+    """
+
+    within: object
+
+
 def gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
     """Join a question, its documents and the decision, which is also set in their metadata."""
     for document in documents:
@@ -65,7 +77,7 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
 def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
     if isinstance(found, Mapping):
-        return cast(Gated, {key: found[key] for key in Gated.__annotations__})
+        return cast(Gated, {key: found[key] for key in GateOutput.__annotations__})
     return _joined(question, found, decision_on(found))
 
 

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 
 from uec_rag.confidence.decision import Action
 from uec_rag.langchain.documents import member, messages_of, place_of_question, turns
-from uec_rag.langchain.gated import Gated, in_context, told
+from uec_rag.langchain.gated import Gated, GateOutput, in_context, told
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
@@ -89,7 +89,7 @@ def best(found: Sequence[Gated]) -> Gated:
 
 
 def _is_gated(artifact: object) -> bool:
-    return isinstance(artifact, Mapping) and Gated.__annotations__.keys() <= artifact.keys()
+    return isinstance(artifact, Mapping) and GateOutput.__annotations__.keys() <= artifact.keys()
 
 
 def _question_and_turns(state: object) -> tuple[str, list[str]]:

@@ -245,6 +245,19 @@ class Result:
         clear = replace(self.decision, underspecified=0.0, readings=())
         return replace(self, decision=clear).deciding(self.decision.threshold)
 
+    def no_surer_than(self, most: float) -> Result:
+        """The result with no probability of an answer above `most`."""
+        known = self.decision
+        sure, held = min(known.confidence, most), min(known.in_corpus, most)
+        decision = replace(known, confidence=sure, in_corpus=held)
+        limited = replace(
+            self,
+            decision=decision,
+            by_cutoff=np.minimum(self.by_cutoff, np.float32(most)),
+            relevance=np.minimum(self.relevance, np.float32(most)),
+        )
+        return limited.deciding(decision.threshold)
+
     def deciding(self, threshold: float) -> Result:
         """Return the result with the decision at another threshold."""
         return replace(self, decision=self.decide(threshold))

@@ -383,8 +383,16 @@ class Retriever(Index):
         found = search(method, store, turns, parts, request.k)
         if not chosen:
             return found
+        # Among the passages of a reading alone, nothing competes with the first of them, and a
+        # question that the corpus does not answer would look answered.
+        whole = search(method, self.store.snapshot(request.filter), turns, parts, request.k)
         # A reading is part of the corpus that a gate was made for, not another corpus.
-        return SearchResult([replace(one, decision=replace(one.decision, size=0)) for one in found])
+        return SearchResult(
+            [
+                replace(one, decision=replace(one.decision, size=0)).no_surer_than(most)
+                for one, most in zip(found.results, whole.in_corpus.tolist(), strict=True)
+            ]
+        )
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """Return the method of a search: the ensemble and what was learned from this corpus."""
