@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tests.helpers import load_index, passages
+from tests.stores.kinds import close
 from tests.stores.postgres_server import new_place
 from tests.survival import in_a_child
 from tests.survival.scale import report, times
@@ -119,11 +120,6 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
         read = passages_of(read_files(folder).documents)
         assert stored() == sorted((p.metadata["source"], p.text) for p in read)
     report(f"{kind}: {kills} kills of updates, {done} of them too late; the next brought all, once")
-
-
-def close(store):
-    if hasattr(store, "close"):
-        store.close()
 
 
 @pytest.mark.parametrize("kind", ["memory", "postgres"])
