@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -78,11 +78,8 @@ def test_writers_do_not_lose_each_others_passages():
         for i in range(start, start + 200):
             store.add([passage(str(i))], Gaussian([[i, 1.0]], [[0.0, 0.0]]))
 
-    writers = [threading.Thread(target=write, args=(1000 * n,)) for n in range(4)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    with ThreadPoolExecutor(4) as writers:
+        [*writers.map(write, range(0, 4000, 1000))]
     wanted = [str(1000 * n + i) for n in range(4) for i in range(200)]
     assert len(store) == 800
     assert store.vectors(wanted).mean[:, 0].tolist() == [float(i) for i in wanted]
