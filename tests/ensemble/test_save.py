@@ -1,11 +1,11 @@
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, bag_of_words, by_name, files_of, resaved, static_model
+from tests.cli.conftest import make_model
+from tests.helpers import LinearHead, bag_of_words, by_name, files_of, resaved
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.ensemble.save import KIND
@@ -76,7 +76,7 @@ def test_an_ensemble_that_is_not_fitted_is_saved_too(encoders, tmp_path):
 
 @pytest.fixture
 def model_folder(tmp_path):
-    return Path(static_model(tmp_path / "model", 8))
+    return make_model(tmp_path / "model", seed=0, width=8)
 
 
 def test_encoders_with_a_place_on_disk_come_back_by_themselves(model_folder, tmp_path, fit_pairs):

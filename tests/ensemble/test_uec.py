@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.helpers import LinearHead, Remembering, bag_of_words, noise, pairs
+from tests.helpers import LinearHead, Remembering, bag_of_words, noise, pairs, unit
 from uec_rag import UEC, Retriever
 from uec_rag.base import retries
 from uec_rag.encoders import BlackBoxEncoder
@@ -16,10 +16,6 @@ from uec_rag.ensemble.convolution import Fixed, Uniform
 from uec_rag.ensemble.fitted import OWN_ERROR, PAPER, FitOptions
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture
