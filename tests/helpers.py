@@ -11,11 +11,13 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from uec_rag import Retriever
+from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.saved.generations import writing
 from uec_rag.base.saved.manifest import read_manifest
 from uec_rag.confidence.model import JUDGED
+from uec_rag.corpora import fitting_pairs
+from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.conversation import Turn
@@ -220,6 +222,12 @@ def labelled(texts, count, seed=0, unanswerable=0.0):
         queries.append(" ".join([*known, rng.choice(WORDS)]))
         relevant.append([f"p{number}"] if answered else [])
     return queries, relevant
+
+
+def fitted_on_documentation(*widths):
+    """An ensemble for the examples, whose corpus is Python's documentation."""
+    members = [bag_of_words(width, "ab"[seed], seed) for seed, width in enumerate(widths)]
+    return UEC(members).fit(fitting_pairs(gather_corpus(300), limit=60))
 
 
 def titled(texts):
