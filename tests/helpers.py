@@ -1,6 +1,7 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
 import shutil
+import subprocess
 import sys
 import threading
 import zlib
@@ -312,6 +313,12 @@ class Counting(LinearHead):
     def encode(self, texts, role, *, show_progress=False):
         self.count += len(texts)
         return super().encode(texts, role)
+
+
+def python(code, *arguments, **options):
+    """Run code in a process of its own; what it said, and how it ended."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 @contextmanager

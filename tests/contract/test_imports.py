@@ -1,9 +1,8 @@
 """Importing an adapter: its own framework and nothing heavy, or a sentence on what to install."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.helpers import python
 
 HEAVY = {"langchain_core", "llama_index", "torch", "transformers", "sentence_transformers"}
 HEAVY |= {"laplace", "sklearn"}
@@ -18,8 +17,7 @@ LLAMA_INDEX = (
 
 
 def run(room, before="pass"):
-    code = f"import sys; {before}; import uec_rag.{room} as adapter; print(*sys.modules)"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return python(f"import sys; {before}; import uec_rag.{room} as adapter; print(*sys.modules)")
 
 
 @pytest.mark.parametrize(

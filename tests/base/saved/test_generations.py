@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import stat
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.helpers import python
 from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile
 from uec_rag.base.saved.generations import alone, is_last, reading, writing
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST, read_manifest
@@ -187,8 +187,7 @@ def test_what_a_killed_save_left_is_collected_by_the_next(tmp_path):
         "    (folder / 'half.txt').write_text('half'); os._exit(9)"
     )
     for _ in range(2):
-        killed = subprocess.run([sys.executable, "-c", code, tmp_path / "saved"], check=False)
-        assert killed.returncode == 9
+        assert python(code, tmp_path / "saved").returncode == 9
     save(tmp_path / "saved", "whole")
     assert load(tmp_path / "saved") == "whole"
     assert len(os.listdir(tmp_path / "saved" / GENERATIONS)) == 1

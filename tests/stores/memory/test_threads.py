@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.helpers import beside
+from tests.helpers import beside, python
 from uec_rag import Gaussian
 from uec_rag.stores import MemoryStore, Passage
 
@@ -130,9 +129,7 @@ print(codes)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_a_child_that_is_forked_beside_a_writer_searches_and_writes():
-    done = subprocess.run(
-        [sys.executable, "-c", _FORKING], capture_output=True, text=True, timeout=300
-    )
+    done = python(_FORKING, timeout=300)
     assert done.stdout.strip() == str([0] * 12), done.stderr[-2000:]
 
 
