@@ -448,12 +448,8 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
         )
     for held, block in zip(state.postings, gaussians.terms, strict=True):
         held.check_fits(block)
-    same = (
-        gaussians.profile is None
-        if state.profile is None
-        else gaussians.profile is not None and np.array_equal(gaussians.profile, state.profile)
-    )
-    if not same:
+    own, stored = gaussians.profile, state.profile
+    if own is not stored and (own is None or stored is None or not np.array_equal(own, stored)):
         raise ValueError(
             "gaussians: their variance has another profile than the stored ones; they come "
             "from another posterior. Build the index again."
