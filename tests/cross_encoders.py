@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tests.tiny_bert import save_bert
+
 _SECOND = ("ma", "ne", "pi", "ro", "su", "ta", "vo", "ka")
 WORDS = [a + b for a in ("ba", "de", "fi", "go", "lu") for b in _SECOND]
 _LONG, _ASKED = 8, 2
@@ -13,15 +15,23 @@ def folder_of(path, labels=1, seed=0):
     Queries and keys of its attention have the same weights, so that a word looks at its like from
     the start: otherwise it would take far more steps to learn that.
     """
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
-    path.mkdir(exist_ok=True)
-    vocabulary = path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=5 + len(WORDS),
+    def look_at_its_like(model):
+        embeddings = model.bert.embeddings
+        embeddings.position_embeddings.weight.zero_()
+        embeddings.token_type_embeddings.weight.mul_(3)
+        embeddings.word_embeddings.weight.normal_(0, 0.3)
+        for layer in model.bert.encoder.layer:
+            attention = layer.attention.self
+            attention.query.weight.normal_(0, 0.3)
+            attention.key.weight.copy_(attention.query.weight)
+
+    return save_bert(
+        path,
+        WORDS,
+        "BertForSequenceClassification",
+        look_at_its_like,
+        seed,
         hidden_size=48,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -32,19 +42,6 @@ def folder_of(path, labels=1, seed=0):
         attention_probs_dropout_prob=0.0,
         initializer_range=0.1,
     )
-    model = BertForSequenceClassification(config)
-    with torch.no_grad():
-        embeddings = model.bert.embeddings
-        embeddings.position_embeddings.weight.zero_()
-        embeddings.token_type_embeddings.weight.mul_(3)
-        embeddings.word_embeddings.weight.normal_(0, 0.3)
-        for layer in model.bert.encoder.layer:
-            attention = layer.attention.self
-            attention.query.weight.normal_(0, 0.3)
-            attention.key.weight.copy_(attention.query.weight)
-    model.save_pretrained(path)
-    BertTokenizerFast(str(vocabulary)).save_pretrained(path)
-    return path
 
 
 def passages(count, seed=0):

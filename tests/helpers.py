@@ -1,6 +1,7 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
 import shutil
+import subprocess
 import sys
 import threading
 import zlib
@@ -11,12 +12,17 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
+from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.saved.generations import writing
 from uec_rag.base.saved.manifest import read_manifest
 from uec_rag.confidence.model import JUDGED
+from uec_rag.corpora import fitting_pairs
+from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
+from uec_rag.ensemble.conversation import Turn
+from uec_rag.retrieval.pipeline import find
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
@@ -41,6 +47,11 @@ def bag_of_words(dimension, name, seed=0):
 def noise(texts):
     """An encoder that knows nothing: a random direction per text."""
     return np.array([_direction(text, 24, 99) for text in texts])
+
+
+def unit(vectors):
+    """Rows of length one."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def shared_words(query, passages):
@@ -117,8 +128,6 @@ def random_gaussian(rng, n, d, factors=None):
 
 def index_of(uec, texts, ids=None, metadatas=None, store=None):
     """An index of texts, which are p0, p1 and so on unless ids are given."""
-    from uec_rag import Retriever
-
     index = Retriever(uec, store)
     index.add(texts, [f"p{i}" for i in range(len(texts))] if ids is None else ids, metadatas)
     return index
@@ -216,6 +225,12 @@ def labelled(texts, count, seed=0, unanswerable=0.0):
     return queries, relevant
 
 
+def fitted_on_documentation(*widths):
+    """An ensemble for the examples, whose corpus is Python's documentation."""
+    members = [bag_of_words(width, "ab"[seed], seed) for seed, width in enumerate(widths)]
+    return UEC(members).fit(fitting_pairs(gather_corpus(300), limit=60))
+
+
 def titled(texts):
     """Metadata by which a question can be made of each text: a title of its first words."""
     return [{"title": f"On {' '.join(text.split()[:4])}"} for text in texts]
@@ -228,9 +243,21 @@ def by_name(uec):
 
 def load_index(path, uec, **options):
     """The index saved at a path, with the encoders of an ensemble."""
-    from uec_rag import Retriever
-
     return Retriever.load(path, encoders=by_name(uec), **options)
+
+
+def rightness(result, relevant):
+    """Whether each hit answers its query, shape (n, k)."""
+    return np.array(
+        [[id_ in wanted for id_ in row] for row, wanted in zip(result.ids, relevant, strict=True)]
+    )
+
+
+def found_by(index, questions, k=4):
+    """What a search finds on its way to a decision."""
+    parts = index.uec.encode(questions, "query")
+    [found] = find(index.method(), index.store, [*map(Turn, questions)], parts, k)
+    return found
 
 
 def agree(result):
@@ -264,23 +291,6 @@ def as_before(saved):
     return old
 
 
-def static_model(folder, dimension):
-    """The folder of a SentenceTransformer, which it is saved to: a random vector for each word."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Whitespace
-
-    known = {word: place for place, word in enumerate(["?", *WORDS])}
-    tokenizer = Tokenizer(WordLevel(known, unk_token="?"))
-    tokenizer.pre_tokenizer = Whitespace()
-    weights = np.random.default_rng(0).standard_normal((len(known), dimension), dtype=np.float32)
-    modules = [StaticEmbedding(tokenizer, embedding_weights=weights)]
-    SentenceTransformer(modules=modules, device="cpu").save(str(folder))
-    return str(folder)
-
-
 class Remembering:
     """A callable like `bag_of_words` that remembers every text it was given."""
 
@@ -303,6 +313,12 @@ class Counting(LinearHead):
     def encode(self, texts, role, *, show_progress=False):
         self.count += len(texts)
         return super().encode(texts, role)
+
+
+def python(code, *arguments, **options):
+    """Run code in a process of its own; what it said, and how it ended."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 @contextmanager

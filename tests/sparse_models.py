@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+from tests.tiny_bert import SPECIAL, save_bert
+
 _WIDTH = 32
 
 
@@ -23,14 +24,20 @@ def make_splade(words, folder: Path, **options):
     from sentence_transformers import SparseEncoder
     from sentence_transformers.sentence_transformer.modules import Transformer
     from sentence_transformers.sparse_encoder.modules import SpladePooling
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-    folder.mkdir(parents=True, exist_ok=True)
-    vocabulary = folder / "vocab.txt"
-    vocabulary.write_text("\n".join([*_SPECIAL, *words]))
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(_SPECIAL) + len(words),
+    def see_each_word_as_itself(model):
+        table = np.random.default_rng(0).standard_normal((model.config.vocab_size, _WIDTH))
+        model.bert.embeddings.word_embeddings.weight.copy_(torch.tensor(table))
+        head = model.cls.predictions
+        head.transform.dense.weight.copy_(torch.eye(_WIDTH))
+        head.bias.fill_(-14.0)
+        head.bias[: len(SPECIAL)] = -100.0
+
+    save_bert(
+        folder,
+        words,
+        "BertForMaskedLM",
+        see_each_word_as_itself,
         hidden_size=_WIDTH,
         num_hidden_layers=1,
         num_attention_heads=2,
@@ -39,15 +46,5 @@ def make_splade(words, folder: Path, **options):
         hidden_act="linear",
         initializer_range=0.02,
     )
-    model = BertForMaskedLM(config)
-    with torch.no_grad():
-        table = np.random.default_rng(0).standard_normal((config.vocab_size, _WIDTH))
-        model.bert.embeddings.word_embeddings.weight.copy_(torch.tensor(table))
-        head = model.cls.predictions
-        head.transform.dense.weight.copy_(torch.eye(_WIDTH))
-        head.bias.fill_(-14.0)
-        head.bias[: len(_SPECIAL)] = -100.0
-    model.save_pretrained(folder)
-    BertTokenizerFast(str(vocabulary)).save_pretrained(folder)
     transformer = Transformer(str(folder), transformer_task="fill-mask")
     return SparseEncoder(modules=[transformer, SpladePooling()], device="cpu", **options)

@@ -1,12 +1,12 @@
 import ast
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import uec_rag
+from tests.helpers import python
 
 HEAVY = {
     *("numpy", "scipy", "torch", "sentence_transformers", "transformers", "laplace", "sklearn"),
@@ -16,11 +16,9 @@ HEAVY = {
 
 def test_importing_the_package_imports_nothing_heavy():
     code = "import sys, uec_rag; print(*{name.partition('.')[0] for name in sys.modules})"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert "uec_rag" in result.stdout.split()
-    assert HEAVY.isdisjoint(result.stdout.split())
+    imported = python(code, check=True).stdout.split()
+    assert "uec_rag" in imported
+    assert HEAVY.isdisjoint(imported)
 
 
 STATE = """
@@ -40,7 +38,7 @@ print(*(name for name in before if before[name] != after[name]))
 
 
 def test_importing_the_package_changes_nothing_for_others():
-    done = subprocess.run([sys.executable, "-c", STATE], capture_output=True, text=True, check=True)
+    done = python(STATE, check=True)
     assert (done.stdout.split(), done.stderr) == ([], "")
 
 
@@ -66,7 +64,7 @@ def test_stores_in_engines_are_imported_when_they_are_used():
         "import sys, uec_rag.stores as s; print({'qdrant_client', 'psycopg'} & {*sys.modules}); "
         "s.QdrantStore, s.PgVectorStore; print({'qdrant_client', 'psycopg'} <= {*sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code, check=True)
     assert done.stdout.split("\n")[:2] == ["set()", "True"]
 
 

@@ -1,10 +1,8 @@
 """The core does without torch: index, search, save, fit, calibrate, both frameworks, commands."""
 
-import subprocess
-import sys
-
 import pytest
 
+from tests.helpers import python
 from tests.markdown import ROOT
 
 pytestmark = pytest.mark.slow  # runs the embedded models
@@ -73,9 +71,7 @@ except ImportError as error:
 
 
 def test_everything_but_hub_models_runs_without_torch(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", ROUND, tmp_path], capture_output=True, text=True, cwd=ROOT
-    )
+    done = python(ROUND, tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == (
         "A model of sentence-transformers needs sentence-transformers and torch; install it with: "

@@ -1,11 +1,10 @@
 import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.helpers import python
 from uec_rag.base import environment
 from uec_rag.base.environment import FEATURES, missing_extra, report, require
 
@@ -15,8 +14,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 def run_python(code, *import_folders):
     """Run code in a fresh interpreter, where nothing has been imported yet."""
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *import_folders]))}
-    return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True)
+    path = os.pathsep.join(map(str, [ROOT, *import_folders]))
+    return python(code, env=os.environ | {"PYTHONPATH": path})
 
 
 @pytest.mark.parametrize("extra", ["models", "fit"])

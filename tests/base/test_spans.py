@@ -2,20 +2,9 @@ import json
 import logging
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from uec_rag.base import spans
 from uec_rag.base.spans import span
-
-
-@pytest.fixture
-def exported(monkeypatch):
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(spans, "_tracer", lambda: provider.get_tracer("test"))
-    return exporter
 
 
 def test_a_span_is_named_and_says_how_much(exported):
@@ -46,10 +35,9 @@ def test_encoding_searching_and_deciding_have_spans_without_texts(exported, full
 
 
 def test_searching_and_deciding_say_what_came_of_it(exported, full):
-    from uec_rag.confidence.risk import RiskThreshold
     from uec_rag.retrieval.gate import Gate
 
-    gate = Gate(RiskThreshold(0.0, 0.1, 0.05, 100, 50, 2, 29), 4)
+    gate = Gate.at(0.0)
     one, two = full.search(["badero fimafi"], k=4), full.search(["badero", "fimafi"], k=4)
     gate.decide(one)
     gate.redecide(one.decisions[0])

@@ -33,12 +33,9 @@ def test_there_and_back_again_it_answers_alike(run, index, tmp_path):
 
 
 def test_a_wrong_place_is_named_before_anything_is_read(run, index, tmp_path):
-    assert (
-        "--out: expected a folder for the index"
-        in run("copy", index, "qdrant://a/b", code=2).stderr
-    )
-    wrong = run("copy", index, tmp_path / "a", "--out", tmp_path / "b", code=2)
-    assert "--out: expected a folder for the index" in wrong.stderr
+    for wrong in (("qdrant://a/b",), (tmp_path / "a", "--out", tmp_path / "b")):
+        told = run("copy", index, *wrong, code=2).stderr
+        assert "--out: expected a folder for the index" in told
     assert "postgresql://" in run("copy", index, "s3://a/b", "--out", tmp_path / "c", code=2).stderr
 
 

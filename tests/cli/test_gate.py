@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from tests.cli.conftest import TOPICS
+from tests.server.explore.conftest import QUESTIONS
 from tests.stores.postgres_server import new_place
 from uec_rag import Retriever
 from uec_rag.confidence.risk import RiskThreshold
@@ -18,14 +19,7 @@ from uec_rag.retrieval.gate import Gate, LabelledSearch
 def questions(tmp_path):
     """Questions on every two words, answered by the file of their topic, and two unanswered."""
     path = tmp_path / "questions.csv"
-    rows = [
-        f"{start} {word} {other}?,{topic}.md"
-        for topic, inner in TOPICS.items()
-        for word in inner
-        for other in inner
-        for start in ("what of", "where is")
-        if word != other
-    ]
+    rows = [f"{question},{id_.partition('-')[0]}.md" for question, id_ in QUESTIONS]
     path.write_text("\n".join(["query,relevant_ids", *rows, "who wrote hamlet?,", "why?,"]))
     return path
 
@@ -231,10 +225,8 @@ def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, t
 
 
 def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
-    assert (
-        "--gate: there is no gate"
-        in run("ask", index, "x", "--gate", tmp_path / "no", code=2).stderr
-    )
+    none = run("ask", index, "x", "--gate", tmp_path / "no", code=2)
+    assert "--gate: there is no gate" in none.stderr
     for text in ('{"k": 4}', "query,relevant_ids"):
         (tmp_path / "gate.json").write_text(text)
         bad = run("ask", index, "x", "--gate", tmp_path / "gate.json", code=2)

@@ -4,13 +4,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.helpers import python
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
@@ -388,8 +387,8 @@ class TestAnUpdateInAnEngineThatIsKilled:
     ):
         (folder / "grows.md").write_text(paragraphs("keel", 100))
         (folder / "new.md").write_text(paragraphs("flour", 200))
-        update = ["index", str(folder), "--out", str(index), "--update", "--store", place]
-        killed = subprocess.run([sys.executable, "-c", KILLED_IN_THE_THIRD_BATCH, *update])
+        update = ["index", folder, "--out", index, "--update", "--store", place]
+        killed = python(KILLED_IN_THE_THIRD_BATCH, *update)
         assert killed.returncode == -signal.SIGKILL
         assert len(self.stored(place)) == 3 + 2 * 64
         told = run(*update, "--json", json_output=True)
@@ -507,12 +506,7 @@ def test_asking_the_embedded_models_waits_for_no_library_that_it_does_not_use(
         "app(sys.argv[1:], standalone_mode=False)\n"
         "print(*sys.modules, file=sys.stderr)"
     )
-    asked = subprocess.run(
-        [sys.executable, "-c", code, "ask", str(tmp_path / "idx"), "honey in the hive"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    asked = python(code, "ask", tmp_path / "idx", "honey in the hive", check=True)
     assert "bees.md" in asked.stdout
     imported = set(asked.stderr.splitlines()[-1].split())
     assert {"uec_rag", "onnxruntime"} <= imported

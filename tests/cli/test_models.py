@@ -3,14 +3,12 @@
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import served
+from tests.helpers import python, served
 from uec_rag import UEC
 from uec_rag.base import environment
 from uec_rag.base.environment import EnvironmentReport, Problem
@@ -132,10 +130,7 @@ def test_with_the_folder_a_machine_needs_no_network(run, tmp_path):
         "print(*r.search(['When do I get my money back?'], k=1).ids[0])"
     )
     own = {"UEC_MODELS": str(tmp_path / "models"), "UEC_CACHE": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", code]
-    alone = subprocess.run(
-        command, env=os.environ | CLOSED | own, capture_output=True, text=True, check=True
-    )
+    alone = python(code, env=os.environ | CLOSED | own, check=True)
     assert alone.stdout.split() == ["a"]
     assert not (tmp_path / "cache").exists()
 

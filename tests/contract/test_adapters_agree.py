@@ -17,6 +17,7 @@ from tests.helpers import (
     METADATA_KEYS,
     VAGUE,
     LinearHead,
+    assert_alike,
     bag_of_words,
     index_of,
     namesakes,
@@ -182,10 +183,12 @@ def make_ensemble(kind):
         return UEC(encoders)
     if kind == "paper":
         return UEC.paper([bag_of_words(24, "a"), bag_of_words(24, "b", seed=1)]).fit(pairs(80))
+    if kind == "words":
+        return UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
     return UEC(encoders).fit(pairs(80))
 
 
-@pytest.fixture(scope="module", params=["fitted", "paper", "unfitted"])
+@pytest.fixture(scope="module", params=["fitted", "paper", "unfitted", "words"])
 def uec(request):
     return make_ensemble(request.param)
 
@@ -216,7 +219,8 @@ def agree(found, expected):
     assert [hit.score for hit in found] == pytest.approx([h.score for h in expected], abs=1e-6)
     for ours, theirs in zip(found, expected, strict=True):
         # The stores' own searches write no details; the retrievers here are asked for them.
-        left_out = set() if "uec_mu" in ours.metadata else DETAILS - METADATA_KEYS
+        more = DETAILS - METADATA_KEYS | {"uec_matched_terms"}
+        left_out = set() if "uec_mu" in ours.metadata else more
         assert ours.metadata.keys() & DETAILS == theirs.metadata.keys() & DETAILS - left_out
         told = {key: value for key, value in theirs.metadata.items() if key not in left_out}
         for key, value in flat(told).items():
@@ -272,8 +276,8 @@ def test_as_many_come_as_there_are_and_are_asked_for_though_they_answer_nothing(
     agree(adapter(fitted, TEXTS, IDS, METADATAS).search("fooba rabaz", k), expected)
 
 
-def test_what_was_replaced_and_removed_is_so_for_all(fitted, adapter):
-    indexes = [kind(fitted, TEXTS, IDS, METADATAS) for kind in (Plain, adapter)]
+def test_what_was_replaced_and_removed_is_so_for_all(uec, adapter):
+    indexes = [kind(uec, TEXTS, IDS, METADATAS) for kind in (Plain, adapter)]
     for index in indexes:
         index.put("lumane bafima degopi", "p4", {"lang": "fr", "place": 4})
         index.remove("p7")
@@ -284,21 +288,27 @@ def test_what_was_replaced_and_removed_is_so_for_all(fitted, adapter):
         assert {hit.text for hit in found if hit.id == "p4"} == {"lumane bafima degopi"}
 
 
+def test_what_one_framework_saves_both_find_again(uec, tmp_path):
+    index = Plain(uec, TEXTS, IDS, METADATAS).index
+    langchain.UECVectorStore(index).dump(tmp_path / "index")
+    one = langchain.UECVectorStore.load(tmp_path / "index", uec)
+    other = llama_index.UECVectorStore.from_persist_path(str(tmp_path / "index"), uec=uec)
+    for loaded in (one.retriever, other.retriever):
+        assert_alike(loaded.search(QUESTIONS, 4), index.search(QUESTIONS, 4))
+
+
 def test_in_an_empty_index_nothing_is_found(fitted, adapter):
     assert adapter(fitted, [], [], []).search("lumane") == []
 
 
-@pytest.mark.parametrize("question", ["", " \n"])
-def test_an_empty_question_is_refused_by_all(fitted, adapter, question):
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [(("",), "empty"), ((" \n",), "empty"), (("ba", 0), "k: expected an integer >= 1, got 0")],
+)
+def test_an_empty_question_or_no_hits_asked_for_are_refused_by_all(fitted, adapter, asked, message):
     for kind in (Plain, adapter):
-        with pytest.raises(ValueError, match="empty"):
-            kind(fitted, TEXTS, IDS, METADATAS).search(question)
-
-
-def test_no_hits_asked_for_is_refused_by_all(fitted, adapter):
-    for kind in (Plain, adapter):
-        with pytest.raises(ValueError, match=r"k: expected an integer >= 1, got 0"):
-            kind(fitted, TEXTS, IDS, METADATAS).search(QUESTIONS[0], 0)
+        with pytest.raises(ValueError, match=message):
+            kind(fitted, TEXTS, IDS, METADATAS).search(*asked)
 
 
 def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(ambiguous, tmp_path):

@@ -1,24 +1,28 @@
 """Importing an adapter: its own framework and nothing heavy, or a sentence on what to install."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.helpers import python
 
 HEAVY = {"langchain_core", "llama_index", "torch", "transformers", "sentence_transformers"}
 HEAVY |= {"laplace", "sklearn"}
 
-every_adapter = pytest.mark.parametrize(
-    ("room", "framework"), [("langchain", "langchain_core"), ("llama_index", "llama_index")]
+LANGCHAIN = (
+    'The LangChain adapter needs langchain-core; install it with: pip install "uec-rag[langchain]"'
+)
+LLAMA_INDEX = (
+    "The LlamaIndex adapter needs llama-index-core; install it with: "
+    'pip install "uec-rag[llama-index]"'
 )
 
 
 def run(room, before="pass"):
-    code = f"import sys; {before}; import uec_rag.{room} as adapter; print(*sys.modules)"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return python(f"import sys; {before}; import uec_rag.{room} as adapter; print(*sys.modules)")
 
 
-@every_adapter
+@pytest.mark.parametrize(
+    ("room", "framework"), [("langchain", "langchain_core"), ("llama_index", "llama_index")]
+)
 def test_an_adapter_imports_no_other_framework_and_no_model_library(room, framework):
     done = run(room)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
@@ -28,18 +32,8 @@ def test_an_adapter_imports_no_other_framework_and_no_model_library(room, framew
 @pytest.mark.parametrize(
     ("room", "missing", "sentence"),
     [
-        (
-            "langchain",
-            "langchain_core",
-            "The LangChain adapter needs langchain-core; install it with: "
-            'pip install "uec-rag[langchain]"',
-        ),
-        (
-            "llama_index",
-            "llama_index.core",
-            "The LlamaIndex adapter needs llama-index-core; install it with: "
-            'pip install "uec-rag[llama-index]"',
-        ),
+        ("langchain", "langchain_core", LANGCHAIN),
+        ("llama_index", "llama_index.core", LLAMA_INDEX),
     ],
 )
 def test_without_its_framework_the_error_says_what_to_install(room, missing, sentence):

@@ -13,6 +13,8 @@ from uec_rag import UEC
 from uec_rag.langchain import UECEmbeddings, UECRetriever, UECVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 
+pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+
 
 @pytest.fixture(scope="module", params=[False, True], ids=["not fitted", "fitted"])
 def uec(request):
@@ -34,24 +36,20 @@ class _OurEmbeddings:
         self.uec = uec
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 class TestEmbeddingsUnit(_OurEmbeddings, EmbeddingsUnitTests):
     pass
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 class TestEmbeddingsIntegration(_OurEmbeddings, EmbeddingsIntegrationTests):
     pass
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 class TestVectorStoreOfAnEnsemble(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self, uec):
         return UECVectorStore(uec)
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 class TestVectorStoreInQdrant(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self, uec):
@@ -64,7 +62,6 @@ class TestVectorStoreOfAnyEmbeddings(VectorStoreIntegrationTests):
         return UECVectorStore(embedding=self.get_embeddings())
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 class TestRetriever(RetrieversIntegrationTests):
     @pytest.fixture(autouse=True)
     def _store(self, uec):

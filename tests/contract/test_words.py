@@ -1,16 +1,15 @@
-"""Words as a member work in both frameworks as without any."""
+"""What only words as a member can do, in both frameworks; `test_adapters_agree` has the rest."""
 
 import numpy as np
 import pytest
-from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
-from llama_index.core.schema import MetadataMode, QueryBundle, TextNode
+from llama_index.core.schema import QueryBundle, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
 from tests.helpers import bag_of_words, index_of, pairs, passages
 from tests.llama_index.conftest import build
 from uec_rag import UEC, Retriever
-from uec_rag.langchain import UECRetriever, UECVectorStore
+from uec_rag.langchain import UECRetriever
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
 from uec_rag.llama_index import UECVectorStore as LlamaIndexVectorStore
 from uec_rag.stores import MemoryStore
@@ -25,63 +24,8 @@ def uec():
     return UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
 
 
-@pytest.fixture(scope="module")
-def expected(uec):
-    retriever = index_of(uec, TEXTS, IDS)
-    return retriever.search(QUERIES, k=5)
-
-
-def told(result, row):
-    return [
-        (id_, result[row].metadata(rank, details=True)) for rank, id_ in enumerate(result.ids[row])
-    ]
-
-
-def agree(found, expected):
-    assert [id_ for id_, _ in found] == [id_ for id_, _ in expected]
-    for (_, ours), (_, theirs) in zip(found, expected, strict=True):
-        assert ours["uec_matched_terms"] == theirs["uec_matched_terms"]
-        assert ours["uec_score"] == pytest.approx(theirs["uec_score"], abs=1e-6)
-        for name, member in theirs["uec_members"].items():
-            assert ours["uec_members"][name] == pytest.approx(member, abs=1e-5)
-
-
-def test_langchain(uec, expected, tmp_path):
-    retriever = UECRetriever.from_texts(TEXTS, uec, ids=IDS, k=5, details=True)
-    store = retriever.vectorstore
-    store.dump(str(tmp_path / "index"))
-    loaded = UECVectorStore.load(str(tmp_path / "index"), uec)
-    for index in (retriever, loaded.as_retriever(search_kwargs={"k": 5}, details=True)):
-        for row, query in enumerate(QUERIES):
-            hits = index.invoke(query)
-            agree([(hit.id, hit.metadata) for hit in hits], told(expected, row))
-    store.add_documents([Document(QUERIES[0], id="new")])
-    assert retriever.invoke(QUERIES[0])[0].id == "new"
-
-
 def nodes():
     return [TextNode(id_=id_, text=text) for id_, text in zip(IDS, TEXTS, strict=True)]
-
-
-def test_llama_index(uec, expected):
-    alone = LlamaIndexRetriever.from_texts(TEXTS, uec, ids=IDS, similarity_top_k=5, details=True)
-    store = LlamaIndexVectorStore(uec=uec)
-    store.add(nodes())
-    for row, query in enumerate(QUERIES):
-        hits = alone.retrieve(query)
-        agree([(hit.node_id, hit.metadata) for hit in hits], told(expected, row))
-        found = store.query(VectorStoreQuery(query_str=query, similarity_top_k=5))
-        scores = [expected[row].metadata(rank)["uec_score"] for rank in range(5)]
-        assert found.ids == expected.ids[row]
-        assert found.similarities == pytest.approx(scores, abs=1e-6)
-        assert "uec_members" not in hits[0].node.get_content(MetadataMode.LLM)
-
-
-def test_llama_index_hands_words_over_with_the_vectors(uec, expected):
-    index = build(uec, nodes())
-    for row, query in enumerate(QUERIES):
-        hits = LlamaIndexRetriever.from_index(index, 5, details=True).retrieve(query)
-        agree([(hit.node_id, hit.metadata) for hit in hits], told(expected, row))
 
 
 def test_several_texts_make_one_query(uec):

@@ -1,8 +1,10 @@
-"""Questions made of passages: titles or first sentences."""
+"""Questions made of passages: titles or first sentences, and where these end."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from uec_rag.corpora.questions import make_questions
+from uec_rag.corpora.questions import make_questions, split_first_sentence
 from uec_rag.stores.base import Passage
 
 BODY = "Let the dough rest in a cool place until it has doubled in size."
@@ -72,3 +74,28 @@ def test_under_a_heading_that_asks_for_nothing_the_first_sentence_asks_for_the_r
     questions, answers = make(*given, (f"Synopsis\n\nand so on. {BODY}", {"title": "Synopsis"}))
     assert list(questions) == [f"This is step {i}." for i in range(9)]
     assert set(answers.values()) == {BODY}
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "rest"),
+    [
+        ("One. Two. Three.", "One.", "Two. Three."),
+        ("Is it? It is!", "Is it?", "It is!"),
+        ('He said "no." Then he left.', 'He said "no."', "Then he left."),
+        ("Python 3.11 is out. Use it.", "Python 3.11 is out.", "Use it."),
+        ("A heading\n\nand a text. More.", "A heading", "and a text. More."),
+        ("Over two\nlines.  Then more.", "Over two lines.", "Then more."),
+        ("你好。再见。", "你好。", "再见。"),
+        ("No end at all", "No end at all", ""),
+        ("The end.", "The end.", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_first_sentence_or_paragraph_is_split_off(text, first, rest):
+    assert split_first_sentence(text) == (first, rest)
+
+
+@given(st.text(alphabet="ab .!?。\n\"')", max_size=60))
+def test_no_word_is_lost_and_none_is_added(text):
+    first, rest = split_first_sentence(text)
+    assert "".join((first + rest).split()) == "".join(text.split())

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.tiny_bert import save_bert
+
 TEXTS = [
     "a cat",
     "the dog sat on the mat and looked at the moon for hours",
@@ -27,16 +29,20 @@ def texts():
 def bert_folder(tmp_path_factory):
     """A random 2-layer BERT and its WordPiece tokenizer, as transformers saves them."""
     import torch
-    from transformers import BertConfig, BertModel, BertTokenizerFast
 
-    folder = tmp_path_factory.mktemp("bert")
     letters = string.ascii_lowercase + string.digits + string.punctuation
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "query", "passage"]
-    vocab = folder / "vocab.txt"
-    vocab.write_text("\n".join([*words, *letters, *(f"##{letter}" for letter in letters)]))
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocab.read_text().split("\n")),
+    words = ["the", "cat", "dog", "query", "passage", *letters, *(f"##{one}" for one in letters)]
+
+    def as_trained(model):
+        """LayerNorms of weights that they might have, rather than ones and zeros."""
+        for name, weight in model.named_parameters():
+            if "LayerNorm" in name:
+                weight.add_(0.3 * torch.randn_like(weight))
+
+    return save_bert(
+        tmp_path_factory.mktemp("bert"),
+        words,
+        change=as_trained,
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -44,14 +50,6 @@ def bert_folder(tmp_path_factory):
         max_position_embeddings=64,
         initializer_range=0.5,
     )
-    model = BertModel(config)
-    with torch.no_grad():  # weights that a trained LayerNorm might have, rather than ones and zeros
-        for name, weight in model.named_parameters():
-            if "LayerNorm" in name:
-                weight.add_(0.3 * torch.randn_like(weight))
-    model.save_pretrained(folder)
-    BertTokenizerFast(str(vocab)).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.embeddings import MockEmbedding
 
+from tests.helpers import unit
 from uec_rag.encoders import BlackBoxEncoder
-
-
-def unit(vectors):
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def embed(texts):

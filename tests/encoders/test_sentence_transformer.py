@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import beside
+from tests.helpers import beside, unit
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
 from uec_rag.encoders.sentence_transformer import can_batch, cut, one_ahead, rows_of
 
@@ -248,10 +248,6 @@ def change(weight, seed=0, size=1.0):
     with torch.no_grad():
         weight.add_(delta)
     return delta.double().numpy()
-
-
-def unit(vectors):
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def freeze_statistics(layer_norm, model, texts):

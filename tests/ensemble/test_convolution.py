@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import random_gaussian
+from tests.helpers import random_gaussian, unit
 from uec_rag import Gaussian
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import moments
@@ -106,9 +106,7 @@ def test_in_the_direct_sum_similarity_is_the_weighted_sum_of_the_encoders_own(rn
 
 def test_with_one_encoder_both_spaces_return_its_own_gaussian(rng):
     part = random_gaussian(rng, 3, 4, 1)
-    part = Gaussian.factored(
-        part.mean / np.linalg.norm(part.mean, axis=1, keepdims=True), part.scales, part.profile
-    )
+    part = Gaussian.factored(unit(part.mean), part.scales, part.profile)
     one = Uniform()([part])
     for combined in (shared([part], one), direct_sum([part], one, block_weights([7.0]))):
         np.testing.assert_allclose(combined.mean, part.mean, rtol=1e-6)
@@ -117,25 +115,17 @@ def test_with_one_encoder_both_spaces_return_its_own_gaussian(rng):
 
 def test_uniform_coefficients_keep_the_direct_sum_at_unit_length(rng):
     parts = [random_gaussian(rng, 3, d) for d in (4, 6, 2)]
-    parts = [
-        Gaussian(p.mean / np.linalg.norm(p.mean, axis=1, keepdims=True), p.variance) for p in parts
-    ]
+    parts = [Gaussian(unit(p.mean), p.variance) for p in parts]
     z = direct_sum(parts, Uniform()(parts), block_weights([1.0, 5.0, 9.0]))
     np.testing.assert_allclose(np.linalg.norm(z.mean, axis=1), 1, rtol=1e-5)
 
 
-def test_the_shared_mean_has_unit_length_even_where_encoders_disagree(rng):
-    parts = [Gaussian([[1.0, 0.0]], [[0.1, 0.1]]), Gaussian([[-0.9, 0.0]], [[0.1, 0.1]])]
-    z = shared(parts, np.float32([[0.5, 0.5]]))
+def test_the_shared_mean_has_unit_length_even_where_encoders_disagree_and_is_finite_if_it_cancels():
+    one, half = Gaussian([[1.0, 0.0]], [[0.1, 0.1]]), np.float32([[0.5, 0.5]])
+    z, none = (shared([one, Gaussian([[x, 0.0]], [[0.1, 0.1]])], half) for x in (-0.9, -1.0))
     np.testing.assert_allclose(z.mean, [[1.0, 0.0]], rtol=1e-5)
     assert z.variance[0, 0] == pytest.approx(0.05 / 0.05**2, rel=1e-4)  # and says it is unsure
-
-
-def test_means_that_cancel_give_finite_numbers():
-    parts = [Gaussian([[1.0, 0.0]], [[0.1, 0.1]]), Gaussian([[-1.0, 0.0]], [[0.1, 0.1]])]
-    z = shared(parts, np.float32([[0.5, 0.5]]))
-    assert np.isfinite(z.mean).all()
-    assert np.isfinite(z.variance).all()
+    assert np.isfinite([none.mean, none.variance]).all()
 
 
 @FACTORS
@@ -150,16 +140,16 @@ def test_the_direct_sum_knows_the_widths_of_its_blocks(rng, factors):
 def test_the_blocks_of_a_direct_sum_are_the_encoders_unit_vectors(rng, weights):
     dimensions = (4, 6, 5)[: len(weights)]
     parts = [random_gaussian(rng, 3, d) for d in dimensions]
-    units = [p.mean / np.linalg.norm(p.mean, axis=1, keepdims=True) for p in parts]
+    units = [unit(p.mean) for p in parts]
     parts = [Gaussian(u, p.variance) for u, p in zip(units, parts, strict=True)]
     z = direct_sum(parts, Uniform()(parts), np.float32(weights))
-    for block, unit, scale in zip(
+    for block, own, scale in zip(
         blocks(z.mean, dimensions, np.float32(weights)),
         units,
         block_scales(np.float32(weights)),
         strict=True,
     ):
-        np.testing.assert_allclose(block, unit, rtol=1e-5)
+        np.testing.assert_allclose(block, own, rtol=1e-5)
         assert scale == pytest.approx(np.linalg.norm(block * scale, axis=1))
 
 
@@ -442,3 +432,29 @@ def test_weights_that_cannot_be_are_refused(change, message):
     given = {"weights": (0.0,) * 6, "location": (0.0,) * 6, "spread": (1.0,) * 6, "prior": (0.0,)}
     with pytest.raises(ValueError, match=message):
         EvidenceWeights(**(given | change))
+
+
+def test_by_default_evidence_counts_in_the_direct_sum_and_the_trace_in_a_shared_space():
+    assert make_rule(None, ["a"], 2.0, "direct") == make_rule(None, ["a"], 2.0) == Evidence()
+    assert make_rule(None, ["a"], 2.0, "shared") == Trace(2.0)
+
+
+@pytest.mark.parametrize("spec", ["evidence", Evidence()])
+def test_a_shared_space_has_no_evidence(spec):
+    said = r"^coefficients: 'evidence' needs .*; use space='direct', or coefficients='trace'\.$"
+    with pytest.raises(ValueError, match=said):
+        make_rule(spec, ["a"], 1.5, "shared")
+    assert make_rule("uniform", ["a"], 1.5, "shared") == Uniform()
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_the_evidence_rule_comes_back_with_its_weights(fitted):
+    learned = weights((-0.1, -0.2, 0.3, 0.4, -0.5, -0.6), prior=(0.1, -0.1))
+    rule = Evidence(learned if fitted else None)
+    assert restore_rule(json.loads(json.dumps(rule.metadata()))) == rule
+
+
+@pytest.mark.parametrize("spec", [3, 2.5])
+def test_what_is_no_rule_at_all_is_refused(spec):
+    with pytest.raises(TypeError, match="coefficients: expected"):
+        make_rule(spec, ["a"], 1.5)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.helpers import LinearHead, Remembering, bag_of_words, noise, pairs
+from tests.helpers import LinearHead, Remembering, bag_of_words, noise, pairs, unit
 from uec_rag import UEC, Retriever
 from uec_rag.base import retries
 from uec_rag.encoders import BlackBoxEncoder
@@ -16,10 +16,6 @@ from uec_rag.ensemble.convolution import Fixed, Uniform
 from uec_rag.ensemble.fitted import OWN_ERROR, PAPER, FitOptions
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture
@@ -300,9 +296,7 @@ def test_pairs_are_checked_before_anything_is_encoded(recording, given, error, m
 
 def test_a_space_that_cannot_be_shared_is_said_before_pairs_are_encoded(recording, fit_pairs):
     uec = UEC([recording, bag_of_words(8, "narrow")], space="shared")
-    with pytest.raises(
-        ValueError, match=re.escape("one dimension, got [16, 8]; use space='direct'")
-    ):
+    with pytest.raises(ValueError, match=r"one dimension, got \[16, 8\]; use space='direct'"):
         uec.fit(fit_pairs)
     assert len(recording.texts) <= 1  # to learn its width
 

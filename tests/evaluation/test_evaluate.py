@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, index_of, labelled
+from tests.helpers import bag_of_words, index_of, labelled, rightness
 from uec_rag import UEC, Retriever
 from uec_rag.evaluation.evaluate import _coverage, compared, evaluate
 
@@ -40,10 +40,7 @@ def test_metrics_are_those_of_the_hits_by_hand(found, full, labels):
 def test_confidence_is_measured_as_it_is_and_calibrated_on_other_questions(found, full, labels):
     before = full.calibration
     sure = [one.confidence for one in full.search(list(labels), 4).decide(0.5, 4)]
-    right = [
-        not set(ids).isdisjoint(wanted)
-        for ids, wanted in zip(full.search(list(labels), 4).ids, labels.values(), strict=True)
-    ]
+    right = rightness(full.search(list(labels), 4), labels.values()).any(axis=1)
     level = found.confidence["as it is"]["level"][0]
     assert level == pytest.approx(np.mean(sure) - np.mean(right), abs=1e-6)
     assert abs(found.confidence["calibrated"]["level"][0]) < 0.1

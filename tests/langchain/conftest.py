@@ -1,10 +1,30 @@
 """Two small ensembles, one fitted, and an embedding that is only seen from outside."""
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from tests.helpers import bag_of_words, index_of, namesakes, pairs, passages
 from uec_rag import UEC
+
+
+class Listener(BaseCallbackHandler):
+    """Remembers what callbacks are told of retrievers and of gates."""
+
+    def __init__(self):
+        self.starts, self.ends, self.errors, self.events = [], [], [], []
+
+    def on_retriever_start(self, serialized, query, **told):
+        self.starts.append(told | {"query": query})
+
+    def on_retriever_end(self, documents, **kwargs):
+        self.ends.append(documents)
+
+    def on_retriever_error(self, error, **kwargs):
+        self.errors.append(error)
+
+    def on_custom_event(self, name, data, **kwargs):
+        self.events.append((name, data))
 
 
 def make_ensemble(**options):
@@ -20,14 +40,11 @@ def fitted():
 @pytest.fixture(scope="session")
 def ambiguous():
     """An index of p0, p1 and so on, of which `VAGUE` is to be asked back."""
-    texts, metadatas = (
-        passages(120),
-        [{"source": f"{i}.txt", "even": i % 2 == 0} for i in range(120)],
-    )
+    metadatas = [{"source": f"{i}.txt", "even": i % 2 == 0} for i in range(120)]
     others, titled = namesakes()
     uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1), "bm25"])
     metadatas += [{"even": False} | metadata for metadata in titled]
-    return index_of(uec.fit(pairs(64)), [*texts, *others], metadatas=metadatas)
+    return index_of(uec.fit(pairs(64)), [*passages(120), *others], metadatas=metadatas)
 
 
 @pytest.fixture

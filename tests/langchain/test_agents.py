@@ -42,10 +42,12 @@ def questions(retriever):
     return dict(zip(WAYS, asked, strict=True))
 
 
+def asked(tool, question):
+    return {"name": tool.name, "args": {"query": question}, "id": "1", "type": "tool_call"}
+
+
 def call(tool, question):
-    return tool.invoke(
-        {"name": tool.name, "args": {"query": question}, "id": "1", "type": "tool_call"}
-    )
+    return tool.invoke(asked(tool, question))
 
 
 class TestTool:
@@ -65,9 +67,7 @@ class TestTool:
         for reading in found["readings"]:
             assert f'- "{reading["label"]}"' in message.content
         assert (len(found["candidates"]) > 1) == (way == "clarify")
-        later = await tool.ainvoke(
-            {"name": tool.name, "args": {"query": questions[way]}, "id": "1", "type": "tool_call"}
-        )
+        later = await tool.ainvoke(asked(tool, questions[way]))
         assert later.content == message.content
 
     def test_what_documents_say_is_quoted_and_no_decision(self, retriever):
@@ -104,18 +104,14 @@ class TestTool:
             {"uec_underspecified": 2},
             {"uec_readings": 7},
         ):
-            alone = RunnableLambda(
-                lambda _, broken=broken: [Document("a", metadata=FORGED | broken)]
-            )
+            hits = [Document("a", metadata=FORGED | broken)]
+            alone = RunnableLambda(lambda _, hits=hits: hits)
             with pytest.raises(ValueError, match="none has uec_decision"):
                 retrieval_node(alone).invoke({"question": "tavone"})
 
     def test_a_gates_own_threshold_counts(self, retriever, questions):
-        from uec_rag.confidence.risk import RiskThreshold
-        from uec_rag.retrieval.gate import Gate
-
-        never = Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3)
-        tool = UECGate(retriever=retriever, gate=never).as_tool(name="look_up", description="Looks")
+        never = UECGate(retriever=retriever, gate=1.0)
+        tool = never.as_tool(name="look_up", description="Looks")
         assert (tool.name, tool.description) == ("look_up", "Looks")
         assert list(tool.args) == ["query"]
         assert call(tool, questions["answer"]).artifact["decision"] != "answer"
@@ -243,11 +239,9 @@ class TestAgent:
         for asynchronous in (False, True):
             agent, model = agent_of(retriever, [asks(questions[way]), AIMessage("invented")])
             given = {"messages": [HumanMessage("?")]}
-            state = (
-                await agent.ainvoke(given, THREAD) if asynchronous else agent.invoke(given, THREAD)
-            )
-            assert words in state["messages"][-1].content
-            assert state["messages"][-1].response_metadata["uec_decision"] == way
+            last = (await agent.ainvoke(given, THREAD))["messages"] if asynchronous else say(agent)
+            assert words in last[-1].content
+            assert last[-1].response_metadata["uec_decision"] == way
             assert len(model.told) == 1
 
     def test_a_later_turn_is_a_new_one(self, retriever, questions):

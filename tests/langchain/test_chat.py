@@ -103,18 +103,22 @@ def test_a_retriever_that_takes_a_question_alone_is_warned_of(retriever):
     assert said[0].filename == __file__
 
 
+def called(retriever, messages):
+    """What a tool finds in a graph of messages."""
+    call = {"name": "search_documents", "args": {"query": FOLLOW_UP}, "id": "1"}
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", ToolNode([retriever_tool(retriever)]))
+    graph.add_edge(START, "tools")
+    return graph.compile().invoke({"messages": [*messages, AIMessage("", tool_calls=[call])]})
+
+
 def test_a_node_and_a_tool_warn_of_one_too(retriever):
     messages = [*HISTORY, HumanMessage(FOLLOW_UP)]
     other = EnsembleRetriever(retrievers=[retriever])
-    call = {"name": "search_documents", "args": {"query": FOLLOW_UP}, "id": "1"}
-    graph = StateGraph(MessagesState)
-    graph.add_node("tools", ToolNode([retriever_tool(other)]))
-    graph.add_edge(START, "tools")
-    asked = {"messages": [*messages, AIMessage("", tool_calls=[call])]}
     for ask in (
         lambda: retrieval_node(other).invoke({"messages": messages}),
         lambda: retrieval_node(other.bind()).invoke({"messages": messages}),
-        lambda: graph.compile().invoke(asked),
+        lambda: called(other, messages),
     ):
         with pytest.warns(UserWarning, match="this EnsembleRetriever takes only a question"):
             ask()
@@ -128,11 +132,7 @@ def test_a_node_and_a_tool_take_the_turns_from_the_graphs_messages(gate):
     node = retrieval_node(gate)
     assert node.invoke({"messages": messages[-1:]})["decision"] == "abstain"
     assert node.invoke({"messages": messages})["decision"] == "answer"
-    call = {"name": "search_documents", "args": {"query": FOLLOW_UP}, "id": "1"}
-    graph = StateGraph(MessagesState)
-    graph.add_node("tools", ToolNode([retriever_tool(gate)]))
-    graph.add_edge(START, "tools")
-    found = graph.compile().invoke({"messages": [*messages, AIMessage("", tool_calls=[call])]})
+    found = called(gate, messages)
     assert found["messages"][-1].artifact["decision"] == "answer"
 
 

@@ -8,17 +8,9 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 
 from examples import agentic_rag, langchain_black_box, langchain_rag
-from tests.helpers import bag_of_words
-from uec_rag import UEC
-from uec_rag.corpora import fitting_pairs
-from uec_rag.corpora.python_docs import gather_corpus
+from tests.helpers import bag_of_words, fitted_on_documentation
 
 REPLY = "what the model says"
-
-
-def fitted_words() -> UEC:
-    members = [bag_of_words(32, "a"), bag_of_words(48, "b", seed=1)]
-    return UEC(members).fit(fitting_pairs(gather_corpus(300), limit=60))
 
 
 class Prompts(BaseCallbackHandler):
@@ -79,7 +71,7 @@ class TestRagChain:
         assert prompts.seen == []
 
     def test_runs_on_a_fitted_ensemble_over_real_documentation(self):
-        retriever = langchain_rag.build_retriever(fitted_words(), passages=300)
+        retriever = langchain_rag.build_retriever(fitted_on_documentation(32, 48), passages=300)
         chain = langchain_rag.build_chain(retriever, FakeListChatModel(responses=[REPLY]))
         for question in langchain_rag.QUESTIONS:
             found = chain.invoke(question)
@@ -113,7 +105,7 @@ def test_the_stand_in_for_the_api_tells_spellings_apart():
 
 
 def test_an_agent_with_a_careless_model_stops_where_the_documents_do_not_tell():
-    retriever = agentic_rag.build_retriever(fitted_words(), passages=300)
+    retriever = agentic_rag.build_retriever(fitted_on_documentation(32, 48), passages=300)
     known = retriever.invoke(agentic_rag.QUESTIONS[0])[0].page_content
     agent, decisions = agentic_rag.build_agent(retriever), set()
     for question in [*agentic_rag.QUESTIONS, known]:

@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
@@ -18,6 +17,7 @@ from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import VAGUE, labelled, passages
+from tests.langchain.conftest import Listener
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.confidence.second_opinion import SecondOpinion
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
@@ -139,17 +139,13 @@ async def test_in_a_batch_what_is_no_question_is_an_error_in_its_place(gate, fou
 
 
 async def test_it_routes_to_a_branch_of_its_own(gate, found):
-    chain = gate.route(
-        answer=RunnableLambda(lambda one: f"answer {one['documents'][0].id}"),
-        clarify=RunnableLambda(lambda one: f"clarify {len(one['candidates'])}"),
-        abstain=RunnableLambda(lambda one: f"abstain {one['reason']}"),
-    )
-    expected = {
+    branches = {
         "answer": lambda one: f"answer {one['documents'][0].id}",
         "clarify": lambda one: f"clarify {len(one['candidates'])}",
         "abstain": lambda one: f"abstain {one['reason']}",
     }
-    wanted = [expected[one["decision"]](one) for one in found]
+    chain = gate.route(**{way: RunnableLambda(told) for way, told in branches.items()})
+    wanted = [branches[one["decision"]](one) for one in found]
     assert chain.batch(QUESTIONS) == wanted
     assert await asyncio.gather(*(chain.ainvoke(question) for question in QUESTIONS)) == wanted
 
@@ -161,24 +157,8 @@ async def test_a_mapping_is_handed_on_with_all_its_keys(gate, found):
     assert set(given) == {"question", "topic", "user"}
 
 
-class Listener(BaseCallbackHandler):
-    def __init__(self):
-        self.events = []
-
-    def on_custom_event(self, name, data, **kwargs):
-        self.events.append((name, data))
-
-
-class AsyncListener(AsyncCallbackHandler):
-    def __init__(self):
-        self.events = []
-
-    async def on_custom_event(self, name, data, **kwargs):
-        self.events.append((name, data))
-
-
 async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found):
-    listener, other = Listener(), AsyncListener()
+    listener, other = Listener(), Listener()
     gate.invoke(QUESTIONS[0], config={"callbacks": [listener]})
     await gate.ainvoke(QUESTIONS[0], config={"callbacks": [other]})
     assert listener.events == other.events
@@ -193,26 +173,17 @@ async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found)
         assert data[plural] == [hit.metadata[f"uec_{key}"] for hit in hits]
 
 
-class Runs(BaseCallbackHandler):
-    def __init__(self):
-        self.starts, self.ends = [], []
-
-    def on_retriever_start(self, serialized, query, *, parent_run_id, metadata, **kwargs):
-        self.starts.append((query, parent_run_id, metadata))
-
-    def on_retriever_end(self, documents, **kwargs):
-        self.ends.append([document.id for document in documents])
-
-
 async def test_each_question_is_a_retriever_run_of_its_own_and_names_the_encoders(gate, found):
     for ask in (gate.batch, gate.abatch):
-        runs = Runs()
+        runs = Listener()
         answers = ask(QUESTIONS[:3], config={"callbacks": [runs]})
         await answers if ask == gate.abatch else None
-        assert [query for query, _, _ in runs.starts] == QUESTIONS[:3]
-        assert all(parent is not None for _, parent, _ in runs.starts)
-        assert {m["ls_embedding_model"] for _, _, m in runs.starts} == {"small, large, bm25"}
-        assert runs.ends == [[d.id for d in one["documents"]] for one in found[:3]]
+        assert [one["query"] for one in runs.starts] == QUESTIONS[:3]
+        assert all(one["parent_run_id"] is not None for one in runs.starts)
+        for one, hits, expected in zip(runs.starts, runs.ends, found, strict=False):
+            assert one["metadata"]["ls_embedding_model"] == "small, large, bm25"
+            assert [hit.id for hit in hits] == [hit.id for hit in expected["documents"]]
+        assert len(runs.ends) == 3
 
 
 def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tmp_path):
@@ -275,9 +246,8 @@ def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
     theirs = InMemoryVectorStore(DeterministicFakeEmbedding(size=8)).as_retriever()
     for given in (theirs, retriever.vectorstore, retriever.index):
         for make in (UECGate, partial(UECGate.calibrate, queries=[], relevant_ids=[])):
-            with pytest.raises(
-                TypeError, match=f"expected a UECRetriever, got {type(given).__name__};"
-            ):
+            got = f"expected a UECRetriever, got {type(given).__name__};"
+            with pytest.raises(TypeError, match=got):
                 make(retriever=given)
 
 
@@ -286,9 +256,8 @@ def test_a_retrieval_chain_takes_its_documents(gate, found):
     for one in found[:3]:
         told = chain.invoke({"input": one["question"]})
         assert told["answer"] == "It is so."
-        assert [hit.metadata for hit in told["context"]] == [
-            hit.metadata for hit in one["documents"]
-        ]
+        assert told["context"] == one["documents"]
+        assert [h.metadata for h in told["context"]] == [h.metadata for h in one["documents"]]
 
 
 class Fewer(BaseRetriever):

@@ -2,7 +2,6 @@ import pickle
 
 import pytest
 from langchain_classic.retrievers import MultiQueryRetriever, ParentDocumentRetriever
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
 from langchain_core.runnables import RunnableLambda
@@ -13,6 +12,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pydantic import ValidationError
 
 from tests.helpers import labelled, passages, titled
+from tests.langchain.conftest import Listener
 from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.langchain.documents import with_uncertainty
 from uec_rag.retrieval import Retriever
@@ -77,15 +77,13 @@ class TestWhatComesBack:
     async def test_of_several_questions_in_one_search(self, retriever, monkeypatch):
         queries = passages(3, seed=9)
         one_by_one = [retriever.invoke(query) for query in queries]
-        searched = []
-        search = Retriever.search
-        monkeypatch.setattr(
-            Retriever,
-            "search",
-            lambda self, queries, **options: (
-                searched.append(queries) or search(self, queries, **options)
-            ),
-        )
+        searched, search = [], Retriever.search
+
+        def noted(self, queries, **options):
+            searched.append(queries)
+            return search(self, queries, **options)
+
+        monkeypatch.setattr(Retriever, "search", noted)
         for rows in (retriever.batch(queries), await retriever.abatch(queries)):
             assert rows == one_by_one
             for row, expected in zip(rows, one_by_one, strict=True):
@@ -103,13 +101,13 @@ class TestWhatComesBack:
             assert [one.ends for one in heard] == [[row] for row in found]
 
     async def test_of_several_questions_all_runs_end_with_the_error_of_one(self, retriever):
-        heard = Listener(), AsyncListener()
+        heard = Listener(), Listener()
         with pytest.raises(ValueError, match="query"):
             retriever.batch(["lumane", ""], {"callbacks": [heard[0]]})
         with pytest.raises(ValueError, match="query"):
             await retriever.abatch(["lumane", ""], {"callbacks": [heard[1]]})
-        assert [type(error) for error in heard[0].errors] == [ValueError] * 2
-        assert [type(error) for error in heard[1].errors] == [ValueError] * 2
+        for one in heard:
+            assert [type(error) for error in one.errors] == [ValueError] * 2
 
     async def test_a_bad_question_is_an_error_in_its_place_where_that_is_asked_for(self, retriever):
         for answers in (
@@ -139,7 +137,7 @@ class TestWhatComesBack:
 class TestInsideAChain:
     async def test_callbacks_hear_of_the_run_with_tags_metadata_and_provider(self, store):
         retriever = UECRetriever.from_store(store, k=2, tags=["own"], metadata={"team": "search"})
-        heard, aheard = Listener(), AsyncListener()
+        heard, aheard = Listener(), Listener()
         config = {"tags": ["call"], "run_name": "look up"}
         found = retriever.invoke(QUERY, config={**config, "callbacks": [heard]})
         await retriever.ainvoke(QUERY, config={**config, "callbacks": [aheard]})
@@ -173,36 +171,6 @@ class TestInsideAChain:
         whole = runs.traced_runs[-1]
         assert names[0] not in whole.metadata
         assert names[0] in whole.child_runs[0].metadata
-
-
-class Recorder:
-    def __init__(self):
-        self.starts, self.ends, self.errors = [], [], []
-
-    def start(self, query, name, tags, metadata):
-        self.starts.append({"query": query, "name": name, "tags": tags, "metadata": metadata})
-
-
-class Listener(Recorder, BaseCallbackHandler):
-    def on_retriever_start(self, serialized, query, *, tags, metadata, name, **kwargs):
-        self.start(query, name, tags, metadata)
-
-    def on_retriever_end(self, documents, **kwargs):
-        self.ends.append(documents)
-
-    def on_retriever_error(self, error, **kwargs):
-        self.errors.append(error)
-
-
-class AsyncListener(Recorder, AsyncCallbackHandler):
-    async def on_retriever_error(self, error, **kwargs):
-        self.errors.append(error)
-
-    async def on_retriever_start(self, serialized, query, *, tags, metadata, name, **kwargs):
-        self.start(query, name, tags, metadata)
-
-    async def on_retriever_end(self, documents, **kwargs):
-        self.ends.append(documents)
 
 
 class TestAsLangChainsStoresGiveIt:

@@ -1,8 +1,8 @@
 """Texts that LlamaIndex brings twice, once to the embedding and once to the store."""
 
 import gc
-import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -63,21 +63,15 @@ def test_a_memory_lives_as_long_as_its_ensemble(texts):
     assert place() is None
 
 
-@pytest.mark.parametrize("threads", [8])
-def test_threads_get_what_they_asked_for(counting, fitted, texts, threads):
+def test_threads_get_what_they_asked_for(counting, fitted, texts):
     uec, _ = counting
-    wrong = []
 
     def work(seed):
         for _ in range(20):
             mine = [texts[i] for i in np.random.default_rng(seed).permutation(len(texts))[:5]]
             got = encode(uec, mine, "passage")
-            if not np.allclose(got[0].mean, fitted.encode(mine, "passage")[0].mean, atol=1e-5):
-                wrong.append(mine)
+            wanted = fitted.encode(mine, "passage")[0].mean
+            np.testing.assert_allclose(got[0].mean, wanted, atol=1e-5)
 
-    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    with ThreadPoolExecutor(8) as threads:
+        [*threads.map(work, range(8))]

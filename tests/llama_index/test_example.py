@@ -6,18 +6,12 @@ import pytest
 from llama_index.core.llms import MockLLM
 
 from examples import llama_index_query_engine as example
-from tests.helpers import bag_of_words
-from uec_rag import UEC
-from uec_rag.corpora import fitting_pairs
-from uec_rag.corpora.python_docs import gather_corpus
-
-ENCODERS = [bag_of_words(32, "a"), bag_of_words(48, "b", seed=1)]
+from tests.helpers import fitted_on_documentation
 
 
 @pytest.fixture(scope="module")
 def index():
-    pairs = fitting_pairs(gather_corpus(300), limit=60)
-    return example.build_index(UEC(ENCODERS).fit(pairs), passages=300)
+    return example.build_index(fitted_on_documentation(32, 48), passages=300)
 
 
 def test_the_llm_is_asked_where_the_decision_is_to_answer_and_only_then(index):

@@ -150,16 +150,11 @@ def test_mmr_leaves_out_what_says_the_same(fitted, nodes, texts, question):
     assert found.similarities[1] == pytest.approx(found.nodes[1].metadata["uec_score"])
 
 
-def diverse(store, text, threshold, **options):
-    query = VectorStoreQuery(
-        query_str=text, similarity_top_k=4, mode=VectorStoreQueryMode.MMR, mmr_threshold=threshold
-    )
-    return store.query(query, **options)
-
-
 def test_a_calls_threshold_counts_before_the_querys_as_in_llama_indexs_own_store(store, question):
     def found(given, **options):
-        return diverse(store, question, given, mmr_prefetch_factor=10, **options).ids
+        asked = VectorStoreQuery(query_str=question, similarity_top_k=4, mmr_threshold=given)
+        asked.mode = VectorStoreQueryMode.MMR
+        return store.query(asked, mmr_prefetch_factor=10, **options).ids
 
     varied, near, neither = found(0.1), found(1.0), found(None)
     assert varied != near

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import FORGED, Remembering, index_of, pairs, passages
-from tests.stores.kinds import KINDS
+from tests.stores.kinds import KINDS, close
 from tests.stores.postgres_server import new_place as in_postgres
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, FingerprintMismatch, Retriever
@@ -106,8 +106,7 @@ def make(tmp_path):
 
     yield make
     for store in made:
-        if hasattr(store, "close"):
-            store.close()
+        close(store)
 
 
 WAYS = [

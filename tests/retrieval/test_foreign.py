@@ -5,11 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, by_name, index_of, pairs, passages
+from tests.helpers import WORDS, bag_of_words, by_name, found_by, index_of, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.ensemble.conversation import Turn
 from uec_rag.ensemble.fitted import TrainingProfile, distance
-from uec_rag.retrieval.pipeline import find
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
 IN_CHINESE = dict(zip(WORDS, CHARACTERS, strict=True))
@@ -111,16 +109,8 @@ def test_words_are_not_misled_by_a_foreign_language(chinese):
     assert result.unfamiliar[0]
     for weights, penalty in (({"fine": 0, "bm25": 1}, 0.0), ({"fine": 3, "bm25": 1}, 1.5)):
         view = retriever.counting(weights)
-        assert of_search(view, [chinese[0][:6]]).features.foreign_script_penalty == pytest.approx(
-            [penalty]
-        )
-
-
-def of_search(index, questions):
-    """What a search finds on its way to a decision."""
-    parts = index.uec.encode(questions, "query")
-    [found] = find(index.method(), index.store, [*map(Turn, questions)], parts, 4)
-    return found
+        found = found_by(view, [chinese[0][:6]])
+        assert found.features.foreign_script_penalty == pytest.approx([penalty])
 
 
 def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(uec):
@@ -128,7 +118,7 @@ def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(u
     question = "wer hat das " + " ".join(WORDS[:3])
     with_it = retriever.search([question], 4)
     assert "Latin letters, not English" in with_it.decisions[0].reason
-    assert of_search(retriever, [question]).features.foreign_script_penalty.tolist() == [0.0]
+    assert found_by(retriever, [question]).features.foreign_script_penalty.tolist() == [0.0]
 
 
 def test_a_question_in_other_letters_than_its_hits_is_named():
@@ -182,7 +172,7 @@ def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think(
     corpus = [*passages(60, seed=3), *map(translated, passages(60, seed=4))]
     with warnings.catch_warnings(action="ignore"):
         retriever = index_of(uec, corpus)
-    found = of_search(retriever, [corpus[0], corpus[-1]])
+    found = found_by(retriever, [corpus[0], corpus[-1]])
     assert found.features.foreign_script_penalty[0] == 0 < found.features.foreign_script_penalty[1]
     own = uec.fitted.member_logits(found.attribution.similarities[:, :, 0])
     heard = np.stack([own[0], [own[1, 1]] * 2]) / retriever.confidence_model.temperature

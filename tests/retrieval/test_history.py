@@ -62,19 +62,17 @@ def test_a_question_without_turns_is_searched_as_alone_beside_one_with_some(inde
     assert both[1].ids == index.search([FOLLOW_UP], history=BEFORE)[0].ids
 
 
-@pytest.fixture(scope="module")
-def chat():
+@pytest.fixture
+def chat(chat_index):
     """The passages of the example: tools that share an option, and a house."""
-    return index_of(
-        UEC(), [*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES]
-    )
+    return chat_index
 
 
 VAGUE = "What is the force option?"
 OTHER_SUBJECT = ["Who repairs the door opener?", "How long does it take?", "Is it repaired today?"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def asked(chat):
     """The turns up to a question back."""
     return [VAGUE, chat.search([VAGUE])[0].decision.question_back]

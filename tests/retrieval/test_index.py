@@ -79,8 +79,6 @@ def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
     for store in ([], MemoryStore):
         with pytest.raises(TypeError, match=r"store: expected a store, as MemoryStore\(\), got"):
             Retriever(full.uec, store)
-    with pytest.raises(TypeError, match="prefer: expected Preferences or None, got dict"):
-        full.search(["a"], prefer={"max_per_source": 1})
     with pytest.raises(TypeError, match="boosts: expected Boost objects"):
         Preferences(boosts=[1.0])
 

@@ -175,22 +175,14 @@ def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words, 
         assert_alike(mine, alone, rtol=1e-5)
         assert mine.decisions[0].action == alone.decisions[0].action
         for rank in range(len(alone.ids[0])):
-            assert (
-                together[row].metadata(rank, details=True)["uec_basis"]
-                == alone[0].metadata(rank, details=True)["uec_basis"]
-            )
-            assert together[row].metadata(rank, details=True)["uec_members"].keys() == {
-                "small",
-                "bm25",
-            }
+            one, other = (of.metadata(rank, details=True) for of in (together[row], alone[0]))
+            assert one["uec_basis"] == other["uec_basis"]
+            assert one["uec_members"].keys() == {"small", "bm25"}
         width = together.scores.shape[1]
         assert np.isnan(together.scores[row, len(alone.ids[0]) : width]).all()
     assert not np.isnan(together.confidence).any()
-    assert {decision.action for decision in together.decide(0.5, 3)} <= {
-        "answer",
-        "clarify",
-        "abstain",
-    }
+    actions = {decision.action for decision in together.decide(0.5, 3)}
+    assert actions <= {"answer", "clarify", "abstain"}
 
 
 def test_uneven_batches_can_differ_and_prefer(with_words):

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, index_of, labelled
+from tests.helpers import agree, bag_of_words, found_by, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST, Probabilities
 from uec_rag.ensemble.conversation import Turn
@@ -395,10 +395,7 @@ def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before(
 )
 def test_a_name_that_no_first_passage_has_is_penalised(with_words, question, penalised):
     index = index_of(with_words, ["Ada led the Elkins mine.", "Bert led the Dunville mine."])
-    [found] = find(
-        index.method(), index.store, [Turn(question)], index.uec.encode([question], "query"), 4
-    )
-    assert (found.features.wording_penalty > 0).tolist() == [penalised]
+    assert (found_by(index, [question]).features.wording_penalty > 0).tolist() == [penalised]
 
 
 def test_a_name_that_a_tenth_of_the_passages_have_need_not_be_repeated(with_words):
@@ -409,9 +406,7 @@ def test_a_name_that_a_tenth_of_the_passages_have_need_not_be_repeated(with_word
     question = "Who led the works and was their owner at Elkins?"
 
     def penalty(passages):
-        index = index_of(with_words, passages)
-        parts = index.uec.encode([question], "query")
-        [found] = find(index.method(), index.store, [Turn(question)], parts, 4)
+        found = found_by(index_of(with_words, passages), [question])
         return float(found.features.wording_penalty[0])
 
     assert penalty([*led, *elsewhere, *fields]) == 0

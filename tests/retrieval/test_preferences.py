@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words
+from tests.helpers import agree, index_of
 from tests.stores.postgres_server import new_place
-from uec_rag import UEC, Retriever
+from uec_rag import Retriever
 from uec_rag.retrieval import Boost, Preferences
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.places import store_at
@@ -17,18 +17,13 @@ from uec_rag.stores.places import store_at
 @pytest.fixture(scope="module")
 def index(fitted, texts):
     """Two hundred passages, of every source five that resemble one another."""
-    retriever = Retriever(fitted)
     chunks = [
         " ".join([*text.split()[:9], *texts[-1].split()[i : i + 3]])
         for text in texts[:40]
         for i in range(5)
     ]
-    retriever.add(
-        chunks,
-        ids=[f"p{i}" for i in range(len(chunks))],
-        metadatas=[{"source": f"s{i // 5}", "even": i % 2 == 0} for i in range(len(chunks))],
-    )
-    return retriever
+    metadatas = [{"source": f"s{i // 5}", "even": i % 2 == 0} for i in range(len(chunks))]
+    return index_of(fitted, chunks, metadatas=metadatas)
 
 
 def sources(result):
@@ -208,19 +203,10 @@ class TestBoosts:
         with pytest.raises(error, match="weight: expected"):
             Boost(lambda _: 1.0, weight)
 
-    @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-    def test_of_an_ensemble_that_is_not_fitted_are_refused(self):
-        retriever = Retriever(UEC([bag_of_words(8, "a")]))
-        with pytest.raises(ValueError, match="prefer: boosts are log-odds"):
-            retriever.search(["lumane"], prefer=Preferences(boosts=[EVEN]))
-
     def test_a_value_out_of_range_is_refused_by_its_passage(self, index, queries):
         with pytest.raises(ValueError, match=r"from 0 to 1 for passage 'p\d+', got 7"):
             index.search(queries, 3, prefer=Preferences(boosts=[Boost(lambda _: 7, 1.0)]))
 
     def test_a_gate_decides_on_what_is_preferred(self, index, queries):
         found = index.search(queries, 4, prefer=Preferences(boosts=[EVEN]))
-        from uec_rag.confidence.risk import RiskThreshold
-
-        gate = Gate(RiskThreshold(0.9, 0.1, 0.05, 100, 50, 2, 29), 4)
-        assert len(gate.decide(found)) == len(queries)
+        assert len(Gate.at(0.9).decide(found)) == len(queries)

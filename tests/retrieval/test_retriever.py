@@ -15,16 +15,13 @@ from tests.helpers import (
     bag_of_words,
     index_of,
     of_members,
+    unit,
 )
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
 from uec_rag.ensemble.fitted import OWN_ERROR
 from uec_rag.retrieval import Boost, Preferences
 from uec_rag.stores import MemoryStore
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def test_the_right_passage_is_found_far_more_often_than_by_chance(full, queries):

@@ -11,6 +11,7 @@ from tests.helpers import (
     index_of,
     labelled,
     of_members,
+    rightness,
     shared_words,
     titled,
 )
@@ -182,9 +183,7 @@ class TestConfidence:
         surprise = []
         for index in (plain, verified):
             result = index.search(queries, 4)
-            right = [
-                bool(set(own) & set(ids)) for own, ids in zip(relevant, result.ids, strict=True)
-            ]
+            right = rightness(result, relevant).any(axis=1)
             surprise.append(np.mean((result.confidence - right) ** 2))
         assert surprise[1] < surprise[0]
 
@@ -221,12 +220,7 @@ class TestConfidence:
         queries, relevant = labelled(texts, 400, seed=4)
         relevant = [[id_ for id_ in own if int(id_[1:]) < 60] for own in relevant]
         result = index.search(queries[:200], K)
-        right = np.array(
-            [
-                [id_ in own for id_ in ids]
-                for own, ids in zip(relevant[:200], result.ids, strict=True)
-            ]
-        )
+        right = rightness(result, relevant[:200])
         index.calibrate(queries[200:], relevant[200:])
         after = index.search(queries[:200], K)
         assert after.ids == result.ids

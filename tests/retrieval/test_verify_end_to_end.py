@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.cross_encoders import asked, folder_of, passages, train
-from tests.helpers import bag_of_words, index_of
+from tests.helpers import bag_of_words, index_of, rightness
 from uec_rag import UEC
 
 pytestmark = pytest.mark.slow
@@ -49,15 +49,8 @@ def found(indexes, others):
 @pytest.fixture(scope="module")
 def right(found, others):
     """Whether each hit answers its query."""
-    return {
-        name: np.array(
-            [
-                [int(id_[1:]) in own for id_ in ids]
-                for ids, own in zip(result.ids, others[2], strict=True)
-            ]
-        )
-        for name, result in found.items()
-    }
+    relevant = [[f"p{place}" for place in own] for own in others[2]]
+    return {name: rightness(result, relevant) for name, result in found.items()}
 
 
 @pytest.fixture(scope="module")
@@ -73,19 +66,13 @@ def test_one_that_was_trained_betters_the_order(ndcg):
 
 def test_one_that_was_not_is_weighed_down(ndcg, found):
     assert ndcg["untrained"] > ndcg["none"] - 0.03
-    share = {
-        name: np.mean(
-            [
-                found[name][row].metadata(0, details=True)["uec_members"]["tiny-cross-encoder"][
-                    "share"
-                ]
-                for row in range(100)
-            ]
-        )
-        for name in ("untrained", "trained")
-    }
-    assert share["untrained"] < 0.1
-    assert share["trained"] > 0.5
+
+    def share(name):
+        told = [one.metadata(0, details=True)["uec_members"] for one in found[name]]
+        return np.mean([members["tiny-cross-encoder"]["share"] for members in told])
+
+    assert share("untrained") < 0.1
+    assert share("trained") > 0.5
 
 
 def test_relevance_and_confidence_take_it_up(found, right):

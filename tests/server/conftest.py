@@ -91,6 +91,20 @@ def serving(index, *, write=False, gate=None, gated=True, raises=True, **access)
         yield client
 
 
+def asgi_scope(method, path, query=b""):
+    """A request as a server gives it to an application."""
+    headers = [(b"host", HOST.encode())]
+    asked = {"type": "http", "method": method, "path": path}
+    return asked | {"query_string": query, "headers": headers}
+
+
+def call_rpc(client, method, **params):
+    """Ask a server for agents over HTTP."""
+    known = {"Accept": "application/json, text/event-stream"}
+    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return client.post("/mcp", json=call, headers=known)
+
+
 @pytest.fixture
 def client(index):
     with serving(index, write=True) as client:

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from examples.chat import PASSAGES
-from tests.server.conftest import HOST, serving
+from tests.server.conftest import HOST, call_rpc, serving
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app
@@ -33,14 +33,12 @@ def client(folder):
 @pytest.fixture(scope="module")
 def call(folder):
     """Call a tool of the server for agents."""
-    known = {"Accept": "application/json, text/event-stream"}
     app = create_mcp_app(LiveIndex(Place(folder)), Access())
     with TestClient(app, base_url=f"http://{HOST}") as client:
 
         def called(tool, **arguments):
-            params = {"name": tool, "arguments": arguments}
-            sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-            return client.post("/mcp", json=sent, headers=known).json()["result"]
+            told = call_rpc(client, "tools/call", name=tool, arguments=arguments)
+            return told.json()["result"]
 
         yield called
 

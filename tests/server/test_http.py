@@ -11,13 +11,9 @@ import httpx
 import numpy as np
 import pytest
 import uvicorn
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.server.conftest import ESCAPES, SCRIPT, STRICT, TEXTS, TOKEN, make, serving, until
 from uec_rag import UEC, Retriever
-from uec_rag.base import spans
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server import batching, http
@@ -515,13 +511,10 @@ def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_clos
     assert found.json()["documents"][0]["id"] == "parking"
 
 
-def test_each_request_has_a_span_with_what_was_found_for_it(index, monkeypatch):
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(spans, "_tracer", lambda: provider.get_tracer("test"))
+def test_each_request_has_a_span_with_what_was_found_for_it(index, exported):
     with serving(index) as client:
         asked = client.post("/ask", json=PARKING).json()
-    [shown] = [s.attributes for s in exporter.get_finished_spans() if s.name == "uec_rag.request"]
+    [shown] = [s.attributes for s in exported.get_finished_spans() if s.name == "uec_rag.request"]
     assert shown["retrieval.documents.0.document.id"] == asked["documents"][0]["id"] == "parking"
     assert shown["uec_rag.decision"] == asked["decision"]
     assert shown["uec_rag.confidence"] == asked["confidence"]

@@ -10,7 +10,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.testclient import TestClient
 
-from tests.server.conftest import HOST, STRICT, TEXTS, TOKEN, make
+from tests.server.conftest import HOST, STRICT, TEXTS, TOKEN, call_rpc, make
 from tests.server.test_processes import UEC_RAG, begun
 from uec_rag import Retriever, __version__
 from uec_rag.retrieval.live import LiveIndex, Place
@@ -167,8 +167,7 @@ def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
     known = {"Accept": "application/json, text/event-stream"}
     with TestClient(app, base_url=f"http://{HOST}") as client:
         for params in wrong:
-            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-            assert client.post("/mcp", json=call, headers=known).status_code in (200, 400)
+            assert call_rpc(client, "tools/call", **params).status_code in (200, 400)
         client.post("/mcp", json={"zebra": 1}, headers=known)
         client.post("/mcp", content=b"{zebra", headers=known)
     assert any("zebra" in record.getMessage() for record in caplog.records)  # said by the SDK
@@ -177,9 +176,9 @@ def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
 
 def test_over_http_it_is_guarded_as_any_server(index):
     app = create_mcp_app(LiveIndex(Place(index)), Access(token=TOKEN))
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    known = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
+    known = {"Authorization": f"Bearer {TOKEN}"}
     with TestClient(app, base_url=f"http://{HOST}") as client:
         for headers, status in [({}, 401), (known | {"Host": "evil.example"}, 421), (known, 200)]:
-            assert client.post("/mcp", json=call, headers=headers).status_code == status
+            client.headers = headers
+            assert call_rpc(client, "tools/list").status_code == status
         assert client.post("/mcp", content=b"x" * 2**21, headers=known).status_code == 413

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.stores.kinds import KINDS
+from tests.stores.kinds import KINDS, close
 
 
 @pytest.fixture
@@ -8,5 +8,4 @@ def store(kind, tmp_path):
     """An empty store of a kind."""
     store = KINDS[kind](tmp_path)
     yield store
-    if hasattr(store, "close"):
-        store.close()
+    close(store)

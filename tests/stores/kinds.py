@@ -10,7 +10,7 @@ from tests.stores.qdrant_server import server_url
 from uec_rag.base.saved.files import read_json
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import saved_store, store_at
 from uec_rag.stores.qdrant import QdrantStore
 
 KINDS = {
@@ -37,10 +37,19 @@ QUICK = [kind for kind in DISTINCT if kind in ENGINES]
 SAVED = [kind for kind in KINDS if kind not in ("qdrant in memory", "qdrant's engine")]
 
 
-def opened_again(folder):
-    """The store of an engine at the address that a saved folder names; None if it is in memory."""
+def close(store):
+    """Let go of an engine's connection or lock; a store in memory has none."""
+    if hasattr(store, "close"):
+        store.close()
+
+
+def reopened(store, folder):
+    """A store as it is after it was saved to a folder of its own, and opened by another process."""
+    folder.mkdir()
+    store.save(folder)
+    close(store)
     address = read_json(folder / "store.json").get("address")
-    return None if address is None else store_at(address)
+    return saved_store(folder, address and store_at(address))()
 
 
 def beside(store):

@@ -60,16 +60,6 @@ def test_as_many_candidates_are_scored_as_were_asked_for(make):
     store.close()
 
 
-@every_engine
-def test_what_an_engine_cannot_do_is_said(store):
-    store.add(numbered(range(3)), gaussians(0, 3))
-    if store.engine == "Qdrant":
-        with pytest.raises(ValueError, match="filter: Qdrant orders numbers only"):
-            store.search(QUERY, 1, beta=1.0, filter={"third": {"$gt": "a"}})
-    with pytest.raises(TypeError, match="metadata of 'p1'"):
-        store.add(numbered([1], bad={1, 2}), gaussians(0, 1))
-
-
 KEYS = ["a b", "a.b", 'quo"te', "per%cent", "semi;colon'", "ünï", "x[]", "-", "k" * 200]
 
 

@@ -6,13 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
-from tests.stores.kinds import DISTINCT, ENGINES, KINDS, QUICK, SAVED, opened_again
+from tests.stores.kinds import DISTINCT, ENGINES, KINDS, QUICK, SAVED, close, reopened
 from tests.stores.test_contract import assert_answers_alike, gaussians, halves, numbered, view_of
 from uec_rag import UEC
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.places import saved_store
 
 SATURATION = Saturation()
 EXACT = [kind for kind in KINDS if kind != "memory int8"]
@@ -184,15 +183,9 @@ def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
     reference = MemoryStore()
     for one in (store, reference):
         one.add(numbered(range(50)), with_words(0, 50))
-    (tmp_path / "saved").mkdir()
-    store.save(tmp_path / "saved")
-    if hasattr(store, "close"):
-        store.close()
-    given = opened_again(tmp_path / "saved")
-    opened = saved_store(tmp_path / "saved", given)()
+    opened = reopened(store, tmp_path / "saved")
     alike(opened, reference)
-    if hasattr(opened, "close"):
-        opened.close()
+    close(opened)
 
 
 @pytest.mark.parametrize("kind", ["qdrant's engine", "postgres"])

@@ -1,7 +1,5 @@
 """Every number format finds what scoring everything in float64 finds."""
 
-import subprocess
-import sys
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers import python
 from uec_rag import Gaussian
 from uec_rag.base.similarity import score
 from uec_rag.stores import MemoryStore, Passage
@@ -236,13 +235,7 @@ assert_same_scores(store.search(query, K, beta=BETA), query, stored)
 def test_a_processor_without_products_of_8_bits_searches_exactly_too(instructions):
     """Without VNNI, as on many machines before 2021, and without AVX2."""
     instructions = ["skylake", "ice", "genoa", "sapphire", "turin", "sierra", *instructions]
-    done = subprocess.run(
-        [sys.executable, "-c", OLD_PROCESSOR, *instructions],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python(OLD_PROCESSOR, *instructions, timeout=120)
     assert done.returncode == 0, done.stderr
 
 

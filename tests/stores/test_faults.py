@@ -353,37 +353,33 @@ def test_a_server_of_something_else_is_told_from_one_that_is_out_of_reach(qdrant
         QdrantStore(url=qdrant.url)
 
 
+@pytest.fixture
+def of_three(qdrant):
+    """A store of three passages."""
+    store = QdrantStore(url=qdrant.url)
+    store.add(numbered(range(3)), gaussians(0, 3))
+    return store
+
+
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_is_refused_is_said_at_once(qdrant, waits, status):
-    store = QdrantStore(url=qdrant.url)
-    store.add(numbered(range(3)), gaussians(0, 3))
+@pytest.mark.parametrize("status", [401, 403, 400, 413, 422])
+def test_what_a_server_refuses_is_said_at_once(qdrant, of_three, waits, status):
     qdrant.before = refusing(status)
-    for call in (lambda: QdrantStore(url=qdrant.url), lambda: store.search(QUERY, 1, beta=1.0)):
-        with pytest.raises(PermissionError, match=rf"this key do that \({status}\).*api_key="):
-            call()
-    assert not waits
-
-
-@pytest.mark.parametrize("status", [400, 413, 422])
-def test_what_a_server_refuses_is_said_at_once(qdrant, waits, status):
-    store = QdrantStore(url=qdrant.url)
-    store.add(numbered(range(3)), gaussians(0, 3))
-    qdrant.before = refusing(status)
+    error, said = ValueError, rf"^store: Qdrant at '.*' rejects the request .*{status}"
+    if status in (401, 403):
+        error, said = PermissionError, rf"this key do that \({status}\).*api_key="
+        with pytest.raises(error, match=said):
+            QdrantStore(url=qdrant.url)
     for call in (
-        lambda: store.search(QUERY, 1, beta=1.0),
-        lambda: store.add(numbered(range(3)), gaussians(0, 3)),
+        lambda: of_three.search(QUERY, 1, beta=1.0),
+        lambda: of_three.add(numbered(range(3)), gaussians(0, 3)),
     ):
-        with pytest.raises(
-            ValueError, match=rf"^store: Qdrant at '.*' rejects the request .*{status}"
-        ):
+        with pytest.raises(error, match=said):
             call()
     assert not waits
 
 
-def test_a_busy_server_is_asked_again(qdrant, waits):
-    store = QdrantStore(url=qdrant.url)
-    store.add(numbered(range(3)), gaussians(0, 3))
+def test_a_busy_server_is_asked_again(qdrant, of_three, waits):
     left = iter([429, 503])
 
     def before(method, path):
@@ -391,7 +387,7 @@ def test_a_busy_server_is_asked_again(qdrant, waits):
             raise Refused(status, "too many requests")
 
     qdrant.before = before
-    assert len(store) == 3
+    assert len(of_three) == 3
     assert len(waits) == 2
 
 

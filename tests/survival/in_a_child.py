@@ -2,9 +2,22 @@
 
 import os
 import signal
+import sys
 import traceback
 
+import pytest
+
+FORKED = [
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked"),
+    pytest.mark.slow,
+]
 _SECONDS = 300
+
+
+def run_all(experiment, items, size=250):
+    """What went wrong with which of many items, each batch of them run in a child of its own."""
+    batches = (items[start : start + size] for start in range(0, len(items), size))
+    return [entry for batch in batches for entry in run(experiment, batch)]
 
 
 def run(experiment, batch):
@@ -41,8 +54,3 @@ def run(experiment, batch):
     if os.WIFSIGNALED(status):
         wrong.append((at, f"ended by {signal.Signals(os.WTERMSIG(status)).name}"))
     return wrong
-
-
-def in_batches(items, size=250):
-    """Items in lists of a size."""
-    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -4,15 +4,13 @@ import datetime
 import functools
 import os
 import random
-import sys
 import traceback
 import warnings
 
 import numpy as np
-import pytest
 
 from tests.helpers import passages
-from tests.survival.in_a_child import in_batches, run
+from tests.survival.in_a_child import FORKED, run_all
 from tests.survival.scale import report, times
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.confidence.risk import risk_threshold
@@ -21,10 +19,7 @@ from uec_rag.retrieval.preferences import Preferences
 from uec_rag.stores.base import Passage
 from uec_rag.stores.memory import MemoryStore
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked"),
-    pytest.mark.slow,
-]
+pytestmark = FORKED
 
 DOCUMENTED = (TypeError, ValueError, KeyError)
 TEXTS = passages(6, seed=3)
@@ -184,7 +179,7 @@ def test_calls_are_answered_or_refused_as_documented(fitted, tmp_path):
                 assert len(index.search(["badero"], k=2).ids[0]) == min(2, len(index))
 
     seeds = list(range(calls // 50))
-    wrong = [entry for batch in in_batches(seeds, 50) for entry in run(experiment, batch)]
+    wrong = run_all(experiment, seeds, 50)
     lines = "\n".join(f"seed {seed}: {trace[-500:]}" for seed, trace in wrong[:40])
     assert not wrong, f"{len(wrong)} of {len(seeds)} went wrong\n{lines}"
     report(f"{calls:,} calls with odd arguments: no undocumented exception, nothing half added")

@@ -4,8 +4,6 @@ import copy
 import json
 import os
 import random
-import shutil
-import sys
 import warnings
 
 import numpy as np
@@ -20,19 +18,16 @@ from tests.helpers import (
     labelled,
     load_index,
     pairs,
+    resaved,
 )
-from tests.survival.in_a_child import in_batches, run
+from tests.survival.in_a_child import FORKED, run_all
 from tests.survival.scale import report, times
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_tensors
-from uec_rag.base.saved.generations import writing
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores.memory import MemoryStore
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked"),
-    pytest.mark.slow,
-]
+pytestmark = FORKED
 
 QUERIES = ["badero fimafi", "golugo"]
 STORES = {"exact": {}, "int8": {"dtype": "int8"}}
@@ -83,7 +78,7 @@ def test_flipped_bits_and_cut_or_exchanged_bytes_are_noticed(saved, fitted):
     items = [
         (rng.choice(found), rng.randrange(2**31), rng.choice(ways)) for _ in range(times(150, 3400))
     ]
-    wrong = [entry for batch in in_batches(items) for entry in run(experiment, batch)]
+    wrong = run_all(experiment, items)
     assert not wrong, wrong[:3]
     report(f"{len(items)} flips, cuts and noise in {len(found)} files: none unnoticed, no crash")
 
@@ -148,21 +143,12 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
             changes += [np.full(array.shape, v).astype(array.dtype) for v in (2**30, -1)]
             items += [(name, None, change) for change in changes]
         if name.endswith(".jsonl"):
-            lines = [
-                b"\n",
-                b"{}",
-                b"[" * 10_000,
-                b"\xff",
-                b"null",
-                b'{"id": 3, "text": [], "x": 1}',
-            ]
-            items += [(name, None, line) for line in lines]
+            lines = [b"\n", b"{}", b"[" * 10_000, b"\xff", b"null"]
+            items += [(name, None, line) for line in (*lines, b'{"id": 3, "text": [], "x": 1}')]
 
     def experiment(item):
         name, place, change = item
-        made_up = tmp_path / "made up"
-        with writing(made_up, KIND) as folder:
-            shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
+        with resaved(path, KIND) as folder:
             if place is not None:
                 value = json.loads((folder / name).read_text())
                 text = json.dumps(_with(value, place, change))
@@ -174,7 +160,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                loaded = load_index(made_up, fitted)
+                loaded = load_index(tmp_path / "made up", fitted)
                 loaded.search(QUERIES, k=5)
                 loaded.get(["p0"])
                 loaded.delete(["p1"])
@@ -184,7 +170,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
 
     rng.shuffle(items)
     items = items[: times(120, 1500)]
-    wrong = [entry for batch in in_batches(items) for entry in run(experiment, batch)]
+    wrong = run_all(experiment, items)
     assert not wrong, "\n".join(f"{entry[0]}: {entry[1][-300:]}" for entry in wrong[:10])
     report(f"{len(items)} made-up folders: all refused or harmless")
 
@@ -251,22 +237,20 @@ def test_one_wrong_number_under_right_hashes_is_refused_or_harmless(sealed, tmp_
 
     def experiment(item):
         name, key, changed, _ = item
-        made_up = tmp_path / "made up"
-        with writing(made_up, KIND) as folder:
-            shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
+        with resaved(path, KIND) as folder:
             if key:
                 save_file(read_tensors(folder / name) | {key: changed}, folder / name)
             else:
                 np.save(folder / name, changed)
         try:
-            found = load_index(made_up, uec, verify=False).search(QUERIES, k=5)
+            found = load_index(tmp_path / "made up", uec, verify=False).search(QUERIES, k=5)
         except (IndexCorrupted, FingerprintMismatch):
             return
         for of_hits in NUMERIC:
             assert np.isfinite(getattr(found, of_hits)).all(), of_hits
         assert found.ids == expected.ids
 
-    wrong = [entry for batch in in_batches(items) for entry in run(experiment, batch)]
+    wrong = run_all(experiment, items)
     assert not wrong, "\n".join(f"{e[0][0]} {e[0][3]}: {e[1][-400:]}" for e in wrong[:10])
     assert len(items) > 20
     report(f"{len(items)} sealed folders with one wrong number: all refused or harmless")
@@ -295,6 +279,6 @@ def test_odd_files_in_place_of_ours_are_refused_at_once(saved, fitted, tmp_path)
 
     kinds = ["pipe", "folder", "zero", "itself", "file"]
     items = [(str(f.relative_to(path)), kind) for f in files(path) for kind in kinds]
-    wrong = [entry for batch in in_batches(items) for entry in run(experiment, batch)]
+    wrong = run_all(experiment, items)
     assert not wrong, wrong[:3]
     report(f"{len(items)} pipes, devices, links and folders in place of files: all refused")

@@ -4,12 +4,12 @@ import os
 import random
 import shutil
 import signal
-import sys
 import time
 
 import pytest
 
 from tests.helpers import load_index, passages
+from tests.stores.kinds import close
 from tests.stores.postgres_server import new_place
 from tests.survival import in_a_child
 from tests.survival.scale import report, times
@@ -23,10 +23,7 @@ from uec_rag.retrieval.copying import checksum, copy_index
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.places import store_at
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked and killed"),
-    pytest.mark.slow,
-]
+pytestmark = in_a_child.FORKED
 
 _INTERRUPTS = 50  # of a child
 _HANGS = 100  # seconds that nothing here takes
@@ -121,11 +118,6 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
     report(f"{kind}: {kills} kills of updates, {done} of them too late; the next brought all, once")
 
 
-def close(store):
-    if hasattr(store, "close"):
-        store.close()
-
-
 @pytest.mark.parametrize("kind", ["memory", "postgres"])
 def test_copies_that_are_killed_go_on_where_they_were(kind, fitted, tmp_path):
     source, kills, copies = Retriever(fitted), times(4, 1000), 0
@@ -185,18 +177,16 @@ def test_a_first_save_that_is_killed_can_be_done_again(fitted, tmp_path):
 @pytest.mark.interrupts
 def test_interrupts_lose_and_mix_nothing(fitted, tmp_path):
     # In children: an interrupt inside filelock's own bookkeeping is for the life of its process.
-    batches, hits = range(times(1, 80)), []
+    seeds = range(times(1, 80))
 
     def interrupted(seed):
-        path = tmp_path / str(seed)
-        hits_of = _interrupted_saves(fitted, path, random.Random(seed))
-        (tmp_path / f"{seed}.hits").write_text(str(hits_of))
+        hits = _interrupted_saves(fitted, tmp_path / str(seed), random.Random(seed))
+        (tmp_path / f"{seed}.hits").write_text(str(hits))
 
-    for batch in in_a_child.in_batches(batches, 10):
-        assert in_a_child.run(interrupted, batch) == []
-        hits += [int((tmp_path / f"{seed}.hits").read_text()) for seed in batch]
-    of_all = _INTERRUPTS * len(batches)
-    report(f"{of_all} interrupts, {sum(hits)} of them inside a save; none lost or mixed")
+    assert in_a_child.run_all(interrupted, seeds, 10) == []
+    hits = sum(int((tmp_path / f"{seed}.hits").read_text()) for seed in seeds)
+    of_all = _INTERRUPTS * len(seeds)
+    report(f"{of_all} interrupts, {hits} of them inside a save; none lost or mixed")
 
 
 def _interrupted_saves(fitted, path, rng):

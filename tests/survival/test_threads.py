@@ -2,11 +2,12 @@
 
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
-from tests.helpers import load_index, passages
+from tests.helpers import beside, load_index, passages
 from tests.survival.scale import LONG, report
 from uec_rag import Retriever
 
@@ -14,20 +15,13 @@ pytestmark = pytest.mark.slow
 
 
 def test_eight_threads_see_whole_states_and_lose_nothing(fitted, tmp_path):
-    index, stop = Retriever(fitted), threading.Event()
-    texts = passages(40, seed=5)
-    failures, counts, lock = [], {"writes": 0, "searches": 0, "saves": 0}, threading.Lock()
+    index, texts = Retriever(fitted), passages(40, seed=5)
+    counts, lock = {"writes": 0, "searches": 0, "saves": 0}, threading.Lock()
 
-    def body(number, work, name):
-        rng = np.random.default_rng(number)
-        try:
-            while not stop.is_set():
-                work(number, rng)
-                with lock:
-                    counts[name] += 1
-        except BaseException as error:
-            failures.append(error)
-            stop.set()
+    def body(work, name, rng, number):
+        work(number, rng)
+        with lock:
+            counts[name] += 1
 
     def write(number, rng):
         # Ten passages of its own, all of one version, or none of them.
@@ -62,17 +56,9 @@ def test_eight_threads_see_whole_states_and_lose_nothing(fitted, tmp_path):
         whole(list(load_index(tmp_path / "index", fitted).passages()))
 
     works = [(write, "writes")] * 3 + [(search, "searches")] * 4 + [(save, "saves")]
-    threads = [
-        threading.Thread(target=body, args=(number, *work)) for number, work in enumerate(works)
-    ]
-    for thread in threads:
-        thread.start()
+    bodies = [partial(body, *work, np.random.default_rng(n), n) for n, work in enumerate(works)]
     begun = time.monotonic()
-    while not stop.is_set() and time.monotonic() - begun < (60 if LONG else 3):
-        time.sleep(0.1)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
+    with beside(*bodies) as stop:
+        stop.wait(60 if LONG else 3)
     whole(list(index.passages()))
     report(f"8 threads for {time.monotonic() - begun:.0f} s: {counts}; every state whole")

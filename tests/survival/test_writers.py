@@ -13,6 +13,7 @@ import httpx
 import pytest
 import uvicorn
 
+from tests.survival.in_a_child import FORKED
 from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
@@ -22,11 +23,7 @@ from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app, listen
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked and killed"),
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:This UEC is not fitted"),
-]
+pytestmark = [*FORKED, pytest.mark.filterwarnings("ignore:This UEC is not fitted")]
 
 SLOTS = 8  # passages of a writer, each written over and over
 GOES = 5  # of so many versions one is that the passage is deleted

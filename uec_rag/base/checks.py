@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from types import UnionType
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -71,14 +72,30 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
             )
         if not text or text.isspace():
             raise ValueError(f"{argument}[{index}] is empty or only white space; remove it first")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:  # tokenizers and databases fail on it later
-            raise ValueError(
-                f"{argument}[{index}] is not valid Unicode ({error.reason}, at character "
-                f"{error.start}); clean it with text.encode('utf-8', 'replace').decode()"
-            ) from None
+        check_unicode(text, f"{argument}[{index}]")
     return checked
+
+
+def check_unicode(text: str, where: str) -> None:
+    """Raise ValueError if a text has a lone surrogate, on which tokenizers and databases fail."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where} is not valid Unicode ({error.reason}, at character {error.start}); clean it "
+            "with text.encode('utf-8', 'replace').decode()."
+        ) from None
+
+
+def check_type(
+    value: object, kind: type | UnionType, argument: str, expected: str, advice: str = ""
+) -> None:
+    """Raise TypeError unless a value is of a type, which the message names as `expected`.
+
+    `advice`: the end of the message, such as what to pass instead.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{argument}: expected {expected}, got {type(value).__name__}{advice}.")
 
 
 def check_k(k: int, argument: str = "k") -> int:

@@ -15,6 +15,11 @@ class IndexCorrupted(ValueError):
     """
 
 
+def corrupted(path: Path, what: str) -> IndexCorrupted:
+    """Make the error for a file or a folder, of which the message says `what`."""
+    return IndexCorrupted(f"path: {str(path)!r} {what}")
+
+
 class SavedMeanwhile(BlockingIOError):
     """Raised if another process has saved to a folder since it was loaded.
 
@@ -61,9 +66,8 @@ def as_corrupted(path: Path) -> Iterator[None]:
         TypeError,
         ValueError,
     ) as error:
-        raise IndexCorrupted(
-            f"path: {str(path)!r} has unexpected content ({type(error).__name__}: {error}); save "
-            "it again."
+        raise corrupted(
+            path, f"has unexpected content ({type(error).__name__}: {error}); save it again."
         ) from error
 
 

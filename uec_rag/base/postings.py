@@ -9,7 +9,7 @@ batches cost O(n log n).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -457,12 +457,8 @@ class Postings:
         for part, array in segment._asdict().items():
             np.save(folder / f"{name}.{part}.npy", array, allow_pickle=False)
         np.save(folder / f"{name}.lengths.npy", kept.lengths, allow_pickle=False)
-        saturation = self.saturation
-        return {
-            "name": name,
-            "scale": self.scale,
-            "saturation": None if saturation is None else [saturation.k1, saturation.b],
-        }
+        saturation = self.saturation and [*astuple(self.saturation)]
+        return {"name": name, "scale": self.scale, "saturation": saturation}
 
     @classmethod
     def load(cls, folder: Path, state: Mapping[str, Any], rows: int) -> Postings:

@@ -180,10 +180,7 @@ class CrossEncoderVerifier(OneInstance):
         # Tokenizers modify their padding while they work, and are not thread-safe.
         with self._lock:
             scores = self.model.predict(
-                pairs,
-                batch_size=self.batch_size,
-                show_progress_bar=False,
-                activation_fn=Identity(),
+                pairs, batch_size=self.batch_size, show_progress_bar=False, activation_fn=Identity()
             )
         return _checked(scores, len(pairs), self.name)
 

@@ -260,10 +260,6 @@ def _loss(
     pull = np.einsum("nc,knc->nk", posterior - target, logits).astype(np.float64)
     drift = scale * pi * (pull - (pi * pull).sum(axis=1, keepdims=True))
     gradient = np.concatenate(
-        [
-            np.einsum("nk,nkf->f", drift, evidence),
-            [scale * (pi * pull).sum()],
-            drift.sum(axis=0),
-        ]
+        [np.einsum("nk,nkf->f", drift, evidence), [scale * (pi * pull).sum()], drift.sum(axis=0)]
     )
     return -float(np.log(right).sum()), gradient

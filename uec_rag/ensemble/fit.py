@@ -17,13 +17,7 @@ from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.convolution import Evidence, check_one_space
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
 from uec_rag.ensemble.fit_queries import LANGUAGES, FitQueries, Questions, choose_questions, made_up
-from uec_rag.ensemble.fitted import (
-    FitFacts,
-    FitOptions,
-    FitReport,
-    Fitted,
-    TrainingProfile,
-)
+from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 from uec_rag.laplace.fit import fit_posterior

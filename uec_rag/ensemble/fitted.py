@@ -9,7 +9,7 @@ from typing import Any, Self, get_args
 
 import numpy as np
 
-from uec_rag.base.checks import check_beta
+from uec_rag.base.checks import check_beta, check_type
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import cosines_of_pairs
@@ -92,8 +92,7 @@ class FitOptions(Record):
         TypeError
             If `options` has another type, or a name is not that of an option.
         """
-        if not isinstance(options, FitOptions | None):
-            raise TypeError(f"options: expected FitOptions, got {type(options).__name__}.")
+        check_type(options, FitOptions | None, "options", "FitOptions")
         names = [field.name for field in fields(cls)]
         unknown = [name for name in chosen if name not in names]
         if unknown:
@@ -119,12 +118,7 @@ _ALLOWED = {
 }
 
 PAPER = FitOptions(
-    space="shared",
-    structure="diag",
-    negatives="random",
-    scaled=False,
-    last_layer="auto",
-    beta=0.01,
+    space="shared", structure="diag", negatives="random", scaled=False, last_layer="auto", beta=0.01
 )
 """Options of `UEC.paper`."""
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from uec_rag.base.checks import check_type
 from uec_rag.base.environment import TRUSTED, trusted
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, warn
 from uec_rag.base.records import Record, current_or
@@ -337,11 +338,8 @@ def read_ensemble(
 
     `given`: encoders and a verifier, by name.
     """
-    if not isinstance(given, Mapping):
-        raise TypeError(
-            "encoders: expected a mapping of names to encoders, such as {'my-model': model}, got "
-            f"{type(given).__name__}."
-        )
+    expected = "a mapping of names to encoders, such as {'my-model': model}"
+    check_type(given, Mapping, "encoders", expected)
     saved = read_fit(folder)
     fitted, options = saved.fitted, saved.options
     checked = read_verifier(folder, words=not all(each.dimension for each in saved.encoders))

@@ -257,20 +257,18 @@ def _by_risk(
     """Compute the share answered at each risk, by a gate and by the best thresholds."""
     cosine = similar.mu.max(axis=1, initial=-np.inf).astype(np.float64)
     of_cosine = _right(similar.passages, relevant, k)
-    rows = []
-    for risk in RISKS:
-        gate = risk_threshold(confidence, right, risk, 1 - _CERTAINTY)
-        rows.append(
-            {
-                "risk": risk,
-                "gate": gate.answered / gate.queries,
-                "threshold": gate.threshold if gate.is_controlled else None,
-                "questions_needed": gate.needed,
-                "confidence": _coverage(confidence, right, risk),
-                "similarity": _coverage(cosine, of_cosine, risk),
-            }
-        )
-    return rows
+    gates = {risk: risk_threshold(confidence, right, risk, 1 - _CERTAINTY) for risk in RISKS}
+    return [
+        {
+            "risk": risk,
+            "gate": gate.answered / gate.queries,
+            "threshold": gate.threshold if gate.is_controlled else None,
+            "questions_needed": gate.needed,
+            "confidence": _coverage(confidence, right, risk),
+            "similarity": _coverage(cosine, of_cosine, risk),
+        }
+        for risk, gate in gates.items()
+    ]
 
 
 def _coverage(score: Floats, right: NDArray[np.bool_], risk: float) -> float:

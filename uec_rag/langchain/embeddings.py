@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from uec_rag.base.checks import check_text
+from uec_rag.base.checks import check_text, check_type
 from uec_rag.base.gaussian import as_lists
 from uec_rag.encoders.black_box import is_langchain
 from uec_rag.ensemble import UEC
@@ -41,10 +41,7 @@ class UECEmbeddings(Embeddings):
     """
 
     def __init__(self, uec: UEC | None = None) -> None:
-        if not isinstance(uec, UEC | None):
-            raise TypeError(
-                f"uec: expected a UEC, got {type(uec).__name__}; make one with UEC([encoder, ...])."
-            )
+        check_type(uec, UEC | None, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         self.uec = UEC() if uec is None else uec
 
     def __repr__(self) -> str:

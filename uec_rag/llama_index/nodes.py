@@ -20,6 +20,7 @@ from llama_index.core.schema import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
+from uec_rag.base.checks import check_type
 from uec_rag.confidence.replies import Within
 from uec_rag.corpora.passages import bookkeeping
 from uec_rag.ensemble.conversation import turns_of
@@ -39,8 +40,7 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
         If one is not a node or has no text to embed, or if an id occurs twice.
     """
     for node in nodes:
-        if not isinstance(node, BaseNode):
-            raise TypeError(f"nodes: expected LlamaIndex nodes, got {type(node).__name__}.")
+        check_type(node, BaseNode, "nodes", "LlamaIndex nodes")
     own = [_without_findings(node, type(node)) for node in nodes]
     return make_passages(
         [node.get_content(metadata_mode=MetadataMode.EMBED) for node in own],
@@ -134,11 +134,8 @@ def as_verifier(postprocessor: BaseNodePostprocessor) -> Callable[[str, list[str
     `postprocessor`: a reranker such as `SentenceTransformerRerank` or `LLMRerank`; TypeError if it
     is not a node postprocessor.
     """
-    if not isinstance(postprocessor, BaseNodePostprocessor):
-        raise TypeError(
-            "postprocessor: expected a LlamaIndex node postprocessor, got "
-            f"{type(postprocessor).__name__}."
-        )
+    expected = "a LlamaIndex node postprocessor"
+    check_type(postprocessor, BaseNodePostprocessor, "postprocessor", expected)
 
     def score(query: str, passages: list[str]) -> list[float]:
         room = {"top_n": len(passages)} if "top_n" in type(postprocessor).model_fields else {}

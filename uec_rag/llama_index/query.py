@@ -17,6 +17,7 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
+from uec_rag.base.checks import check_type
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble import UEC
@@ -51,10 +52,7 @@ def passage_filter(
     """
     conditions: list[dict[str, Any]] = []
     if filters is not None:
-        if not isinstance(filters, MetadataFilters):
-            raise TypeError(
-                f"filters: expected LlamaIndex MetadataFilters, got {type(filters).__name__}."
-            )
+        check_type(filters, MetadataFilters, "filters", "LlamaIndex MetadataFilters")
         conditions.append(_group(filters))
     if node_ids:
         conditions.append({"$id": list(node_ids)})

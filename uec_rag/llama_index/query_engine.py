@@ -21,6 +21,7 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
+from uec_rag.base.checks import check_type
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.second_opinion import Judge
 from uec_rag.llama_index.gate import as_judge, competing, gate_of_index, judge, response_metadata
@@ -66,11 +67,9 @@ class UECQueryEngine(BaseQueryEngine):
         callback_manager: CallbackManager | None = None,
         second: LLM | Judge | None = None,
     ) -> None:
-        if not isinstance(query_engine, BaseQueryEngine):
-            raise TypeError(
-                f"query_engine: expected a LlamaIndex query engine, got "
-                f"{type(query_engine).__name__}; for a retriever: UECQueryEngine.from_args."
-            )
+        advice = "; for a retriever: UECQueryEngine.from_args"
+        expected = "a LlamaIndex query engine"
+        check_type(query_engine, BaseQueryEngine, "query_engine", expected, advice)
         if type(query_engine).retrieve is BaseQueryEngine.retrieve:
             raise TypeError(
                 f"query_engine: {type(query_engine).__name__} has no retrieve of its own; expected "

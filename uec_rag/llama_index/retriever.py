@@ -12,13 +12,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.memory import BaseMemory
 from llama_index.core.node_parser import NodeParser
-from llama_index.core.schema import (
-    BaseNode,
-    Document,
-    MetadataMode,
-    NodeWithScore,
-    QueryBundle,
-)
+from llama_index.core.schema import BaseNode, Document, MetadataMode, NodeWithScore, QueryBundle
 from llama_index.core.settings import Settings
 from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters

@@ -253,10 +253,7 @@ def _encoded(
 
 
 def add_files(
-    live: LiveIndex,
-    folder: Path,
-    names: Collection[str],
-    progress: Callable[[str, int, int], None],
+    live: LiveIndex, folder: Path, names: Collection[str], progress: Callable[[str, int, int], None]
 ) -> dict[str, Any]:
     """Add files to a saved index as `uec-rag index --update` does, all of them or none.
 

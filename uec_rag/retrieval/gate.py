@@ -16,7 +16,7 @@ from typing import Self, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k, check_share
+from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
@@ -25,12 +25,7 @@ from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Decision, decide_again, is_asked_back, outcome
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK
-from uec_rag.confidence.risk import (
-    Drift,
-    RiskThreshold,
-    conformal_threshold,
-    risk_threshold,
-)
+from uec_rag.confidence.risk import Drift, RiskThreshold, conformal_threshold, risk_threshold
 from uec_rag.confidence.second_opinion import Judge, SecondOpinion, cascade, opinions
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import Result, SearchResult, check_threshold
@@ -104,10 +99,7 @@ class Gate(Record):
     second: SecondOpinion | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.threshold, RiskThreshold):
-            raise TypeError(
-                f"threshold: expected a RiskThreshold, got {type(self.threshold).__name__}."
-            )
+        check_type(self.threshold, RiskThreshold, "threshold", "a RiskThreshold")
         check_k(self.k)
         if self.abstain is not None:
             check_share(self.abstain, "abstain", "a share in [0, 1)")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from uec_rag.base.checks import listed
+from uec_rag.base.checks import check_type, listed
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.ensemble.convolution import present
@@ -32,10 +32,7 @@ class Index:
     """
 
     def __init__(self, uec: UEC, store: Store) -> None:
-        if not isinstance(uec, UEC):
-            raise TypeError(
-                f"uec: expected a UEC, got {type(uec).__name__}; make one with UEC([encoder, ...])."
-            )
+        check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_store(store)
         self.uec = uec
         self.store = store

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from uec_rag.base.checks import check_k
+from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.retries import is_passing
@@ -152,8 +152,7 @@ def retriever_over(
         If uec is not a UEC, candidates < 1, `vectors` names no member, or `stored` is given without
         `vectors`.
     """
-    if not isinstance(uec, UEC):
-        raise TypeError(f"uec: expected a UEC, got {type(uec).__name__}.")
+    check_type(uec, UEC, "uec", "a UEC")
     check_k(candidates, "candidates")
     if size is not None:
         check_k(size, "size")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, proving
+from uec_rag.base.checks import check_type
+from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corrupted, proving
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.base.saved.generations import Saved, reading, writing
 from uec_rag.encoders.loading import MemberLike
@@ -122,8 +123,7 @@ def load_index(
     verify: bool,
 ) -> SavedIndex:
     """Read an index from the folder `path`; see `Retriever.load`."""
-    if not isinstance(uec, UEC | None):
-        raise TypeError(f"uec: expected a UEC or None, got {type(uec).__name__}.")
+    check_type(uec, UEC | None, "uec", "a UEC or None")
     with reading(path, KIND, verify=verify) as folder:
         open_store = saved_store(folder / "store", store)
         saved, calibration, corpus = _read_learned(folder)
@@ -137,10 +137,11 @@ def load_index(
             )
         store = open_store()
         if len(store) and store.sample(1).dimension != uec.dimension:
-            raise IndexCorrupted(
-                f"path: {str(folder / 'store')!r} holds vectors of width "
+            raise corrupted(
+                folder / "store",
+                "holds vectors of width "
                 f"{store.sample(1).dimension}, expected {uec.dimension} as the ensemble gives: it "
-                "is another index's; save the index again."
+                "is another index's; save the index again.",
             )
     current = calibration is None or calibration.corpus == corpus
     return SavedIndex(uec, store, calibration, current, folder.absolute())

@@ -54,9 +54,7 @@ def corrected_questions(
 
 
 def corrected(
-    text: str,
-    holding: Callable[[Sequence[str]], NDArray[np.int64]],
-    is_word: Callable[[str], bool],
+    text: str, holding: Callable[[Sequence[str]], NDArray[np.int64]], is_word: Callable[[str], bool]
 ) -> str:
     """Replace misspelt words of a question.
 

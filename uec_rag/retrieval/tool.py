@@ -32,10 +32,7 @@ _WHAT_IS_MEANT = (
 
 
 def tool_reply(
-    action: Action,
-    reason: str,
-    labels: Sequence[str],
-    passages: Sequence[tuple[str, object]],
+    action: Action, reason: str, labels: Sequence[str], passages: Sequence[tuple[str, object]]
 ) -> str:
     """Write the reply to an agent's model: the decision, an instruction and the results.
 

@@ -52,10 +52,7 @@ _WRITERS = 8  # write requests that may be in progress or waiting
 _GIVEN = "UEC_SERVE"  # environment variable with these arguments for worker processes
 _ARGUMENTS = TypeAdapter(tuple[Place, Access, bool])
 _WATCH = 1.0  # seconds between two checks for a newly saved version
-_PAGES = {
-    **{"/": "docs.html", "/docs": "docs.html"},
-    **{"/docs.js": "docs.js", "/page.css": "page.css"},
-}
+_PAGES = {"/": "docs.html", "/docs": "docs.html", "/docs.js": "docs.js", "/page.css": "page.css"}
 
 
 _EXAMPLE = {"examples": [{"question": "How do I reset my password?", "k": 3}]}

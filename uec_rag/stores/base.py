@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_texts, listed
+from uec_rag.base.checks import check_texts, check_type, check_unicode, listed
 from uec_rag.base.gaussian import FloatArray, Gaussian
 
 
@@ -254,13 +254,7 @@ def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
 
 def checked_text(text: str, where: str) -> str:
     """Return the text itself; ValueError if it is not valid Unicode, or contains NUL."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{where} is not valid Unicode ({error.reason}, at character {error.start}); clean it "
-            "with value.encode('utf-8', 'replace').decode()."
-        ) from None
+    check_unicode(text, where)
     if "\0" in text:
         raise ValueError(
             f"{where} holds a NUL character, at {text.index(chr(0))}, which engines do not keep; "
@@ -371,15 +365,13 @@ def keepable(passage: Passage) -> Passage:
 
     TypeError or ValueError if it is not a passage, or could not be saved.
     """
-    if not isinstance(passage, Passage):
-        raise TypeError(f"passages: expected Passage objects, got {type(passage).__name__}.")
+    check_type(passage, Passage, "passages", "Passage objects")
     _check_id(passage.id)
     if not isinstance(passage.text, str):
         raise TypeError(f"text of {passage.id!r} must be a string, got {passage.text!r:.60}")
     checked_text(passage.text, f"text of {passage.id!r}: {passage.text!r:.60}")
     where = f"metadata of {passage.id!r}"
-    if not isinstance(passage.metadata, Mapping):
-        raise TypeError(f"{where}: expected a mapping, got {type(passage.metadata).__name__}.")
+    check_type(passage.metadata, Mapping, where, "a mapping")
     return Passage(passage.id, passage.text, normalised(passage.metadata, where))
 
 
@@ -438,10 +430,7 @@ def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         )
     given = list(metadatas)
     for index, metadata in enumerate(given):
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise TypeError(
-                f"metadatas[{index}]: expected a mapping, got {type(metadata).__name__}."
-            )
+        check_type(metadata, Mapping | None, f"metadatas[{index}]", "a mapping")
     return [normalised(metadata or {}, f"metadatas[{i}]") for i, metadata in enumerate(given)]
 
 
@@ -451,8 +440,7 @@ def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[P
     ValueError if there is not one Gaussian per passage, if an id occurs twice, or if a mean is
     above 1e6 or a variance above 1e19; and as in `keepable`.
     """
-    if not isinstance(gaussians, Gaussian):
-        raise TypeError(f"gaussians: expected a Gaussian, got {type(gaussians).__name__}.")
+    check_type(gaussians, Gaussian, "gaussians", "a Gaussian")
     check_range(gaussians, "gaussians")
     if len(passages) != len(gaussians):
         raise ValueError(

@@ -13,14 +13,14 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k
+from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.postings import Frequencies, shares
@@ -431,8 +431,7 @@ def check_collection(name: str, most: int, without: str, signs: str) -> None:
 
     It may have at most `most` bytes, and none of the characters `signs`, described by `without`.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"collection: expected a name, got {type(name).__name__}.")
+    check_type(name, str, "collection", "a name")
     try:
         size = len(name.encode())
     except UnicodeEncodeError:  # a lone surrogate
@@ -536,22 +535,14 @@ class BlockSchema:
 
     def metadata(self) -> dict[str, Any]:
         """Return the state in JSON's types."""
-        saturation = self.saturation
-        return {
-            "saturation": None if saturation is None else [saturation.k1, saturation.b],
-            "scale": self.scale,
-            "usual_length": self.usual_length,
-        }
+        return vars(self) | {"saturation": self.saturation and [*astuple(self.saturation)]}
 
     @classmethod
     def restore(cls, given: dict[str, Any]) -> Self:
         """Rebuild from `metadata`."""
-        saturation = given["saturation"]
-        return cls(
-            None if saturation is None else Saturation(*saturation),
-            given["scale"],
-            given["usual_length"],
-        )
+        held = given["saturation"]
+        saturation = None if held is None else Saturation(*held)
+        return cls(saturation, given["scale"], given["usual_length"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+from uec_rag.base.checks import check_type
 from uec_rag.stores.base import DEEPEST, Filter, Passage, checked_text, normalised_value
 
 Operator = Literal[
@@ -109,11 +110,8 @@ def _items(value: object) -> Iterable[object]:
 def _parsed(filter: Filter) -> Condition:
     if callable(filter):
         return Predicate(filter)
-    if not isinstance(filter, Mapping):
-        raise TypeError(
-            "filter: expected a mapping of metadata values or a callable(passage) -> bool, "
-            f"got {type(filter).__name__}."
-        )
+    expected = "a mapping of metadata values or a callable(passage) -> bool"
+    check_type(filter, Mapping, "filter", expected)
     return _joined([_entry(key, value) for key, value in filter.items()])
 
 

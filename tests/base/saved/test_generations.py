@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import stat
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.helpers import python
 from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile
 from uec_rag.base.saved.generations import alone, is_last, reading, writing
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST, read_manifest
@@ -46,6 +46,12 @@ def generation(path):
     return path / read_manifest(path).generation
 
 
+def fail(path, error):
+    with writing(path, KIND) as folder:
+        (folder / "half.txt").write_text("half")
+        raise error
+
+
 def test_a_folder_is_written_and_read_back(tmp_path):
     save(tmp_path / "deep" / "saved", "hello")
     assert load(tmp_path / "deep" / "saved") == "hello"
@@ -63,13 +69,11 @@ def test_saving_again_replaces_the_folder_whole(tmp_path):
 
 def test_a_file_that_is_as_it_was_is_linked(tmp_path):
     save(tmp_path, "one")
-    before = {
-        name: (generation(tmp_path) / name).stat().st_ino for name in ("same.txt", "inner/text.txt")
-    }
+    before = generation(tmp_path)
+    inodes = {name: (before / name).stat().st_ino for name in ("same.txt", "inner/text.txt")}
     save(tmp_path, "two")
-    after = {name: (generation(tmp_path) / name).stat().st_ino for name in before}
-    assert after["same.txt"] == before["same.txt"]
-    assert after["inner/text.txt"] != before["inner/text.txt"]
+    after = {name: (generation(tmp_path) / name).stat().st_ino for name in inodes}
+    assert [name for name in inodes if after[name] == inodes[name]] == ["same.txt"]
 
 
 def test_a_damaged_file_is_mended_by_saving_again(tmp_path):
@@ -84,14 +88,8 @@ def test_a_damaged_file_is_mended_by_saving_again(tmp_path):
 def test_a_save_that_fails_leaves_the_old_folder_and_nothing_else(tmp_path, error):
     save(tmp_path, "old")
     before = contents(tmp_path)
-
-    def fail():
-        with writing(tmp_path, KIND) as folder:
-            (folder / "half.txt").write_text("half")
-            raise error
-
     with pytest.raises(type(error)):
-        fail()
+        fail(tmp_path, error)
     assert contents(tmp_path) == before
     assert load(tmp_path) == "old"
 
@@ -101,14 +99,8 @@ def test_a_first_save_that_fails_leaves_what_was_there(tmp_path, there):
     path = tmp_path / "deep" / "saved"
     if there:
         path.mkdir(parents=True)
-
-    def fail():
-        with writing(path, KIND) as folder:
-            (folder / "half.txt").write_text("half")
-            raise OSError("disk full")
-
     with pytest.raises(OSError, match="disk full"):
-        fail()
+        fail(path, OSError("disk full"))
     assert not list(path.iterdir()) if there else not list(tmp_path.iterdir())
 
 
@@ -195,8 +187,7 @@ def test_what_a_killed_save_left_is_collected_by_the_next(tmp_path):
         "    (folder / 'half.txt').write_text('half'); os._exit(9)"
     )
     for _ in range(2):
-        killed = subprocess.run([sys.executable, "-c", code, tmp_path / "saved"], check=False)
-        assert killed.returncode == 9
+        assert python(code, tmp_path / "saved").returncode == 9
     save(tmp_path / "saved", "whole")
     assert load(tmp_path / "saved") == "whole"
     assert len(os.listdir(tmp_path / "saved" / GENERATIONS)) == 1
@@ -217,9 +208,7 @@ def test_a_reader_keeps_its_generation_while_others_save(tmp_path):
 def test_a_second_who_saves_there_meanwhile_is_told(tmp_path):
     with writing(tmp_path, KIND) as folder:
         (folder / "first.txt").write_text("first")
-        with pytest.raises(
-            BlockingIOError, match=r"another process or thread is saving a test thing"
-        ):
+        with pytest.raises(BlockingIOError, match="another process or thread is saving a test th"):
             save(tmp_path, "second")
     with reading(tmp_path, KIND) as folder:
         assert (folder / "first.txt").read_text() == "first"

@@ -1,6 +1,5 @@
 """What the explorer is tried on: a fitted ensemble of two, four topics, and passages to fear."""
 
-import shutil
 import warnings
 
 import pytest
@@ -27,7 +26,7 @@ def table(rows=(*QUESTIONS, ("who wrote hamlet?", ""), ("why?", ""))):
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def saved(tmp_path_factory):
     """A saved index; not to be written to."""
     words = make_model(tmp_path_factory.mktemp("words"), seed=0, width=48)
     passages = {
@@ -48,10 +47,3 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "idx"
     retriever.save(folder)
     return folder
-
-
-@pytest.fixture
-def index(made, tmp_path):
-    """A saved index, to be written to."""
-    shutil.copytree(made, tmp_path / "idx")
-    return tmp_path / "idx"

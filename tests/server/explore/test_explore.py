@@ -10,7 +10,7 @@ from filelock import FileLock
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from tests.server.conftest import SCRIPT, TOKEN, until
+from tests.server.conftest import SCRIPT, TOKEN, asgi_scope, until
 from tests.server.explore.conftest import HOST, table
 from uec_rag import Gate, Retriever
 from uec_rag.cli import app
@@ -75,10 +75,8 @@ def add(client, **files):
 
 
 def test_hits_and_decision_are_those_of_a_search(client, index):
-    shown, result = (
-        ask(client, "keep the honey dry"),
-        Retriever.load(index).search(["keep the honey dry"], 5),
-    )
+    question = "keep the honey dry"
+    shown, result = ask(client, question), Retriever.load(index).search([question], 5)
     assert [hit["id"] for hit in shown["hits"]] == result.ids[0]
     assert shown["decision"] == result.decisions[0].action
     assert shown["reason"] == result.decisions[0].reason
@@ -122,11 +120,8 @@ def test_a_long_passage_is_cut_and_a_source_elsewhere_is_a_name():
     shown = whole_view(Passage("long", "zebra " * 2**21, source), ["zebra"])
     assert (shown["cut"], shown["characters"]) == (True, 6 * 2**21 - 1)
     assert len(text_of(shown["body"])) == SHOWN
-    assert (shown["source"], shown["place"], shown["title"]) == (
-        "zebra.txt",
-        r"page 3\x1b",
-        r"On\x1b zebras",
-    )
+    known = ("zebra.txt", r"page 3\x1b", r"On\x1b zebras")
+    assert (shown["source"], shown["place"], shown["title"]) == known
 
 
 def test_the_heading_of_a_passage_is_shown_once_and_markdown_only_of_markdown():
@@ -239,10 +234,8 @@ def test_the_index_is_looked_at(client):
 
 def test_neighbours_of_a_passage_are_shown_for_each_encoder(client, index):
     near = client.get("/api/neighbours", params={"id": "bees-0"}).json()
-    assert [one["name"] for one in near["columns"]] == [
-        "All together",
-        *Retriever.load(index).uec.names,
-    ]
+    names = ["All together", *Retriever.load(index).uec.names]
+    assert [one["name"] for one in near["columns"]] == names
     for one in near["columns"]:
         ids = [hit["id"] for hit in one["hits"]]
         assert len(ids) == 10
@@ -306,18 +299,14 @@ def test_an_index_says_which_files_it_has_and_what_to_ask_it(client):
     assert all(one.startswith("What is part ") for one in shown["examples"])
     one = client.get("/api/file", params={"id": "parts.md#60"}).json()
     assert (one["start"], one["total"]) == (AT_ONCE, 70)
-    assert (
-        text_of(one["passages"][0]["body"])
-        == "It turns wheel 50 of the mill, and stops at low water."
-    )
+    read = text_of(one["passages"][0]["body"])
+    assert read == "It turns wheel 50 of the mill, and stops at low water."
 
 
 def test_an_index_is_asked_first_what_its_headings_ask(client):
     body = "It takes an hour, a dry room and the big stone, which the miller has the key of."
-    add(
-        client,
-        how_md=f"# How to grind corn\n\n{body}\n\n# Where may carts wait?\n\n{body}.".encode(),
-    )
+    text = f"# How to grind corn\n\n{body}\n\n# Where may carts wait?\n\n{body}."
+    add(client, how_md=text.encode())
     shown = client.get("/api/index").json()["examples"]
     assert {*shown[:2]} == {"How do I grind corn?", "Where may carts wait?"}
     assert len({*shown}) == 6
@@ -415,13 +404,6 @@ def test_a_file_has_no_folder(client):
 
 
 async def test_a_file_that_breaks_off_is_not_added(client):
-    scope = {
-        "type": "http",
-        "method": "PUT",
-        "path": "/api/files",
-        "query_string": b"name=b.txt",
-        "headers": [(b"host", HOST.encode())],
-    }
     messages = [
         {"type": "http.request", "body": b"part", "more_body": True},
         {"type": "http.disconnect"},
@@ -433,7 +415,7 @@ async def test_a_file_that_breaks_off_is_not_added(client):
     async def send(message):
         pass
 
-    await client.app(scope, receive, send)
+    await client.app(asgi_scope("PUT", "/api/files", b"name=b.txt"), receive, send)
     assert messages == []
     assert client.get("/api/files").json() == []
 
@@ -483,8 +465,8 @@ def test_a_question_must_be_one(client):
         assert client.post("/api/ask", json=wrong).status_code == 422
 
 
-def test_an_index_that_is_missing_or_foreign_is_an_error_of_the_command(made, tmp_path):
-    Retriever.load(made).uec.save(tmp_path / "ensemble")
+def test_an_index_that_is_missing_or_foreign_is_an_error_of_the_command(saved, tmp_path):
+    Retriever.load(saved).uec.save(tmp_path / "ensemble")
     for folder, said in (
         (tmp_path, "there is no index"),
         (tmp_path / "ensemble", "expected a saved UEC index"),

@@ -252,24 +252,6 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path, store):
         MemoryStore.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("odd", "error", "message"),
-    [
-        (passage("p7", value={1, 2}), TypeError, r"metadata of 'p7'\['value'\]: .* got set"),
-        (Passage("\ud800", "text"), ValueError, "is not valid Unicode"),
-        (Passage(7, "text"), TypeError, "ids: expected non-empty strings, got 7"),
-        (Passage("p7", b"text"), TypeError, "text of 'p7' must be a string, got b'text'"),
-        (Passage("p7", "\ud800"), ValueError, "text of 'p7': .* is not valid Unicode"),
-        (Passage("p7", "text", [1]), TypeError, "metadata of 'p7': expected a mapping, got list"),
-    ],
-)
-def test_what_could_not_be_saved_is_not_taken(odd, error, message):
-    store = MemoryStore()
-    with pytest.raises(error, match=message):
-        store.add([odd], Gaussian([[1.0]], [[0.0]]))
-    assert len(store) == 0
-
-
 def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):
     store = MemoryStore()
     rng = np.random.default_rng(0)

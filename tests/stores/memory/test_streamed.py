@@ -19,24 +19,24 @@ def contents(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
+def filled(store, stored):
+    store.bind("an ensemble")
+    for rows in PARTS:
+        store.add(numbered(rows, text="ünïcode"), stored[[*rows]])
+    assert len(store) == 100
+    return store
+
+
 def streamed(folder, stored, **options):
     folder.mkdir()
     with StreamedStore(folder, **options) as store:
-        store.bind("an ensemble")
-        for rows in PARTS:
-            store.add(numbered(rows, text="ünïcode"), stored[[*rows]])
-        assert len(store) == 100
-        store.finish()
+        filled(store, stored).finish()
     return contents(folder)
 
 
 def saved(folder, stored, **options):
-    store = MemoryStore(**options)
-    store.bind("an ensemble")
-    for rows in PARTS:
-        store.add(numbered(rows, text="ünïcode"), stored[[*rows]])
     folder.mkdir()
-    store.save(folder)
+    filled(MemoryStore(**options), stored).save(folder)
     return contents(folder)
 
 

@@ -2,15 +2,14 @@
 
 import os
 import signal
-import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
 import pytest
 
-from tests.helpers import beside
+from tests.helpers import beside, python
 from uec_rag import Gaussian
 from uec_rag.stores import MemoryStore, Passage
 
@@ -78,11 +77,8 @@ def test_writers_do_not_lose_each_others_passages():
         for i in range(start, start + 200):
             store.add([passage(str(i))], Gaussian([[i, 1.0]], [[0.0, 0.0]]))
 
-    writers = [threading.Thread(target=write, args=(1000 * n,)) for n in range(4)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    with ThreadPoolExecutor(4) as writers:
+        [*writers.map(write, range(0, 4000, 1000))]
     wanted = [str(1000 * n + i) for n in range(4) for i in range(200)]
     assert len(store) == 800
     assert store.vectors(wanted).mean[:, 0].tolist() == [float(i) for i in wanted]
@@ -133,9 +129,7 @@ print(codes)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_a_child_that_is_forked_beside_a_writer_searches_and_writes():
-    done = subprocess.run(
-        [sys.executable, "-c", _FORKING], capture_output=True, text=True, timeout=300
-    )
+    done = python(_FORKING, timeout=300)
     assert done.stdout.strip() == str([0] * 12), done.stderr[-2000:]
 
 

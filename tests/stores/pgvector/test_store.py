@@ -34,12 +34,12 @@ def store():
     store.close()
 
 
-def plan(store, statement, values):
-    """What the server says that it does."""
+def rows(store, statement, *values):
+    """What a statement finds, "{}" in it being the table."""
     with store._server.transaction() as connection:
         connection.execute("SET LOCAL enable_seqscan = off")
-        lines = connection.execute(b"EXPLAIN " + statement, values).fetchall()
-    return " ".join(line for (line,) in lines)
+        found = connection.execute(statement.replace("{}", store._collection).encode(), values)
+        return found.fetchall() if found.description else []
 
 
 def test_the_index_looks_at_as_many_as_there_are_candidates(store, monkeypatch):
@@ -62,19 +62,17 @@ def test_the_index_looks_at_as_many_as_there_are_candidates(store, monkeypatch):
 
 def has_index(store):
     """Whether its means are indexed."""
-    with store._server.transaction() as connection:
-        asked = "SELECT indexdef FROM pg_indexes WHERE tablename = %s"
-        return "hnsw" in str(connection.execute(asked, [store._collection]).fetchall())
+    return "hnsw" in str(rows(store, "SELECT indexdef FROM pg_indexes WHERE tablename = '{}'"))
 
 
 def test_a_table_that_is_filled_gets_its_index_when_it_is_full(store):
     stored = gaussians(0, 400)
     expected = {f"p{i}": stored[[i]] for i in range(400)}
     with store.filling():
-        for rows in (range(300), range(300, 400)):
-            store.add(numbered(rows), stored[[*rows]])
+        for some in (range(300), range(300, 400)):
+            store.add(numbered(some), stored[[*some]])
             assert not has_index(store)
-            assert_finds(store, {id_: expected[id_] for id_ in [*expected][: rows.stop]})
+            assert_finds(store, {id_: expected[id_] for id_ in [*expected][: some.stop]})
     assert has_index(store)
     assert_finds(store, expected)
 
@@ -102,9 +100,8 @@ def test_an_index_that_is_there_is_kept_while_more_is_added(store):
         assert has_index(store)
         store.add(numbered(range(20, 30)), gaussians(1, 10))
         assert has_index(store)
-    with store._server.transaction() as connection:
-        asked = "SELECT count(*) FROM pg_indexes WHERE tablename = %s AND indexdef LIKE '%%hnsw%%'"
-        assert connection.execute(asked, [store._collection]).fetchone() == (1,)
+    indexes = "FROM pg_indexes WHERE tablename = '{}' AND indexdef LIKE '%%hnsw%%'"
+    assert rows(store, f"SELECT count(*) {indexes}") == [(1,)]
 
 
 def test_a_copy_is_indexed_when_all_of_it_is_there(store, monkeypatch):
@@ -112,11 +109,7 @@ def test_a_copy_is_indexed_when_all_of_it_is_there(store, monkeypatch):
     with pytest.warns(UserWarning, match="not fitted"):
         source.add([f"text number {i}" for i in range(600)])
     seen, put = [], store._put
-    monkeypatch.setattr(store, "_put", lambda rows: seen.append(put(rows)) or told(seen))
-
-    def told(seen):
-        seen[-1] = has_index(store)
-
+    monkeypatch.setattr(store, "_put", lambda rows: put(rows) or seen.append(has_index(store)))
     copy, _ = copy_index(source, store)
     assert len(seen) > 1
     assert not any(seen)
@@ -135,15 +128,11 @@ def test_means_of_any_width_are_searched_by_an_index_where_there_is_one(store, w
     found = store.search(query, 2, beta=1.0)
     assert [row[0].id for row in found.passages] == ["p3", "p14", "p15"]
     np.testing.assert_allclose(found.scores, probit(found.mu, found.sigma2), rtol=1e-5)
-    with store._server.transaction() as connection:
-        indexes = str(connection.execute("SELECT indexdef FROM pg_indexes").fetchall())
-    ours = [text for text in indexes.split("CREATE") if store._collection in text]
-    assert any("hnsw" in text for text in ours) is (kind is not None)
+    assert has_index(store) is (kind is not None)
     if kind is not None:
         name = "mean" if kind == "vector" else f"(mean::halfvec({width}))"
-        asked = f'SELECT id FROM "{store._collection}" ORDER BY {name} <#> %s::{kind}({width})'
-        told = plan(store, f"{asked} LIMIT 2".encode(), [str(mean[0].tolist())])
-        assert "Index Scan" in told
+        asked = f'EXPLAIN SELECT id FROM "{{}}" ORDER BY {name} <#> %s::{kind}({width}) LIMIT 2'
+        assert "Index Scan" in str(rows(store, asked, str(mean[0].tolist())))
 
 
 def test_means_wider_than_pgvector_takes_are_refused(store):
@@ -244,9 +233,7 @@ def test_words_are_counted_exactly_whoever_writes_at_the_same_time():
     assert found.held(keys).tolist() == held
     assert found.passages == len(points) == len(first)
     assert found.length == sum(float(point.words[0].counts.sum()) for point in points)
-    with first._server.transaction() as connection:
-        postings = f'SELECT count(*) FROM "{first._collection}_postings"'
-        assert connection.execute(postings).fetchone() == (sum(held),)
+    assert rows(first, 'SELECT count(*) FROM "{}_postings"') == [(sum(held),)]
     for store in stores:
         store.close()
 
@@ -275,9 +262,7 @@ def test_who_adds_and_who_removes_the_same_passages_never_wait_for_each_other(ca
 
 def test_words_that_no_passage_has_any_more_are_not_kept(store):
     def kept():
-        with store._server.transaction() as connection:
-            held = f'SELECT block, key, held FROM "{store._collection}_words"'
-            return {row[:2]: row[2] for row in connection.execute(held).fetchall()}
+        return {row[:2]: row[2] for row in rows(store, 'SELECT block, key, held FROM "{}_words"')}
 
     store.add(numbered(range(20)), with_words(0, 20))
     before = kept()
@@ -294,16 +279,14 @@ def test_words_that_no_passage_has_any_more_are_not_kept(store):
 
 def test_rows_that_others_delete_by_hand_are_counted_out(store):
     store.add(numbered(range(20)), with_words(0, 20))
-    with store._server.transaction() as connection:
-        connection.execute(f'DELETE FROM "{store._collection}" WHERE id <> %s', ["p3"])
+    rows(store, 'DELETE FROM "{}" WHERE id <> %s', "p3")
     keys = with_words(0, 20).terms[0][[3]].keys
     assert len(store) == 1
     assert store.frequencies(0, np.unique(keys)).held(keys).tolist() == [1] * len(keys)
 
 
 def test_a_table_of_someone_else_is_refused(store):
-    with store._server.transaction() as connection:
-        connection.execute(f'CREATE TABLE "{store._collection}" (x int)')
+    rows(store, 'CREATE TABLE "{}" (x int)')
     with pytest.raises(ValueError, match="exists and was not created by this version"):
         store.add(numbered([1]), gaussians(0, 1))
 

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from uec_rag.base import regular
 from uec_rag.base.checks import finite
-from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.errors import corrupted
 
 
 def open_regular(file: Path) -> BufferedReader:
@@ -33,12 +33,11 @@ def open_regular(file: Path) -> BufferedReader:
     try:
         return regular.open_regular(file)
     except regular.NotRegularError as error:
-        raise IndexCorrupted(
-            f"path: {str(file)!r} is {error.strerror}; replace it by the file itself, or save "
-            "again."
+        raise corrupted(
+            file, f"is {error.strerror}; replace it by the file itself, or save again."
         ) from error
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise IndexCorrupted(f"path: {str(file)!r} is missing; save again.") from error
+        raise corrupted(file, "is missing; save again.") from error
 
 
 def write_json(file: Path, value: object, *, indent: int | None = 1) -> None:
@@ -56,13 +55,9 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
-        raise IndexCorrupted(
-            f"path: {str(file)!r} is not JSON ({error}): make it again."
-        ) from error
+        raise corrupted(file, f"is not JSON ({error}): make it again.") from error
     if not isinstance(value, dict):
-        raise IndexCorrupted(
-            f"path: {str(file)!r} holds {type(value).__name__}, expected an object."
-        )
+        raise corrupted(file, f"holds {type(value).__name__}, expected an object.")
     return value
 
 
@@ -91,9 +86,7 @@ def read_array(
         stream.readinto(content)
     header = _HEADER.match(content)
     if header is None:
-        raise IndexCorrupted(
-            f"path: {str(file)!r} is not an array as numpy.save writes it; save again."
-        )
+        raise corrupted(file, "is not an array as numpy.save writes it; save again.")
     length, descr, in_columns, lengths = header.groups()
     begin = 10 + int.from_bytes(length, "little")
     wanted: list[Any] = list(dtype) if isinstance(dtype, tuple) else [dtype]
@@ -101,15 +94,15 @@ def read_array(
     found = kinds.get(descr.decode())
     shape = tuple(int(length) for length in lengths.replace(b",", b" ").split())
     if found is None or len(shape) != dimensions:
-        raise IndexCorrupted(
-            f"path: {str(file)!r} holds {descr.decode()} of shape {shape}, expected "
-            f"{' or '.join(map(str, kinds.values()))} in {dimensions} dimensions; save again."
+        raise corrupted(
+            file,
+            f"holds {descr.decode()} of shape {shape}, expected "
+            f"{' or '.join(map(str, kinds.values()))} in {dimensions} dimensions; save again.",
         )
     size = begin + found.itemsize * math.prod(shape)  # Python's integers do not overflow
     if size != held:
-        raise IndexCorrupted(
-            f"path: {str(file)!r} has {held} bytes, expected {size} for an array of shape {shape}; "
-            "save again."
+        raise corrupted(
+            file, f"has {held} bytes, expected {size} for an array of shape {shape}; save again."
         )
     order: Literal["F", "C"] = "F" if in_columns == b"True" else "C"
     if not mapped or size == begin:  # an empty array cannot be mapped
@@ -189,14 +182,10 @@ def read_tensors(file: Path) -> dict[str, NDArray[Any]]:
     try:
         tensors = load(content)
     except (SafetensorError, KeyError) as error:  # KeyError: a number type that NumPy lacks
-        raise IndexCorrupted(
-            f"path: {str(file)!r} cannot be read ({error}); save it again."
-        ) from error
+        raise corrupted(file, f"cannot be read ({error}); save it again.") from error
     for name, tensor in tensors.items():
         if tensor.dtype.kind == "f" and not finite(tensor):
-            raise IndexCorrupted(
-                f"path: {str(file)!r} holds NaN or infinity in {name!r}; save it again."
-            )
+            raise corrupted(file, f"holds NaN or infinity in {name!r}; save it again.")
     return tensors
 
 

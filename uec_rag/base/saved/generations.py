@@ -26,7 +26,7 @@ from typing import Protocol
 
 from filelock import FileLock, Timeout
 
-from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile
+from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile, corrupted
 from uec_rag.base.saved.files import open_regular, to_disk
 from uec_rag.base.saved.manifest import (
     GENERATIONS,
@@ -235,9 +235,7 @@ def _manifest(folder: Path, kind: str) -> Manifest:
         )
     manifest = read_manifest(folder)
     if manifest.kind != kind:
-        raise IndexCorrupted(
-            f"path: {str(folder)!r} holds a saved {manifest.kind}, expected a saved {kind}."
-        )
+        raise corrupted(folder, f"holds a saved {manifest.kind}, expected a saved {kind}.")
     return manifest
 
 

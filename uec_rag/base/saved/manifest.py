@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from uec_rag.base.environment import cores
-from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.errors import corrupted
 from uec_rag.base.saved.files import open_regular, read_json, write_json
 
 MANIFEST = "manifest.json"
@@ -84,24 +84,27 @@ class Manifest:
             with open_regular(root / name) as file:
                 size = os.fstat(file.fileno()).st_size
             if size != entry.bytes:
-                raise IndexCorrupted(
-                    f"path: {str(root / name)!r} has {size} bytes, expected {entry.bytes}: it is "
-                    f"truncated or was changed; save the {self.kind} again."
+                raise corrupted(
+                    root / name,
+                    f"has {size} bytes, expected {entry.bytes}: it is "
+                    f"truncated or was changed; save the {self.kind} again.",
                 )
         unknown = sorted(set(names_in(root)) - set(self.files))
         if unknown:
-            raise IndexCorrupted(
-                f"path: {str(root / unknown[0])!r} is not one of the files that were saved; remove "
-                f"it, or save the {self.kind} again."
+            raise corrupted(
+                root / unknown[0],
+                "is not one of the files that were saved; remove it, or save the "
+                f"{self.kind} again.",
             )
         # JSON files are small, and are read as a whole anyway.
         hashed = [name for name in self.files if verify or name.endswith(".json")]
         for name, found in describe(root, hashed).items():
             if found != self.files[name]:
-                raise IndexCorrupted(
-                    f"path: {str(root / name)!r} has other contents than were saved (its sha256 is "
+                raise corrupted(
+                    root / name,
+                    "has other contents than were saved (its sha256 is "
                     f"{found.sha256}, expected {self.files[name].sha256}): it is damaged or was "
-                    f"changed; save the {self.kind} again."
+                    f"changed; save the {self.kind} again.",
                 )
 
 
@@ -113,9 +116,9 @@ def read_manifest(folder: Path) -> Manifest:
     file = folder / MANIFEST
     with open_regular(file) as stream:
         if os.fstat(stream.fileno()).st_size > _LARGEST:
-            raise IndexCorrupted(f"path: {str(file)!r} is longer than {_LARGEST} bytes.")
+            raise corrupted(file, f"is longer than {_LARGEST} bytes.")
     state = read_json(file)
-    damaged = IndexCorrupted(f"path: {str(file)!r} is damaged or was changed; save again.")
+    damaged = corrupted(file, "is damaged or was changed; save again.")
     kind, files = state.get("kind"), state.get("files")
     if not isinstance(kind, str) or not isinstance(files, dict) or "format" not in state:
         raise damaged
@@ -123,9 +126,10 @@ def read_manifest(folder: Path) -> Manifest:
         raise damaged
     given, generation = state.pop("sha256", None), state.get("generation")
     if state["format"] != _FORMAT:
-        raise IndexCorrupted(
-            f"path: {str(file)!r} has format {state['format']!r}, expected {_FORMAT}; it may have "
-            "been saved by a newer uec-rag: use that version."
+        raise corrupted(
+            file,
+            f"has format {state['format']!r}, expected {_FORMAT}; it may have "
+            "been saved by a newer uec-rag: use that version.",
         )
     if given != _digest(state) or not _GENERATION.fullmatch(str(generation)):
         raise damaged
@@ -189,8 +193,6 @@ def _check_is_folder(path: Path) -> None:
     try:
         kind = path.lstat().st_mode
     except OSError as error:
-        raise IndexCorrupted(f"path: {str(path)!r} is missing; save again.") from error
+        raise corrupted(path, "is missing; save again.") from error
     if not stat.S_ISDIR(kind):
-        raise IndexCorrupted(
-            f"path: {str(path)!r} is a link or a file, expected a folder; save again."
-        )
+        raise corrupted(path, "is a link or a file, expected a folder; save again.")

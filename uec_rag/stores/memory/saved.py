@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import finite
-from uec_rag.base.errors import IndexCorrupted, as_corrupted
+from uec_rag.base.errors import as_corrupted, corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.saved.files import GrowingArray, read_array, read_json, write_json
@@ -126,9 +126,8 @@ def _check_scan(folder: Path, scan: Scan, means: Means) -> None:
         fits &= scale.shape == (len(means.blocks[0]),)
         fits &= bool((scale > 0).all() and np.isfinite(scale).all())
     if not fits:
-        raise IndexCorrupted(
-            f"path: {str(folder)!r} holds a compressed copy that is not one of its means; save the "
-            "index again."
+        raise corrupted(
+            folder, "holds a compressed copy that is not one of its means; save the index again."
         )
 
 
@@ -142,20 +141,20 @@ def _check_belong_together(
 ) -> None:
     held = [*(len(block) for block in means.blocks), len(scales), passages, len(ids)]
     if len({*held}) > 1:
-        raise IndexCorrupted(
-            f"path: {str(folder)!r} holds {held[:-3]} means, {held[-3]} variances, "
+        raise corrupted(
+            folder,
+            f"holds {held[:-3]} means, {held[-3]} variances, "
             f"{held[-2]} passages and {held[-1]} ids; expected as many of each. "
-            "Save the index again."
+            "Save the index again.",
         )
     if not all(isinstance(id_, str) for id_ in ids) or len({*ids}) < len(ids):
-        raise IndexCorrupted(
-            f"path: {str(folder)!r} has ids that are no strings, or one twice; save it again."
-        )
+        raise corrupted(folder, "has ids that are no strings, or one twice; save it again.")
     of = (scales.shape[1], means.dimension)  # what the variances are made of, and of what width
     if ids and of != ((means.dimension,) * 2 if profile is None else profile.shape):
-        raise IndexCorrupted(
-            f"path: {str(folder)!r} holds variances that do not fit its means of dimension "
-            f"{means.dimension}; save the index again."
+        raise corrupted(
+            folder,
+            "holds variances that do not fit its means of dimension "
+            f"{means.dimension}; save the index again.",
         )
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, warn
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, corrupted, warn
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies, Postings
@@ -62,9 +62,10 @@ class PassageLog:
                 size = os.fstat(file.fileno()).st_size
                 ends = self._offsets[[0, -1]].tolist() if len(self._offsets) else []
                 if ends != [0, size] or (np.diff(self._offsets) <= 0).any():
-                    raise IndexCorrupted(
-                        f"path: {str(folder / 'offsets.npy')!r} does not say where the lines of "
-                        f"{str(folder / 'passages.jsonl')!r} begin; save the index again."
+                    raise corrupted(
+                        folder / "offsets.npy",
+                        "does not say where the lines of "
+                        f"{str(folder / 'passages.jsonl')!r} begin; save the index again.",
                     )
                 if size:
                     self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -445,12 +446,8 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
         )
     for held, block in zip(state.postings, gaussians.terms, strict=True):
         held.check_fits(block)
-    same = (
-        gaussians.profile is None
-        if state.profile is None
-        else gaussians.profile is not None and np.array_equal(gaussians.profile, state.profile)
-    )
-    if not same:
+    own, stored = gaussians.profile, state.profile
+    if own is not stored and (own is None or stored is None or not np.array_equal(own, stored)):
         raise ValueError(
             "gaussians: their variance has another profile than the stored ones; they come "
             "from another posterior. Build the index again."

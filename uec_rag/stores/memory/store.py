@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_beta, check_k
+from uec_rag.base.checks import check_beta, check_k, check_type
 from uec_rag.base.errors import proving
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
@@ -407,8 +407,7 @@ class MemoryStore:
             If an argument has another type, or the filter is invalid; see `uec_rag.stores.filters`.
         """
         k = check_k(k)
-        if not isinstance(query, Gaussian):
-            raise TypeError(f"query: expected a Gaussian, got {type(query).__name__}.")
+        check_type(query, Gaussian, "query", "a Gaussian")
         check_range(query, "query")
         check_beta(beta)
         view = self.snapshot(filter)  # others may write before the hits are looked up

@@ -293,10 +293,7 @@ class Scan:
             read_array(folder / _SCALES.format(k), np.float32, 1, mapped=True) for k in range(count)
         ]
         return cls(
-            tuple(blocks),
-            tuple(scales),
-            tuple(settings["errors"]),
-            tuple(settings["lengths"]),
+            tuple(blocks), tuple(scales), tuple(settings["errors"]), tuple(settings["lengths"])
         )
 
 

@@ -114,34 +114,27 @@ def searched(notes: CollectionSchema) -> sql.Composable:
     return sql.SQL("mean")
 
 
-_GONE = """
+_COUNTED = """
 UPDATE {notes} SET written = gen_random_uuid(), passages = passages
-    - (SELECT count(*) FROM gone);
+    {sign} (SELECT count(*) FROM {rows});
 """
-_COME = """
-UPDATE {notes} SET written = gen_random_uuid(), passages = passages
-    + (SELECT count(*) FROM come);
+_WORDS_COUNTED = """
+UPDATE {notes} SET lengths[{i} + 1] = lengths[{i} + 1]
+    {sign} (SELECT COALESCE(sum(count), 0) FROM {rows}, unnest(counts{i}) AS count);
+INSERT INTO {words} AS known SELECT {i}, key, {sign} count(*)
+    FROM {rows}, unnest(words{i}) AS key GROUP BY key ORDER BY key
+    ON CONFLICT (block, key) DO UPDATE SET held = known.held + EXCLUDED.held;
 """
 _WORDS_GONE = """
-UPDATE {notes} SET lengths[{i} + 1] = lengths[{i} + 1]
-    - (SELECT COALESCE(sum(count), 0) FROM gone, unnest(counts{i}) AS count);
 DELETE FROM {postings} AS held USING gone, unnest(words{i}) AS key
     WHERE held.block = {i} AND held.key = key.key AND held.number = gone.number;
-INSERT INTO {words} AS known SELECT {i}, key, -count(*)
-    FROM gone, unnest(words{i}) AS key GROUP BY key ORDER BY key
-    ON CONFLICT (block, key) DO UPDATE SET held = known.held + EXCLUDED.held;
 DELETE FROM {words} AS known USING (SELECT DISTINCT key FROM gone, unnest(words{i}) AS key) AS lost
     WHERE known.block = {i} AND known.key = lost.key AND known.held = 0;
 """
 _WORDS_COME = """
-UPDATE {notes} SET lengths[{i} + 1] = lengths[{i} + 1]
-    + (SELECT COALESCE(sum(count), 0) FROM come, unnest(counts{i}) AS count);
 INSERT INTO {postings} SELECT {i}, held.key, come.number, held.count,
     (SELECT sum(count) FROM unnest(counts{i}) AS count)
     FROM come, unnest(words{i}, counts{i}) AS held (key, count) ORDER BY held.key;
-INSERT INTO {words} AS known SELECT {i}, key, count(*)
-    FROM come, unnest(words{i}) AS key GROUP BY key ORDER BY key
-    ON CONFLICT (block, key) DO UPDATE SET held = known.held + EXCLUDED.held;
 """
 
 
@@ -152,16 +145,15 @@ def _counting(tables: Tables, blocks: int) -> sql.Composed:
     taken here, so that writers do not deadlock.
     """
 
-    def filled(first: LiteralString, each: LiteralString) -> sql.Composed:
-        names = tables._asdict()
-        parts = [sql.SQL(first).format(**names)]
-        parts += [sql.SQL(each.replace("{i}", str(i))).format(**names) for i in range(blocks)]
-        return sql.Composed(parts)
+    def filled(rows: LiteralString, sign: LiteralString, each: LiteralString) -> sql.Composed:
+        names = tables._asdict() | {"rows": sql.SQL(rows), "sign": sql.SQL(sign)}
+        texts = [(_WORDS_COUNTED + each).replace("{i}", str(i)) for i in range(blocks)]
+        return sql.Composed([sql.SQL(text).format(**names) for text in (_COUNTED, *texts)])
 
     body = sql.SQL(
         "BEGIN IF TG_OP <> 'INSERT' THEN {gone} END IF; IF TG_OP <> 'DELETE' THEN {come} END IF; "
         "RETURN NULL; END"
-    ).format(gone=filled(_GONE, _WORDS_GONE), come=filled(_COME, _WORDS_COME))
+    ).format(gone=filled("gone", "-", _WORDS_GONE), come=filled("come", "+", _WORDS_COME))
     made = sql.SQL("CREATE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql AS {};").format(
         tables.counting, sql.Literal(body.as_string(None))
     )

@@ -1,0 +1,34 @@
+"""Random BERTs of a few thousand weights, as transformers saves them."""
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def save_bert(folder, words, kind="BertModel", change=lambda model: None, seed=0, **sizes):
+    """A folder with a BERT that knows some words, after a change to its weights; and its tokenizer.
+
+    Parameters
+    ----------
+    folder : path
+    words : list of str
+    kind : str
+        A class of transformers.
+    change : callable
+        What is done to the model's weights.
+    seed : int
+    **sizes
+        Of `BertConfig`.
+    """
+    import torch
+    import transformers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join([*SPECIAL, *words]))
+    torch.manual_seed(seed)
+    config = transformers.BertConfig(vocab_size=len(SPECIAL) + len(words), **sizes)
+    model = getattr(transformers, kind)(config)
+    with torch.no_grad():
+        change(model)
+    model.save_pretrained(folder)
+    transformers.BertTokenizerFast(str(vocabulary)).save_pretrained(folder)
+    return folder
