@@ -97,10 +97,8 @@ def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
     fit_ensemble(uec, [pair for pair in pairs if pair[0] not in asked])
     found = _figures(uec, corpus, asked)
     say(f"On {len(held)} questions held out, {len(held[::3])} of them without an answer:")
-    for name, (order, level, answered) in {
-        "that comes with uec-rag": known,
-        "on PAIRS": found,
-    }.items():
+    for name, figures in (("that comes with uec-rag", known), ("on PAIRS", found)):
+        order, level, answered = figures
         say(
             f"  the fit {name}: order (MRR) {order:.3f}, level (Brier) {-level:.3f}, right ones "
             f"answered {answered:.0%}"
@@ -130,12 +128,8 @@ def _figures(
     retriever = Retriever(uec)
     retriever.add(corpus)
     result = retriever.search([*answers], k=_DEPTH)
-    right = np.array(
-        [
-            [passage.text in wanted for passage in row]
-            for row, wanted in zip(result.passages, answers.values(), strict=True)
-        ]
-    )
+    pairs = zip(result.passages, answers.values(), strict=True)
+    right = np.array([[passage.text in wanted for passage in row] for row, wanted in pairs])
     found = right.any(axis=1)
     told = np.array([decision.action == "answer" for decision in result.decisions])
     there = [bool(wanted) for wanted in answers.values()]

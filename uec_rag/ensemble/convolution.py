@@ -192,7 +192,6 @@ class CoefficientRule(Protocol):
 
     def metadata(self) -> dict[str, object]:
         """Return the state as a JSON object."""
-        ...
 
 
 class _Rule(Record):

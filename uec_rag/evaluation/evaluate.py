@@ -174,12 +174,8 @@ def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str
 
 
 def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np.bool_]:
-    return np.array(
-        [
-            any(passage.id in ids for passage in hits[:k])
-            for hits, ids in zip(ranking, relevant, strict=True)
-        ]
-    )
+    pairs = zip(ranking, relevant, strict=True)
+    return np.array([any(passage.id in ids for passage in hits[:k]) for hits, ids in pairs])
 
 
 def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) -> str:

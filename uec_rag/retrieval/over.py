@@ -72,23 +72,18 @@ class Engine(Protocol):
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
         """Run the store's own search, best hits first, with a filter in its format."""
-        ...
 
     def anywhere(self) -> list[Passage]:
         """Return passages from all over the store, the same every time; none if not possible."""
-        ...
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist."""
-        ...
 
     def stored(self, ids: list[str]) -> Sequence[Sequence[float] | None] | None:
         """Return vectors by id, None for a passage without one; None if they are not available."""
-        ...
 
     def size(self) -> int | None:
         """Return the number of passages; None if unknown."""
-        ...
 
 
 Stored: TypeAlias = Callable[[list[str]], Sequence[Sequence[float] | None]]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -283,15 +284,11 @@ class Scan:
         """
         if settings.get("dtype") != "int8":
             return None
-        count = len(settings["errors"])
-        blocks = [
-            read_array(folder / _FILE.format(k), np.int8, 2, mapped=True) for k in range(count)
-        ]
+        read, count = partial(read_array, mapped=True), len(settings["errors"])
+        blocks = [read(folder / _FILE.format(k), np.int8, 2) for k in range(count)]
         if any(block.size and block.min() < -127 for block in blocks):
             raise ValueError("scan: expected numbers from -127 to 127")
-        scales = [
-            read_array(folder / _SCALES.format(k), np.float32, 1, mapped=True) for k in range(count)
-        ]
+        scales = [read(folder / _SCALES.format(k), np.float32, 1) for k in range(count)]
         return cls(
             tuple(blocks), tuple(scales), tuple(settings["errors"]), tuple(settings["lengths"])
         )
