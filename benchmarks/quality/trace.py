@@ -45,7 +45,6 @@ def main(
     markdown: Markdown = False,
 ) -> None:
     """Print a table for each ensemble."""
-    all_leaders = convolution.leaders
     kinds = {"English": english.split(","), "other languages": others.split(",")}
     names = [name for kind in kinds.values() for name in kind]
     collections = {name: sampled(load_collection(data / name), queries) for name in names}
@@ -53,7 +52,7 @@ def main(
     for row in ensemble:
         loaded = [load_encoder(member) for member in row.split(",")]
         uec = UEC([e if isinstance(e, WithoutVectors) else CachedEncoder(e, cache) for e in loaded])
-        convolution.leaders = all_leaders
+        convolution.LEADERS = LEADERS
         rules: dict[str, CoefficientRule] = {"all alike": Uniform()}
         rules["evidence"] = uec.fit(pairs).fitted.rule
         fit_queries.fit_evidence_weights = partial(fit_evidence_weights, features=FEATURES)
@@ -61,14 +60,14 @@ def main(
         fit_queries.fit_evidence_weights = fit_evidence_weights
         looked_at = dict.fromkeys(rules, LEADERS)
         for count in leaders or ():
-            convolution.leaders = partial(all_leaders, count=count)
+            convolution.LEADERS = count
             rules[f"of {count:,}"] = uec.fit(pairs).fitted.rule
             looked_at[f"of {count:,}"] = count
         scores = {}
         for name, collection in collections.items():
             scores[name] = []
             for label, rule in rules.items():
-                convolution.leaders = partial(all_leaders, count=looked_at[label])
+                convolution.LEADERS = looked_at[label]
                 uec.fitted = replace(uec.fitted, rule=rule)
                 scores[name].append(evaluate(uec, collection).ndcg10)
             print(row, name, scores[name], file=sys.stderr, flush=True)
