@@ -67,8 +67,8 @@ _DISMISSAL = regex.compile(
     regex.IGNORECASE,
 )
 _DEFINITION = regex.compile(
-    r"\W*(?:(?:what|who)(?:['’]?s| is| are)|what (?:does|do)|why (?:(?:should|do|would) i )?use"
-    r"|define|explain|describe|tell me (?:more )?about) (?:an? |the )?(?P<term>[^?.!,;:]+?)"
+    r"\W*+(?:(?:what|who)(?:['’]?s| is| are)|what (?:does|do)|why (?:(?:should|do|would) i )?use"
+    r"|define|explain|describe|tell me (?:more )?about) (?:an? |the )?(?P<term>[^?.!,;:]{1,80}?)"
     r"(?: do| mean| (?:used )?for| about)?\W*",
     regex.IGNORECASE,
 )
