@@ -98,6 +98,8 @@ class Request:
         A filter for the passages of the chosen reading that `filter` selects, too.
     label : str or None
         The label of the chosen reading, if it was chosen by its label.
+    in_corpus : float or None
+        P(any passage that `filter` selects answers the one question), if it was searched before.
     """
 
     queries: list[str]
@@ -109,6 +111,7 @@ class Request:
     unanswerable: float | None
     reading: Mapping[str, Any] | None
     label: str | None
+    in_corpus: float | None = None
 
 
 class Retriever(Index):
@@ -355,7 +358,8 @@ class Retriever(Index):
                 ids = {"$id": [id_ for one in named or offered for id_ in one.ids]}
                 wanted = ids if named else {"$not": ids}
                 reading = self._among(wanted, among.reading or request.filter)
-                among = replace(request, reading=reading)
+                held = first.decision.in_corpus if among.in_corpus is None else among.in_corpus
+                among = replace(request, reading=reading, in_corpus=held)
         except UnknownReading:
             if request.label is not None:
                 raise
@@ -385,12 +389,16 @@ class Retriever(Index):
             return found
         # Among the passages of a reading alone, nothing competes with the first of them, and a
         # question that the corpus does not answer would look answered.
-        whole = search(method, self.store.snapshot(request.filter), turns, parts, request.k)
+        if request.in_corpus is None:
+            whole = search(method, self.store.snapshot(request.filter), turns, parts, request.k)
+            held = whole.in_corpus.tolist()
+        else:
+            held = [request.in_corpus]
         # A reading is part of the corpus that a gate was made for, not another corpus.
         return SearchResult(
             [
                 replace(one, decision=replace(one.decision, size=0)).no_surer_than(most)
-                for one, most in zip(found.results, whole.in_corpus.tolist(), strict=True)
+                for one, most in zip(found.results, held, strict=True)
             ]
         )
 
