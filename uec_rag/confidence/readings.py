@@ -28,7 +28,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, asks_for_definition, lacks_referent
 
-ASK = 0.68
+ASK = 0.72
 """The lowest P(underspecified) at which to ask back; 1.6 % of ordinary questions are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header")
@@ -53,7 +53,7 @@ _HEAD = 10  # number of first words of a passage that describe its subject, besi
 _LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen word's idf
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _FULL = 0.3  # in_corpus from which readings are fully plausible
-_SURE = 0.7  # confidence from which saying little is less and less of an objection to a question
+_SURE = 0.85  # confidence from which saying little is less and less of an objection to a question
 _NAMED = 0.5  # share of a question's idf that a title in it needs to be what is meant
 _SEEN = 0.1  # share of the posterior that the passages under this title need
 _TOPIC, _FEWEST = 0.15, 20  # share and number of the passages from which a word is their topic
@@ -382,7 +382,7 @@ def underspecified(
 
     A question may say too little, or only a name that several subjects share: these two are
     combined by a noisy-or. The first is reduced if the hits answer the question with a confidence
-    above 0.7, unless it lacks a referent, and the result if `in_corpus` is low, since asking back
+    above 0.85, unless it lacks a referent, and the result if `in_corpus` is low, since asking back
     is useless if no reading has an answer. The result is 0 if the question names its subject.
 
     Parameters
