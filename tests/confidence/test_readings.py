@@ -357,6 +357,13 @@ def test_a_question_what_the_topic_of_the_documents_is_is_not_asked_back_about(q
     assert named(question, replace(common, size=50))["named"] == 0
 
 
+def test_a_question_what_a_concept_is_is_not_asked_back_about():
+    found = candidates(["Counter", "Counter"], [{"counter"}] * 2, idf={"counter": 3.0})
+    sections = replace(found, sources=["types.md", "clients.md"])
+    assert named("What is a counter?", sections)["named"] == 1
+    assert named("What does counter do?", sections)["named"] == 0
+
+
 def test_a_question_mark_behind_a_space_does_not_tell_labels_apart():
     sources = ["a.md", "b.md"]
     found = replace(candidates(["What is Elkins ?", "What is Elkins?"], [()] * 2), sources=sources)

@@ -345,8 +345,12 @@ class TestReadings:
         assert decision.action == "answer"
         assert decision.underspecified < 0.5
 
-    @pytest.mark.parametrize("said", ["Thanks!", "OK", "That's great, thanks", "how are you"])
-    def test_small_talk_is_neither_answered_nor_asked_back_about(self, with_words, texts, said):
+    @pytest.mark.parametrize(
+        "said", ["Thanks!", "OK", "That's great, thanks", "how are you", "both", "the 2nd one"]
+    )
+    def test_small_talk_and_replies_to_nothing_are_neither_answered_nor_asked_back_about(
+        self, with_words, texts, said
+    ):
         index = with_towns(with_words, [*texts[:-1], f"{said} {said}"])
         for history in ([], ["When was Elkins founded?"]):
             decision = index.search([said], history=[history])[0].decision

@@ -26,7 +26,13 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
-from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, asks_for_definition, lacks_referent
+from uec_rag.confidence.wording import (
+    FUNCTION_WORDS,
+    WORD,
+    asks_for_concept,
+    asks_for_definition,
+    lacks_referent,
+)
 
 ASK = 0.72
 """The lowest P(underspecified) at which to ask back; 1.2 % of ordinary questions are above it."""
@@ -268,8 +274,9 @@ def features(question: str, candidates: Candidates) -> FloatArray:
     named
         1 if the question names its subject, else 0: it has all words of a title in one source, or
         of a file's name, in any inflection; they are half of its idf or more, and the passages
-        under that title or in that file have a tenth of the posterior or more. Or it asks what the
-        topic of the documents is, a term whose words are in 15 % of all passages or more.
+        under that title or in that file have a tenth of the posterior or more. Or it asks what a
+        concept is ("What is a gauge?"), for which any definition will do, or what the topic of the
+        documents is, a term whose words are in 15 % of all passages or more.
 
     All idf are divided by that of a word that no passage has, so that the corpus size cancels; that
     of a function word counts a quarter.
@@ -306,7 +313,9 @@ def features(question: str, candidates: Candidates) -> FloatArray:
             np.log1p(-best) - np.log(best),
             lacks_referent(question),
             shared.max(initial=0.0) / max(float(idf @ idf), 1e-12),
-            _names_its_subject(candidates) or _asks_for_the_topic(question, candidates),
+            asks_for_concept(question)
+            or _names_its_subject(candidates)
+            or _asks_for_the_topic(question, candidates),
         ],
         dtype=np.float32,
     )

@@ -265,6 +265,21 @@ def is_unclear(reply: str) -> bool:
     )
 
 
+def is_bare_choice(text: str) -> bool:
+    """Return whether a text only chooses, which is no question unless one was asked back.
+
+    Examples
+    --------
+    >>> [is_bare_choice(text) for text in ("Neither.", "the 2nd", "3", "both sides", "C")]
+    [True, True, True, False, False]
+    """
+    said = _plain(text)
+    # A single letter may be a name, as of a programming language.
+    if len(said) > _LONGEST_REPLY or (len(said) == 1 and not said.isdecimal()):
+        return False
+    return regex.fullmatch(_REPLY, said, labels={"\n"}) is not None
+
+
 def asks_back(text: str) -> bool:
     """Return whether a text is a question of `ask_back`, or begins with one."""
     return text.lstrip().startswith((_WHICH, _WHAT))

@@ -72,6 +72,11 @@ _DEFINITION = regex.compile(
     r"(?: do| mean| (?:used )?for| about)?\W*",
     regex.IGNORECASE,
 )
+_CONCEPT = regex.compile(
+    r"\W*+what(?:['’]?s| is| are) (?:an? )?(?P<term>[^?.!,;:]{1,60}?)\W*", regex.IGNORECASE
+)
+_NO_CONCEPTS = _words("default example like else")
+_CAPITALISED = regex.compile(r"\p{Lu}\P{Lu}")
 _HOW_ARE_YOU = regex.compile(r"\s*(?:who|what|how) are you\W*", regex.IGNORECASE)
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
@@ -120,6 +125,30 @@ def asks_for_definition(question: str) -> bool:
     """
     asked = _DEFINITION.fullmatch(question)
     return asked is not None and FUNCTION_WORDS.isdisjoint(_lowered(asked["term"]))
+
+
+def asks_for_concept(question: str) -> bool:
+    """Return whether an English question asks what a concept is, for which any definition will do.
+
+    It does if it asks what something is, with an indefinite article or none. Capitalised names and
+    identifiers are not concepts: several things may have them.
+
+    Examples
+    --------
+    >>> asks_for_concept("What is a gauge?"), asks_for_concept("what are virtual packages")
+    (True, True)
+    >>> asks_for_concept("What is the mode?"), asks_for_concept("What is a Future?")
+    (False, False)
+    >>> asks_for_concept("what is resize()?"), asks_for_concept("what is maximum size")
+    (False, False)
+    """
+    asked = _CONCEPT.fullmatch(question)
+    term = asked["term"] if asked is not None else ""
+    words = term.split()
+    if not 1 <= len(words) <= _MOST_WORDS or any(map(_CAPITALISED.match, words)):
+        return False
+    known = FUNCTION_WORDS | _UNIQUE | _BEFORE_ONE | _NO_CONCEPTS
+    return known.isdisjoint(_lowered(term)) and not any(map(_MARKED.search, words))
 
 
 def lacks_referent(question: str) -> bool:

@@ -43,6 +43,7 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import Candidates, Reading
+from uec_rag.confidence.replies import is_bare_choice
 from uec_rag.confidence.wording import is_small_talk, named_words
 from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.conversation import Turn, in_context, part_rows
@@ -63,7 +64,7 @@ _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding ma
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
 # has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
 _FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(2.0)
-_SMALL_TALK = np.float32(16.0)  # the same for "Thanks!", which asks for nothing
+_SMALL_TALK = np.float32(16.0)  # the same for "Thanks!" and "both", which ask nothing
 _NAMING = 20  # words; a passage need not contain all names of a longer question to answer it
 # The idf of a word that a tenth of the passages have: a name that more of them have is likely to
 # be the subject of all, which an answer need not repeat.
@@ -632,15 +633,15 @@ def standardised_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float
 def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> FloatArray:
     """Return the `Features.wording_penalty` of each question, shape (n,).
 
-    A question has one if it is small talk, and if none of the first texts has all of its names.
-    Names are also numbers, identifiers and quotations, as found by `named_words`, unless a tenth of
-    the passages have them. They are not looked for if the question is long or not in English, or if
-    no member is lexical.
+    A question has one if it is small talk or a bare choice ("both"), and if none of the first texts
+    has all of its names. Names are also numbers, identifiers and quotations, as found by
+    `named_words`, unless a tenth of the passages have them. They are not looked for if the question
+    is long or not in English, or if no member is lexical.
     """
     penalties = np.zeros(len(asked), dtype=np.float32)
     for row, places in enumerate(hits.distinct[:, :JUDGED].tolist()):
         question, idf = asked[row].question, attribution.idf[row]
-        penalties[row] = _SMALL_TALK * is_small_talk(question)
+        penalties[row] = _SMALL_TALK * (is_small_talk(question) or is_bare_choice(question))
         # Only in English: all German nouns are capitalised.
         naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
         if attribution.words is None or not naming:
