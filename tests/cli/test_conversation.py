@@ -39,12 +39,7 @@ def said(index, *lines, options=("--chat",)):
     given = ["ask", str(index), "--json", *options]
     result = CliRunner().invoke(app, given, input="".join(f"{line}\n" for line in lines))
     assert result.exit_code == 0, result.output
-    decoder, text, records = json.JSONDecoder(), result.stdout.strip(), []
-    while text:
-        record, end = decoder.raw_decode(text)
-        records.append(record)
-        text = text[end:].lstrip()
-    return records
+    return [*map(json.loads, result.stdout.splitlines() if lines else [result.stdout])]
 
 
 def first(record):

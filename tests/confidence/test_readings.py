@@ -138,6 +138,18 @@ def test_the_subject_is_the_title_or_the_deepest_heading_before_the_file(metadat
 
 
 @pytest.mark.parametrize(
+    ("text", "subject"),
+    [("\n## Fees \nNone.", "Fees"), ("#", "loans.md"), ("#1 is\n# best", "loans.md")],
+)
+def test_a_heading_that_begins_the_text_is_its_subject_before_the_file(text, subject):
+    of_llama_index = {"file_path": "loans.md", "header_path": "/Loans/"}
+    assert subject_of(of_llama_index, text) == subject
+    assert subject_of({"title": "Laptop"}, text) == "Laptop"
+    assert document_of(of_llama_index) == "Loans"
+    assert document_of({"header_path": "/"}) == ""
+
+
+@pytest.mark.parametrize(
     ("titles", "labels"),
     [
         (["7.5. Virtual packages", "3. Binary packages"], ["Virtual packages", "Binary packages"]),

@@ -153,7 +153,7 @@ def ask(
     Without a question, prompts for questions until an empty line or the end of the input. On a
     terminal, this is a conversation: follow-ups are searched with the questions before them. Reply
     to a question back with the number or name of what you mean, or in other words. /new begins
-    another subject.
+    another subject. With --json, each answer is one line.
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
@@ -173,8 +173,9 @@ def ask(
     if decides is not None and not decides.fits(retriever):
         note(OUTDATED)
         decides = replace(decides, basis="", size=0)  # which its searches would compare again
-    answer = partial(_answer, retriever, k, decides, json)
     first = [] if question is None else [question]
+    several = chat or not first
+    answer = partial(_answer, retriever, k, decides, json, several)
     if chat or (not first and sys.stdin.isatty()):
         say(f"Ask, and go on from it; {_NEW}: another subject; an empty line ends it.")
         _converse(answer, chain(first, _questions()), history)
@@ -192,6 +193,7 @@ def _answer(
     k: int,
     gate: Gate | None,
     json: bool,
+    on_one_line: bool,
     question: str,
     history: Sequence[str],
     within: Reading | None = None,
@@ -201,7 +203,7 @@ def _answer(
     if gate is not None:
         result = result.deciding(gate.decide(result))
     if json:
-        print_json(answer_record(result, 0))
+        print_json(answer_record(result, 0), on_one_line=on_one_line)
     else:
         print_answer(result, 0, snippet=240)
     return result.decisions[0]

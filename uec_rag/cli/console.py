@@ -54,9 +54,10 @@ def print_text(text: str) -> None:
     out.print(visible(text), markup=False, soft_wrap=True)
 
 
-def print_json(value: object) -> None:
+def print_json(value: object, *, on_one_line: bool = False) -> None:
     """Print a value as JSON on stdout."""
-    typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
+    indent = None if on_one_line else 2
+    typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=indent)))
 
 
 class Bar(Progress):

@@ -41,7 +41,7 @@ SUBJECT_KEYS = ("title", "heading", "header")
 """Metadata keys for the subject of a passage; the first one that a passage has is used.
 
 Then the deepest of "Header 1", "Header 2" and so on, as LangChain's splitters of Markdown and HTML
-call the headings, and then the source.
+call the headings, then a Markdown heading that begins the text, and then the source.
 """
 
 SOURCE_KEYS = ("source", "file_path", "file_name", "url")
@@ -69,6 +69,7 @@ _LABEL_FROM = 60  # number of first words of a passage to search for a label
 _SENTENCE = 25  # number of words up to which a passage is told from others by a few of its words
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
+_MARKDOWN_HEADING = re.compile(r"\s*#{1,6}[ \t]+(\S[^\n]*)")
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
 _MANUAL_PAGE = re.compile(r"\(\d\w*\)(?: Manual Page)?\Z")
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
@@ -108,7 +109,7 @@ class Candidates:
     ----------
     ids, texts : sequence of m str
     titles : sequence of m str
-        Subject in the metadata of each hit (`subject_of`); "" if none.
+        Subject of each hit by its metadata or heading (`subject_of`); "" if none.
     sources : sequence of m str
         Source of each hit; "" if not known.
     documents : sequence of m str
@@ -224,10 +225,21 @@ class Candidates:
         return names
 
 
-def subject_of(metadata: Mapping[str, Any]) -> str:
-    """Return the subject of a passage by its metadata; "" if there is none."""
+def subject_of(metadata: Mapping[str, Any], text: str = "") -> str:
+    r"""Return the subject of a passage by its metadata or its heading; "" if there is none.
+
+    Examples
+    --------
+    >>> subject_of({"file_name": "loans.md"}, "## Fees\nNone."), subject_of({"Header 2": "Fees"})
+    ('Fees', 'Fees')
+    """
     headings = sorted(filter(_HEADING.fullmatch, metadata), reverse=True)
-    return _first_value(metadata, (*SUBJECT_KEYS, *headings, *SOURCE_KEYS))
+    begins = _MARKDOWN_HEADING.match(text)
+    return (
+        _first_value(metadata, (*SUBJECT_KEYS, *headings))
+        or (begins[1].rstrip() if begins else "")
+        or _first_value(metadata, SOURCE_KEYS)
+    )
 
 
 def source_of(metadata: Mapping[str, Any]) -> str:
@@ -243,7 +255,9 @@ def document_of(metadata: Mapping[str, Any]) -> str:
     >>> document_of({"document_title": "2. Loans"}), document_of({"Header 1": "git-tag(1)"})
     ('Loans', 'git-tag')
     """
-    title = _first_value(metadata, DOCUMENT_KEYS)
+    # LlamaIndex's parser of Markdown has "/Loans/Fees/" for a section of "Fees".
+    first = str(metadata.get("header_path", "")).lstrip("/").partition("/")[0]
+    title = _first_value(metadata, DOCUMENT_KEYS) or first
     return _MANUAL_PAGE.sub("", _SECTION_NUMBER.sub("", title))
 
 

@@ -73,7 +73,7 @@ _DEFINITION = regex.compile(
     regex.IGNORECASE,
 )
 _CONCEPT = regex.compile(
-    r"\W*+what(?:['’]?s| is| are) (?:an? )?(?P<term>[^?.!,;:]{1,60}?)\W*", regex.IGNORECASE
+    r"\W*+what(?:['’]?s| is| are) (?:an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*", regex.IGNORECASE
 )
 _NO_CONCEPTS = _words("default example like else")
 _CAPITALISED = regex.compile(r"\p{Lu}\P{Lu}")

@@ -723,7 +723,7 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
     near = found.hits.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [found.hits.passages[row][place] for place in near]
-    titles = [readings.subject_of(passage.metadata) for passage in passages]
+    titles = [readings.subject_of(passage.metadata, passage.text) for passage in passages]
     competing = Candidates(
         [passage.id for passage in passages],
         [passage.text for passage in passages],
