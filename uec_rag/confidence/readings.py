@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import PurePath
@@ -198,11 +198,7 @@ class Candidates:
     @cached_property
     def pages(self) -> dict[str, set[str]]:
         """The stems in the name of each source's file, or of its folder if it is an index."""
-        paths = {source: PurePath(source) for source in {*self.sources}}
-        return {
-            source: _stems((path.parent.name if _is_index(path) else path.stem).replace("_", " "))
-            for source, path in paths.items()
-        }
+        return {source: _page_stems(source) for source in {*self.sources}}
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -214,9 +210,12 @@ class Candidates:
         of_source, of_title = Counter(s for s, _ in titled), Counter(t for _, t in titled)
         paths = {source: PurePath(source) for source in {*self.sources} - {""}}
         names, others = {"": ""}, {*paths.values()}  # "docs//loans.md" is the same file
+        deepest = max((len(path.parts) for path in others), default=0)
+        depths = range(1, deepest + 1)
+        ends = Counter((depth, path.parts[-depth:]) for path in others for depth in depths)
         for source, path in paths.items():
             depth = 1 + _is_index(path)
-            while sum(other.parts[-depth:] == path.parts[-depth:] for other in others) > 1:
+            while ends[depth, path.parts[-depth:]] > 1:
                 depth += 1
             names[source] = PurePath(*path.parts[-depth:]).as_posix()
         for source, title in titled:
@@ -300,12 +299,14 @@ def features(question: str, candidates: Candidates) -> FloatArray:
     words = [*candidates.idf]
     telling = [_FUNCTION if word.casefold() in FUNCTION_WORDS else 1.0 for word in words]
     idf = np.array([*candidates.idf.values()], np.float64) * telling / unknown
+    forms = {word: _forms(word) for word in words}
     has = []  # for each hit, which words are in its text, in its head and in its title
     for title, text, held in zip(
         candidates.titles, candidates.texts, candidates.words, strict=True
     ):
-        titled = _named(title, held)
-        head = titled | _named(" ".join(text[:400].split(None, _HEAD)[:_HEAD]), held)
+        asked = {word: forms[word] for word in held}
+        titled = _named(title, asked)
+        head = titled | _named(" ".join(text[:400].split(None, _HEAD)[:_HEAD]), asked)
         has.append([[word in some for word in words] for some in (held, head, titled)])
     table = np.zeros((int(subject.max()) + 1, 3, len(words)), dtype=bool)
     np.logical_or.at(table, subject, np.array(has, dtype=bool))
@@ -339,16 +340,21 @@ def _is_content(word: str) -> bool:
     return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
-def _named(text: str, words: Iterable[str]) -> set[str]:
-    """Return which of some words a short text contains, in singular or plural or as a part."""
+def _forms(word: str) -> tuple[str, ...]:
+    """Return a word as it is, in plural and in singular, in lower case."""
+    form = word.casefold()
+    return form, f"{form}s", form.removesuffix("s")
+
+
+def _named(text: str, words: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return which words, given by their forms, a short text contains, whole or as a part."""
     low = text.casefold()
-    there, found = {*_split(low)}, set[str]()
-    for word in words:
-        form = word.casefold()
-        inside = not form.isascii() and form in low
-        if inside or not there.isdisjoint((form, f"{form}s", form.removesuffix("s"))):
-            found.add(word)
-    return found
+    there = {*_split(low)}
+    return {
+        word
+        for word, forms in words.items()
+        if not there.isdisjoint(forms) or (not forms[0].isascii() and forms[0] in low)
+    }
 
 
 def _names_its_subject(candidates: Candidates) -> bool:
@@ -377,6 +383,12 @@ def _asks_for_the_topic(question: str, candidates: Candidates) -> bool:
 def _is_index(path: PurePath) -> bool:
     """Return whether a file is an index of its folder, whose name says what it is about."""
     return path.stem.casefold() in ("index", "readme") and len(path.parts) > 1
+
+
+@lru_cache(4096)
+def _page_stems(source: str) -> set[str]:
+    path = PurePath(source)
+    return _stems((path.parent.name if _is_index(path) else path.stem).replace("_", " "))
 
 
 def _stems(text: str) -> set[str]:
