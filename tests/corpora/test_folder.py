@@ -514,6 +514,9 @@ def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(
     [
         ("a.md", "Before.\n\n# Rye `bread`\n\n## Dough\nIt rests.\n# Crust\nBrown.", "Rye bread"),
         ("a.md", '---\nid: 7\ntitle: "Rye bread"\n---\n## Dough\nIt rests.', "Rye bread"),
+        ("a.md", "---\n id: 7\n title: Rye bread\n---\nIt rests.", "Rye bread"),
+        ("a.md", "---\nin:\n  title: Oats\n---\nIt rests.", ""),
+        ("a.md", '+++\nid = 7\ntitle = "Rye bread"\n+++\nIt rests.', "Rye bread"),
         ("a.md", "## Dough\nIt rests.", ""),
         ("a.html", "<title>Rye - Manual</title><h1>Rye bread</h1><p>It rests.</p>", "Rye bread"),
         ("a.html", "<title>Rye bread</title><h2>Dough</h2><p>It rests.</p>", "Rye bread"),

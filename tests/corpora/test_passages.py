@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,12 @@ def test_without_a_heading_the_title_is_the_page_or_the_source(section, title):
     (passage,) = passages_of([document(section)])
     assert passage.metadata["title"] == title
     assert passage.text == "Text."
+
+
+def test_without_a_heading_the_title_is_that_of_the_document_if_it_has_one():
+    titled = replace(document(("", "Text.")), title="Locks")
+    (passage,) = passages_of([titled])
+    assert passage.metadata["title"] == passage.metadata["document_title"] == "Locks"
 
 
 def test_a_passage_knows_its_page_where_there_are_pages():

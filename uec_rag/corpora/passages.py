@@ -67,8 +67,8 @@ def passages_of(
         The text of each begins with its heading, that of the first one also with the title of the
         document if no section has it. The id is "source#position", which does not
         depend on the text, so that adding a changed passage replaces it. The metadata are
-        "source", "title" (the heading, else the page, else the source), "position" (0, 1, ... in
-        the document) and, if they are known, "document_title" and "page".
+        "source", "title" (the heading, else the page, the title of the document or the source),
+        "position" (0, 1, ... in the document) and, if they are known, "document_title" and "page".
 
     Raises
     ------
@@ -90,7 +90,7 @@ def passages_of(
         lost = document.title not in ("", *(part.heading for part in document.sections))
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
-            title = section.heading or page or document.source
+            title = section.heading or page or document.title or document.source
             known = {"page": section.page, "document_title": document.title}
             parts = [document.title if lost and not position else "", section.heading, chunk]
             text = "\n\n".join(filter(None, parts))

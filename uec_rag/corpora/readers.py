@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from textwrap import dedent
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 # The attributes of a heading, as Pandoc, Python-Markdown and kramdown write them.
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*\Z")
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)\n(.*?)\n\1\n", re.DOTALL)
 _LINES = ("br", "dd", "dt", "li", "summary", "tr")
 _BLOCKS = (
     *("article", "aside", "blockquote", "details", "div", "dl", "figure", "header", "ol"),
@@ -267,7 +268,7 @@ def _read_markdown(content: bytes) -> list[Section]:
     text = _unix(decoded(content))
     sections, title = [], ""
     if front := _FRONT_MATTER.match(text):  # of site generators
-        named = re.search(r"^title:[ \t]*(.+)$", front[0], re.MULTILINE)
+        named = re.search(r"^title *[:=][ \t]*(.+)$", dedent(front[2]), re.MULTILINE)
         title, text = named[1].strip(" \"'") if named else "", text[front.end() :]
     if title:
         sections.append(Section(title, "", is_title=True))
