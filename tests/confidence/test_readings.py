@@ -354,6 +354,19 @@ def test_a_section_is_named_with_the_title_of_its_document_if_no_other_document_
     assert document_of({"Header 1": "Rye bread", "Header 2": "Recap"}) == "Rye bread"
 
 
+def test_if_one_section_is_named_with_its_document_others_with_a_titled_document_are_too():
+    titles = ["Install it", "By an installer", "Install it", "Elkins on Solaris"]
+    found = replace(candidates(titles, [()] * 4), sources=["m.md", "w.md", "s.md", "o.md"])
+    towns = [f"Elkins on {system}" for system in ("Mars", "Windows", "Saturn", "Solaris")]
+    named = [one.label for one in readings(replace(found, documents=towns))]
+    assert named == [
+        "Elkins on Mars: Install it",
+        "Elkins on Windows: By an installer",
+        "Elkins on Saturn: Install it",
+        "Elkins on Solaris",
+    ]
+
+
 def test_a_title_of_one_word_is_named_with_its_document():
     sourced = replace(candidates(["Founded", "Elkins today"], [()] * 2), sources=["a.md", "b.md"])
     assert [one.label for one in readings(sourced)] == ["a.md: Founded", "Elkins today"]

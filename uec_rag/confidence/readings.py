@@ -472,32 +472,42 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         else candidates.sources[some[0]]
         for number, some in rows.items()
     }
-    bearing = Counter(titles.values())
-    sources = {candidates.sources[some[0]] for some in rows.values()}
     openings = {number: _shortened(candidates.texts[some[0]]) for number, some in rows.items()}
     beginning = Counter(openings.values())
+    sources = {number: candidates.sources[some[0]] for number, some in rows.items()}
     headings = {
         number: candidates.names[title]
-        if title == candidates.sources[rows[number][0]]
+        if title == sources[number]
         else _SECTION_NUMBER.sub("", title)
         for number, title in titles.items()
     }
-    named = Counter(headings.values())
+    bearing, named = Counter(titles.values()), Counter(headings.values())
+    shown = {n: title if named[title] == 1 else titles[n] for n, title in headings.items()}
+    sections = {
+        number
+        for number, some in rows.items()
+        if shown[number]
+        and sources[number] not in ("", titles[number])
+        and headings[number] != candidates.documents[some[0]]
+    }
+    several = len({*sources.values()}) > 1
+    of_document = {number for number, title in shown.items() if title and bearing[title] > 1} | {
+        number
+        for number in sections
+        if _says_little(candidates, shown[number], sources[number], several=several)
+    }
+    if of_document and several:  # the document may be what tells the others apart, too
+        of_document |= {
+            number
+            for number in sections
+            if candidates.names[sources[number]] in candidates.documents
+            and not _stems(candidates.names[sources[number]]) <= _stems(shown[number])
+        }
     labels: dict[int, str] = {}
     for number, some in rows.items():
-        title = headings[number] if named[headings[number]] == 1 else titles[number]
-        source, text = candidates.sources[some[0]], candidates.texts[some[0]]
-        # A title in capitals is a section that every manual page has; "Recap" tells nothing, and a
-        # single word little.
-        unclear = title.isupper() or _PAGE.fullmatch(title) is not None
-        if len(sources) > 1 and not unclear:
-            said = _stems(title) - candidates.pages[source]
-            unclear = said == _stems(title) and said.isdisjoint(candidates.stems)
-            unclear |= bool(said) and len(title.split()) == 1
-        unclear &= source not in ("", titles[number])
-        unclear &= headings[number] != candidates.documents[some[0]]
-        if title and (bearing[title] > 1 or unclear):
-            title = f"{candidates.names[source]}: {title}"
+        title, text = shown[number], candidates.texts[some[0]]
+        if number in of_document:
+            title = f"{candidates.names[sources[number]]}: {title}"
         elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:
             title = openings[number]
         elif not title:
@@ -508,6 +518,19 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         label = _shortened(title or candidates.ids[some[0]])
         labels[number] = f"{label} ({number + 1})" if label in labels.values() else label
     return labels
+
+
+def _says_little(candidates: Candidates, title: str, source: str, *, several: bool) -> bool:
+    """Return whether the title of a section means little without that of its document.
+
+    A title in capitals is a section that every manual page has. If there are several documents,
+    "Recap" tells nothing of the question, and a single word little.
+    """
+    if title.isupper() or _PAGE.fullmatch(title):
+        return True
+    said = _stems(title) - candidates.pages[source]
+    unsaid = said == _stems(title) and said.isdisjoint(candidates.stems)
+    return several and (unsaid or (bool(said) and len(title.split()) == 1))
 
 
 def _first_phrase(text: str, common: Set[str]) -> str:
