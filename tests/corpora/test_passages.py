@@ -51,6 +51,15 @@ def test_without_a_heading_the_title_is_that_of_the_document_if_it_has_one():
     assert passage.metadata["title"] == passage.metadata["document_title"] == "Locks"
 
 
+def test_a_document_without_a_title_and_a_heading_is_found_by_the_name_of_its_file():
+    untitled = document(("", "Removes keys."), ("Options", "None."), source="commands/del_key.md")
+    first, second = passages_of([untitled])
+    assert (first.text, second.text) == ("del key\n\nRemoves keys.", "Options\n\nNone.")
+    assert "document_title" not in first.metadata
+    (other,) = passages_of([document(("", "Removes keys."), source="del.key")])
+    assert other.text == "Removes keys."
+
+
 def test_a_passage_knows_its_page_where_there_are_pages():
     first, second = passages_of([document(("Locks", "Text.", 3), ("Keys", "More."))])
     assert (first.metadata["title"], first.metadata["page"]) == ("Locks", 3)

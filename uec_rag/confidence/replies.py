@@ -54,7 +54,7 @@ _IN_WORDS = rf"{_BEFORE}{_BUT}?(?P<words>.+?){_AFTER}[.!?,; ]*"
 _YES = r"(?:yes|yeah|yep|sure|ok|okay|是|对|好)(?:,? please)?[.!?,; ]*"
 # Words of a reply besides those of a label: "the one about".
 _FILLERS = {"a", "about", "an", "for", "i", "in", "is", "it", "mean", "meant", "my", "of", "the"}
-_FILLERS |= {"one", "option", "choice", "reading", "that", "this"}
+_FILLERS |= {"one", "option", "choice", "reading", "that", "this", "from", "called", "with"}
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 # A label that would be misread in a list: with a comma or an "or", or the beginning of a text.
 _LIST = regex.compile(r", | or |…$")

@@ -1,13 +1,16 @@
 """Splitting of documents into passages to search, and into pairs to fit an ensemble on."""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 from typing import TypedDict
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Document, has_words
 from uec_rag.corpora.questions import question_of, stands_in
+from uec_rag.corpora.readers import READERS
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
@@ -65,10 +68,11 @@ def passages_of(
     -------
     list of Passage
         The text of each begins with its heading, that of the first one also with the title of the
-        document if no section has it. The id is "source#position", which does not
-        depend on the text, so that adding a changed passage replaces it. The metadata are
-        "source", "title" (the heading, else the page, the title of the document or the source),
-        "position" (0, 1, ... in the document) and, if they are known, "document_title" and "page".
+        document if no section has it; without a title or a heading, with the name of the file. The
+        id is "source#position", which does not depend on the text, so that adding a changed passage
+        replaces it. The metadata are "source", "title" (the heading, else the page, the title of
+        the document or the source), "position" (0, 1, ... in the document) and, if they are known,
+        "document_title" and "page".
 
     Raises
     ------
@@ -87,12 +91,15 @@ def passages_of(
     passages = []
     for document in documents:
         chunks = [(part, chunk) for part in document.sections for chunk in split(part.text)]
-        lost = document.title not in ("", *(part.heading for part in document.sections))
+        name, headings = document.title, {part.heading.casefold() for part in document.sections}
+        if not name and chunks and not chunks[0][0].heading:
+            name = file_name(document.source)
+        lost = name.casefold() not in headings
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
             title = section.heading or page or document.title or document.source
             known = {"page": section.page, "document_title": document.title}
-            parts = [document.title if lost and not position else "", section.heading, chunk]
+            parts = [name if lost and not position else "", section.heading, chunk]
             text = "\n\n".join(filter(None, parts))
             passages.append(
                 Passage(
@@ -104,6 +111,24 @@ def passages_of(
                 )
             )
     return passages
+
+
+def file_name(source: str) -> str:
+    """Return what a document is called by its file, or by its folder if that is an index; else "".
+
+    Numbers, single letters and sources without the extension of a file are no names.
+
+    Examples
+    --------
+    >>> file_name("commands/script-load.md"), file_name("fees/index.html"), file_name("0012.txt")
+    ('script load', 'fees', '')
+    """
+    path = PurePath(source)
+    if path.suffix.lower() not in READERS:
+        return ""
+    is_index = path.stem.lstrip("_").casefold() in ("index", "readme")
+    name = re.sub(r"[-_\s]+", " ", path.parent.name if is_index else path.stem).strip()
+    return name if sum(character.isalpha() for character in name) > 1 else ""
 
 
 def bookkeeping(passage: Passage) -> set[str]:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 # The attributes of a heading, as Pandoc, Python-Markdown and kramdown write them.
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*\Z")
+# Tags of Liquid and Hugo, which a site generator replaces, and targets of links.
+_TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
+_TEMPLATE_LINE = re.compile(rf"^\s*(?:{_TEMPLATE_TAG.pattern})\s*$")
+_ANCHOR = re.compile(r"<(a|span)\b[^<>]*></\1>")
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)\n(.*?)\n\1\n", re.DOTALL)
 _LINES = ("br", "dd", "dt", "li", "summary", "tr")
 _BLOCKS = (
@@ -278,11 +282,15 @@ def _read_markdown(content: bytes) -> list[Section]:
     for token, inline in itertools.pairwise(tokens):
         if token.map is not None and token.type == "html_block" and _is_comment(token.content):
             lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
+        if token.map is not None and token.type in ("html_block", "inline"):
+            for place in range(*token.map):
+                lines[place] = _TEMPLATE_LINE.sub("", _ANCHOR.sub("", lines[place]))
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             body = "\n".join(lines[start : token.map[0]]).strip()
             sections.append(Section(heading, body, is_title=is_title))
+            # After another section, a heading of level one is that of an appendix.
+            is_title = token.tag == "h1" and not title and not heading
             heading, start = _plain_heading(inline), token.map[1]
-            is_title = token.tag == "h1" and not title
             title = title or (heading if is_title else "")
     return [*sections, Section(heading, "\n".join(lines[start:]).strip(), is_title=is_title)]
 
@@ -298,7 +306,7 @@ def _plain_heading(inline: Token) -> str:
         for part in inline.children or ()
         if part.type != "html_inline"
     ]
-    return _ATTRIBUTES.sub("", "".join(parts)).strip()
+    return _TEMPLATE_TAG.sub("", _ATTRIBUTES.sub("", "".join(parts))).strip()
 
 
 def _unix(text: str) -> str:
