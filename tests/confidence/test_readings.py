@@ -382,6 +382,13 @@ def test_a_question_what_the_topic_of_the_documents_is_is_not_asked_back_about(q
     assert named(question, replace(common, size=50))["named"] == 0
 
 
+def test_a_question_with_a_pronoun_without_a_referent_does_not_name_its_subject():
+    found = candidates(["Move", "Elkins"], [{"move"}] * 2, idf={"move": 3.0})
+    pages = replace(found, sources=["move.md", "towns.md"])
+    assert named("How do I move it?", pages)["named"] == 0
+    assert named("How do I move towns?", pages)["named"] == 1
+
+
 def test_a_question_what_a_concept_is_is_not_asked_back_about():
     found = candidates(["Counter", "Counter"], [{"counter"}] * 2, idf={"counter": 3.0})
     sections = replace(found, sources=["types.md", "clients.md"])

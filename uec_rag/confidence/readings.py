@@ -32,6 +32,7 @@ from uec_rag.confidence.wording import (
     asks_for_concept,
     asks_for_definition,
     lacks_referent,
+    refers_back,
 )
 
 ASK = 0.72
@@ -287,7 +288,8 @@ def features(question: str, candidates: Candidates) -> FloatArray:
     named
         1 if the question names its subject, else 0: it has all words of a title in one source, or
         of a file's name, in any inflection; they are half of its idf or more, and the passages
-        under that title or in that file have a tenth of the posterior or more. Or it asks what a
+        under that title or in that file have a tenth of the posterior or more, and it has no
+        pronoun without a referent. Or it asks what a
         concept is ("What is a gauge?"), for which any definition will do, or what the topic of the
         documents is, a term whose words are in 15 % of all passages or more.
 
@@ -321,16 +323,18 @@ def features(question: str, candidates: Candidates) -> FloatArray:
     names = (in_title & in_title[best_titled]).astype(np.float64) - (lacks_title + lacks_text)
     shared = np.delete(names @ idf**2, best_titled)
     best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
+    lacks = lacks_referent(question)
+    named = asks_for_concept(question) or _asks_for_the_topic(question, candidates)
+    # In "How do I move it?", a page on moving is not the subject.
+    named |= not (lacks and refers_back(question)) and _names_its_subject(candidates)
     return np.array(
         [
             np.log1p(rivals),
             -np.log(max(sum(map(_is_content, words)), 1)),
             np.log1p(-best) - np.log(best),
-            lacks_referent(question),
+            lacks,
             shared.max(initial=0.0) / max(float(idf @ idf), 1e-12),
-            asks_for_concept(question)
-            or _names_its_subject(candidates)
-            or _asks_for_the_topic(question, candidates),
+            named,
         ],
         dtype=np.float32,
     )
