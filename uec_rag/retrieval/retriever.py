@@ -99,7 +99,8 @@ class Request:
     label : str or None
         The label of the chosen reading, if it was chosen by its label.
     in_corpus : float or None
-        P(any passage that `filter` selects answers the one question), if it was searched before.
+        P(any passage that `filter` selects answers the one question), if it was searched before;
+        the confidence of that search if all readings were chosen.
     """
 
     queries: list[str]
@@ -359,6 +360,8 @@ class Retriever(Index):
                 wanted = ids if named else {"$not": ids}
                 reading = self._among(wanted, among.reading or request.filter)
                 held = first.decision.in_corpus if among.in_corpus is None else among.in_corpus
+                if len(named) == len(offered):  # "I don't know" tells nothing more
+                    held = min(held, first.decision.confidence)
                 among = replace(request, reading=reading, in_corpus=held)
         except UnknownReading:
             if request.label is not None:
