@@ -137,12 +137,9 @@ def test_the_subject_is_the_title_or_the_deepest_heading_before_the_file(metadat
     assert subject_of(metadata) == subject
 
 
-@pytest.mark.parametrize(
-    ("text", "subject"),
-    [("\n## Fees \nNone.", "Fees"), ("#", "loans.md"), ("#1 is\n# best", "loans.md")],
-)
+@pytest.mark.parametrize(("text", "subject"), [("\n## Fees \n", "Fees"), ("#1\n# x", "a.md")])
 def test_a_heading_that_begins_the_text_is_its_subject_before_the_file(text, subject):
-    of_llama_index = {"file_path": "loans.md", "header_path": "/Loans/"}
+    of_llama_index = {"file_path": "a.md", "header_path": "/Loans/"}
     assert subject_of(of_llama_index, text) == subject
     assert subject_of({"title": "Laptop"}, text) == "Laptop"
     assert document_of(of_llama_index) == "Loans"
@@ -358,13 +355,9 @@ def test_if_one_section_is_named_with_its_document_others_with_a_titled_document
     titles = ["Install it", "By an installer", "Install it", "Elkins on Solaris"]
     found = replace(candidates(titles, [()] * 4), sources=["m.md", "w.md", "s.md", "o.md"])
     towns = [f"Elkins on {system}" for system in ("Mars", "Windows", "Saturn", "Solaris")]
-    named = [one.label for one in readings(replace(found, documents=towns))]
-    assert named == [
-        "Elkins on Mars: Install it",
-        "Elkins on Windows: By an installer",
-        "Elkins on Saturn: Install it",
-        "Elkins on Solaris",
-    ]
+    labels = [one.label for one in readings(replace(found, documents=towns))]
+    both = [f"{town}: {title}" for town, title in zip(towns, titles, strict=True)]
+    assert labels == [*both[:3], "Elkins on Solaris"]
 
 
 def test_a_title_of_one_word_is_named_with_its_document():
@@ -382,18 +375,13 @@ def test_a_question_what_the_topic_of_the_documents_is_is_not_asked_back_about(q
     assert named(question, replace(common, size=50))["named"] == 0
 
 
-def test_a_question_with_a_pronoun_without_a_referent_does_not_name_its_subject():
-    found = candidates(["Move", "Elkins"], [{"move"}] * 2, idf={"move": 3.0})
-    pages = replace(found, sources=["move.md", "towns.md"])
-    assert named("How do I move it?", pages)["named"] == 0
-    assert named("How do I move towns?", pages)["named"] == 1
-
-
-def test_a_question_what_a_concept_is_is_not_asked_back_about():
-    found = candidates(["Counter", "Counter"], [{"counter"}] * 2, idf={"counter": 3.0})
-    sections = replace(found, sources=["types.md", "clients.md"])
-    assert named("What is a counter?", sections)["named"] == 1
-    assert named("What does counter do?", sections)["named"] == 0
+def test_concepts_are_named_even_by_several_titles_and_pronouns_by_none():
+    found = candidates(["Move", "Move"], [{"move"}] * 2, idf={"move": 3.0})
+    both = replace(found, sources=["chess.md", "towns.md"])
+    one = replace(both, sources=["move.md", "towns.md"])
+    questions = ("What is a move?", "What does move do?", "How do I move it?")
+    assert [named(question, both)["named"] for question in questions] == [1, 0, 0]
+    assert [named(question, one)["named"] for question in questions] == [1, 1, 0]
 
 
 def test_a_question_mark_behind_a_space_does_not_tell_labels_apart():

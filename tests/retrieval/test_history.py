@@ -207,6 +207,5 @@ def test_a_chosen_reading_is_no_surer_to_answer_than_the_whole_index(chat, withi
 
 
 def test_to_choose_every_reading_makes_nothing_surer(chat):
-    [alone] = chat.search([VAGUE])
-    [every] = chat.search([VAGUE], within="both")
+    [alone], [every] = chat.search([VAGUE]), chat.search([VAGUE], within="both")
     assert every.decision.in_corpus <= alone.decision.confidence < alone.decision.in_corpus
