@@ -157,7 +157,9 @@ def shown(writer, slot, version):
 def check(index, logs):
     """Every passage is of the last version accepted, or of one that was tried after it."""
     before = noted(logs)
-    saved = {p.metadata.get("source", p.id): p.text for p in Retriever.load(index).passages()}
+    # Without the name of the file, with which the text begins.
+    kept = [(p.metadata.get("source", p.id), p.text) for p in Retriever.load(index).passages()]
+    saved = {name: text.split("\n\n")[-1] for name, text in kept}
     for (writer, slot), (_, tried) in noted(logs).items():
         accepted, _ = before.get((writer, slot), ([], []))
         last = max(accepted, default=0)
