@@ -197,7 +197,7 @@ class Candidates:
         return Counter(title for title, _ in {*zip(self.titles, self.sources, strict=True)})
 
     @cached_property
-    def pages(self) -> dict[str, set[str]]:
+    def pages(self) -> dict[str, frozenset[str]]:
         """The stems in the name of each source's file, or of its folder if it is an index."""
         return {source: _page_stems(source) for source in {*self.sources}}
 
@@ -256,7 +256,7 @@ def document_of(metadata: Mapping[str, Any]) -> str:
     ('Loans', 'git-tag')
     """
     # LlamaIndex's parser of Markdown has "/Loans/Fees/" for a section of "Fees".
-    first = str(metadata.get("header_path", "")).lstrip("/").partition("/")[0]
+    first = str(metadata.get("header_path") or "").lstrip("/").partition("/")[0]
     title = _first_value(metadata, DOCUMENT_KEYS) or first
     return _MANUAL_PAGE.sub("", _SECTION_NUMBER.sub("", title))
 
@@ -390,9 +390,10 @@ def _is_index(path: PurePath) -> bool:
 
 
 @lru_cache(4096)
-def _page_stems(source: str) -> set[str]:
+def _page_stems(source: str) -> frozenset[str]:
     path = PurePath(source)
-    return _stems((path.parent.name if _is_index(path) else path.stem).replace("_", " "))
+    name = path.parent.name if _is_index(path) else path.stem
+    return frozenset(_stems(name.replace("_", " ")))
 
 
 def _stems(text: str) -> set[str]:
