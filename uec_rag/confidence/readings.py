@@ -289,9 +289,9 @@ def features(question: str, candidates: Candidates) -> FloatArray:
         1 if the question names its subject, else 0: it has all words of a title in one source, or
         of a file's name, in any inflection; they are half of its idf or more, and the passages
         under that title or in that file have a tenth of the posterior or more, and it has no
-        pronoun without a referent. Or it asks what a
-        concept is ("What is a gauge?"), for which any definition will do, or what the topic of the
-        documents is, a term whose words are in 15 % of all passages or more.
+        pronoun without a referent. Or it asks what a concept is ("What is a gauge?"), for which any
+        definition will do, or what the topic of the documents is, a term whose words are in 15 % of
+        all passages or more.
 
     All idf are divided by that of a word that no passage has, so that the corpus size cancels; that
     of a function word counts a quarter.
