@@ -516,7 +516,7 @@ def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(
         ("a.md", '---\nid: 7\ntitle: "Rye bread"\n---\n## Dough\nIt rests.', "Rye bread"),
         ("a.md", "---\n id: 7\n title: Rye bread\n---\nIt rests.", "Rye bread"),
         ("a.md", "---\nin:\n  title: Oats\n---\nIt rests.", ""),
-        ("a.md", '+++\nid = 7\ntitle = "Rye bread"\n+++\nIt rests.', "Rye bread"),
+        ("a.md", '+++\ntitle = "Rye" # its\n[menu]\ntitle = "Oats"\n+++\nIt rests.', "Rye"),
         ("a.md", "## Dough\nIt rests.\n# Appendix\n## Rye\nIt rises.", ""),
         ("a.md", "## Dough\nIt rests.", ""),
         ("a.html", "<title>Rye - Manual</title><h1>Rye bread</h1><p>It rests.</p>", "Rye bread"),
@@ -545,13 +545,13 @@ def test_docutils_messages_about_sphinx_are_not_read_anywhere(tmp_path):
 
 def test_tags_of_templates_and_targets_of_links_in_markdown_are_not_read_but_in_code(tmp_path):
     (tmp_path / "a.md").write_text(
-        "# Rye {%- include badge.html v='4.1' -%}\n\n<span id=dough></span>\n\n"
-        '{{< example file="rye" >}}\n\nUse `{% include rye %}`.<a name="x"></a>\n\n'
+        "# The `{{< rye >}}` {%- include badge.html v='4.1' -%}\n\n<span id=dough></span>\n\n"
+        '{{< example file="rye" >}}\n\nUse `{% include rye %}`, `<a id=z></a>`.\n\n'
         "```\n{% raw %}\n<a id=y></a>\n```\n"
     )
     [section] = sections_of(tmp_path, "a.md")
-    expected = "Use `{% include rye %}`.\n\n```\n{% raw %}\n<a id=y></a>\n```"
-    assert (section.heading, section.text) == ("Rye", expected)
+    expected = "Use `{% include rye %}`, `<a id=z></a>`.\n\n```\n{% raw %}\n<a id=y></a>\n```"
+    assert (section.heading, section.text) == ("The {{< rye >}}", expected)
 
 
 def test_a_comment_in_markdown_is_not_read_but_in_a_code_block(tmp_path):

@@ -153,7 +153,7 @@ def ask(
     Without a question, prompts for questions until an empty line or the end of the input. On a
     terminal, this is a conversation: follow-ups are searched with the questions before them. Reply
     to a question back with the number or name of what you mean, or in other words. /new begins
-    another subject. With --json, each answer is one line.
+    another subject. With --json, their answers are a line each.
 
     Example: uec-rag ask idx "How do I reset my password?"
     """

@@ -67,10 +67,11 @@ _TOPIC, _FEWEST = 0.15, 20  # share and number of the passages from which a word
 MOST_READINGS, LONGEST_LABEL = 5, 60
 _LEAST = 0.02  # share of the posterior from which a reading is offered
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
+_DEEPEST = 32  # number of parts of a path to tell it from others
 _SENTENCE = 25  # number of words up to which a passage is told from others by a few of its words
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
-_MARKDOWN_HEADING = re.compile(r"\s*#{1,6}[ \t]+(\S[^\n]*)")
+_MARKDOWN_HEADING = re.compile(r"\s*#{1,6}[ \t]+(\S[^\r\n]*)")
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
 _MANUAL_PAGE = re.compile(r"\(\d\w*\)(?: Manual Page)?\Z")
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
@@ -211,7 +212,7 @@ class Candidates:
         of_source, of_title = Counter(s for s, _ in titled), Counter(t for _, t in titled)
         paths = {source: PurePath(source) for source in {*self.sources} - {""}}
         names, others = {"": ""}, {*paths.values()}  # "docs//loans.md" is the same file
-        deepest = max((len(path.parts) for path in others), default=0)
+        deepest = min(max((len(path.parts) for path in others), default=0), _DEEPEST)
         depths = range(1, deepest + 1)
         ends = Counter((depth, path.parts[-depth:]) for path in others for depth in depths)
         for source, path in paths.items():
@@ -232,14 +233,16 @@ def subject_of(metadata: Mapping[str, Any], text: str = "") -> str:
     --------
     >>> subject_of({"file_name": "loans.md"}, "## Fees\nNone."), subject_of({"Header 2": "Fees"})
     ('Fees', 'Fees')
+    >>> subject_of({"source": "loans.sh"}, "# Copyright")
+    'loans.sh'
     """
     headings = sorted(filter(_HEADING.fullmatch, metadata), reverse=True)
-    begins = _MARKDOWN_HEADING.match(text)
-    return (
-        _first_value(metadata, (*SUBJECT_KEYS, *headings))
-        or (begins[1].rstrip() if begins else "")
-        or _first_value(metadata, SOURCE_KEYS)
-    )
+    source = _first_value(metadata, SOURCE_KEYS)
+    # In a script, it would be a comment.
+    is_markdown = PurePath(source).suffix.lower() in ("", ".md", ".markdown", ".mdx")
+    begins = _MARKDOWN_HEADING.match(text) if is_markdown else None
+    heading = begins[1].partition(" {#")[0].rstrip() if begins else ""
+    return _first_value(metadata, (*SUBJECT_KEYS, *headings)) or heading or source
 
 
 def source_of(metadata: Mapping[str, Any]) -> str:
@@ -386,7 +389,7 @@ def _asks_for_the_topic(question: str, candidates: Candidates) -> bool:
 
 def _is_index(path: PurePath) -> bool:
     """Return whether a file is an index of its folder, whose name says what it is about."""
-    return path.stem.casefold() in ("index", "readme") and len(path.parts) > 1
+    return path.stem.lstrip("_").casefold() in ("index", "readme") and len(path.parts) > 1
 
 
 @lru_cache(4096)
@@ -511,7 +514,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     labels: dict[int, str] = {}
     for number, some in rows.items():
         title, text = shown[number], candidates.texts[some[0]]
-        if number in of_document:
+        if number in of_document and candidates.names[sources[number]]:
             title = f"{candidates.names[sources[number]]}: {title}"
         elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:
             title = openings[number]

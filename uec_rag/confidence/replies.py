@@ -20,6 +20,10 @@ _COUNTED = (
 )
 _PLACES = {word: place for place, words in enumerate(_COUNTED) for word in words}
 _PLACES |= dict.fromkeys(("last", "latter", "最后"), -1)
+_ORDINALS = {
+    word for words in _COUNTED for word in words if word.endswith(("st", "nd", "rd", "th"))
+}
+_ORDINALS |= {"former", "latter"}
 _BEFORE = r"(?:(?:yes|no|ok|okay|i mean|i meant|it is|it's|that is|that's|take|choose)[ ,:]+)*"
 _AFTER = r"(?:,? (?:please|thanks|thank you))*"
 _OTHER_PLACE = r"\d{1,2}(?:st|nd|rd|th)?|six(?:th)?|seven(?:th)?|eighth?|nin(?:e|th)|ten(?:th)?"
@@ -266,18 +270,20 @@ def is_unclear(reply: str) -> bool:
 
 
 def is_bare_choice(text: str) -> bool:
-    """Return whether a text only chooses, which is no question unless one was asked back.
+    """Return whether a text only chooses and cannot be searched for.
+
+    A letter, a number word and "No. 5" may be names.
 
     Examples
     --------
-    >>> [is_bare_choice(text) for text in ("Neither.", "the 2nd", "3", "both sides", "C")]
-    [True, True, True, False, False]
+    >>> [is_bare_choice(text) for text in ("Neither.", "the 2nd", "3", "No. 5", "C?", "42")]
+    [True, True, True, False, False, False]
     """
-    said = _plain(text)
-    # A single letter may be a name, as of a programming language.
+    said = _plain(text).rstrip(".!?")
     if len(said) > _LONGEST_REPLY or (len(said) == 1 and not said.isdecimal()):
         return False
-    return regex.fullmatch(_REPLY, said, labels={"\n"}) is not None
+    choice = regex.fullmatch(_REPLY, said, labels={"\n"})
+    return len(said) == 1 or (choice is not None and {*choice.captures("place")} <= _ORDINALS)
 
 
 def asks_back(text: str) -> bool:

@@ -73,9 +73,15 @@ _DEFINITION = regex.compile(
     regex.IGNORECASE,
 )
 _CONCEPT = regex.compile(
-    r"\W*+what(?:['’]?s| is| are) (?:an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*", regex.IGNORECASE
+    r"\W*+what(?:['’]?s| is| are) (?P<article>an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*",
+    regex.IGNORECASE,
 )
 _NO_CONCEPTS = _words("default example like else")
+# Alone, these are properties of something that is not named ("What is missing?").
+_PROPERTIES = _words(
+    """available best broken cheap due free going happening here left mandatory missing necessary
+    new open optional options possible requirements safe steps up valid wrong"""
+)
 _CAPITALISED = regex.compile(r"\p{Lu}\P{Lu}")
 _HOW_ARE_YOU = regex.compile(r"\s*(?:who|what|how) are you\W*", regex.IGNORECASE)
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
@@ -139,13 +145,20 @@ def asks_for_concept(question: str) -> bool:
     (True, True)
     >>> asks_for_concept("What is the mode?"), asks_for_concept("What is a Future?")
     (False, False)
-    >>> asks_for_concept("what is resize()?"), asks_for_concept("what is maximum size")
+    >>> asks_for_concept("what is resize()?"), asks_for_concept("What is included?")
     (False, False)
     """
     asked = _CONCEPT.fullmatch(question)
     term = asked["term"] if asked is not None else ""
-    words = term.split()
+    words = [word.strip("'\"") for word in term.split()]
     if not 1 <= len(words) <= _MOST_WORDS or any(map(_CAPITALISED.match, words)):
+        return False
+    alone = words[0].lower() if len(words) == 1 else ""
+    if (
+        asked is not None
+        and not asked["article"]
+        and (alone.endswith("ed") or alone in _PROPERTIES)
+    ):
         return False
     known = FUNCTION_WORDS | _UNIQUE | _BEFORE_ONE | _NO_CONCEPTS
     return known.isdisjoint(_lowered(term)) and not any(map(_MARKED.search, words))

@@ -123,7 +123,7 @@ def file_name(source: str) -> str:
     >>> file_name("commands/script-load.md"), file_name("fees/index.html"), file_name("0012.txt")
     ('script load', 'fees', '')
     """
-    path = PurePath(source)
+    path = PurePath(source.replace("\\", "/"))
     if path.suffix.lower() not in READERS:
         return ""
     is_index = path.stem.lstrip("_").casefold() in ("index", "readme")

@@ -7,8 +7,10 @@ import io
 import itertools
 import posixpath
 import re
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from textwrap import dedent
 from typing import TYPE_CHECKING, NamedTuple
@@ -272,8 +274,7 @@ def _read_markdown(content: bytes) -> list[Section]:
     text = _unix(decoded(content))
     sections, title = [], ""
     if front := _FRONT_MATTER.match(text):  # of site generators
-        named = re.search(r"^title *[:=][ \t]*(.+)$", dedent(front[2]), re.MULTILINE)
-        title, text = named[1].strip(" \"'") if named else "", text[front.end() :]
+        title, text = _front_title(*front.groups()), text[front.end() :]
     if title:
         sections.append(Section(title, "", is_title=True))
     lines = text.split("\n")
@@ -284,7 +285,8 @@ def _read_markdown(content: bytes) -> list[Section]:
             lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
         if token.map is not None and token.type in ("html_block", "inline"):
             for place in range(*token.map):
-                lines[place] = _TEMPLATE_LINE.sub("", _ANCHOR.sub("", lines[place]))
+                if "`" not in lines[place]:
+                    lines[place] = _TEMPLATE_LINE.sub("", _ANCHOR.sub("", lines[place]))
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             body = "\n".join(lines[start : token.map[0]]).strip()
             sections.append(Section(heading, body, is_title=is_title))
@@ -295,6 +297,16 @@ def _read_markdown(content: bytes) -> list[Section]:
     return [*sections, Section(heading, "\n".join(lines[start:]).strip(), is_title=is_title)]
 
 
+def _front_title(fence: str, matter: str) -> str:
+    """Return the title in front matter, YAML or, between "+++", TOML; "" if there is none."""
+    if fence == "+++":
+        with suppress(tomllib.TOMLDecodeError):
+            return str(tomllib.loads(matter).get("title", ""))
+        return ""
+    named = re.search(r"^title:[ \t]*(.+)$", dedent(matter), re.MULTILINE)
+    return named[1].strip(" \"'") if named else ""
+
+
 def _is_comment(block: str) -> bool:
     return re.fullmatch(r"\s*<!--.*?-->\s*", block, re.DOTALL) is not None
 
@@ -302,11 +314,15 @@ def _is_comment(block: str) -> bool:
 def _plain_heading(inline: Token) -> str:
     """Return the text of a heading, without markup and attributes such as "{#id .class}"."""
     parts = [
-        " " if part.type in ("softbreak", "hardbreak") else part.content
+        " "
+        if part.type in ("softbreak", "hardbreak")
+        else _TEMPLATE_TAG.sub("", part.content)
+        if part.type == "text"
+        else part.content
         for part in inline.children or ()
         if part.type != "html_inline"
     ]
-    return _TEMPLATE_TAG.sub("", _ATTRIBUTES.sub("", "".join(parts))).strip()
+    return _ATTRIBUTES.sub("", "".join(parts)).strip()
 
 
 def _unix(text: str) -> str:

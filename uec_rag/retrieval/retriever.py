@@ -100,7 +100,7 @@ class Request:
         The label of the chosen reading, if it was chosen by its label.
     in_corpus : float or None
         P(any passage that `filter` selects answers the one question), if it was searched before;
-        the confidence of that search if all readings were chosen.
+        at most the confidence of that search if all readings were chosen.
     """
 
     queries: list[str]
