@@ -10,9 +10,11 @@ Turns of conversations that do not stand alone are asked in the same way, alone 
 before them. A question counts as right if one of its first four hits is relevant. Underspecified
 questions of clarify sets are asked, and what the user says then is the label of the last reading
 that was offered, that politely or in a sentence, or its place: the share of replies whose first hit
-is of that reading, and that are answered. The same questions are asked behind a turn on another
-subject, which does not say what is meant, and behind the question of one reading, which does. No
-number of the package was learned from this. DATA is a folder of test collections, or set UEC_DATA.
+is of that reading, and that are answered. Then each reading is chosen, with a button: the share
+answered of those that hold what the set says some reading of the question is answered by, and of
+the others. The same questions are asked behind a turn on another subject, which does not say what
+is meant, and behind the question of one reading, which does. No number of the package was learned
+from this. DATA is a folder of test collections, or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -211,7 +213,14 @@ def replied(some: Clarify) -> list[str]:
             first_of_reading = found.ids[0] in chosen.ids
             figures.append((first_of_reading, found.decision.action == "answer"))
         out += [f"{value:.2f}" for value in np.mean(figures, axis=0)] if figures else [""] * 2
-    return out
+    answered: dict[bool, list[bool]] = {True: [], False: []}
+    for row, one in zip(some.rows, some.results, strict=True):
+        relevant = {id_ for reading in row["readings"] for id_ in reading["relevant"]}
+        for reading in one.decision.readings:
+            [found] = some.index.search([one.query], within=reading.ids)
+            holds = not relevant.isdisjoint(found.ids)
+            answered[holds].append(found.decision.action == "answer")
+    return [*out, *(f"{np.mean(each):.2f} of {len(each)}" for each in answered.values())]
 
 
 def behind_a_turn(some: Clarify, others: Sequence[str]) -> list[str]:
@@ -257,6 +266,7 @@ def main(
     header = ["set", "asked back"]
     for name in REPLIES:
         header += [f"{name}: of the reading", "answered"]
+    header += ["each: answered if it holds the answer", "if not"]
     sets = [Clarify.load(uec, data / name) for name in clarify.split(",")]
     rows = [replied(one) for one in sets]
     print_table("Replies to a question back", header, rows, markdown=markdown)

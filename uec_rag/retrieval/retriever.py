@@ -94,13 +94,12 @@ class Request:
         The questions with the turns before them.
     k, filter, prefer, unanswerable
         As in `Retriever.search`.
-    reading : mapping or None
-        A filter for the passages of the chosen reading that `filter` selects, too.
+    chosen : tuple of str
+        The ids of the chosen reading; none if it was chosen by its label, or not at all.
     label : str or None
-        The label of the chosen reading, if it was chosen by its label.
-    in_corpus : float or None
-        P(any passage that `filter` selects answers the one question), if it was searched before;
-        at most the confidence of that search if all readings were chosen.
+        The label of the chosen reading.
+    among : mapping or None
+        A filter for the passages to search, of those that `filter` selects; all of them by default.
     """
 
     queries: list[str]
@@ -110,9 +109,9 @@ class Request:
     filter: Filter | None
     prefer: Preferences | None
     unanswerable: float | None
-    reading: Mapping[str, Any] | None
+    chosen: tuple[str, ...]
     label: str | None
-    in_corpus: float | None = None
+    among: Mapping[str, Any] | None = None
 
 
 class Retriever(Index):
@@ -302,10 +301,8 @@ class Retriever(Index):
         """Check the arguments of `search`, correct the questions and pair them with their turns."""
         k = check_k(k)
         label = within if isinstance(within, str) else None
-        reading = None
-        if within is not None and label is None:
-            reading = self._among({"$id": [*chosen_ids(within)]}, filter)
-        self.check_filter(filter if reading is None else reading)
+        chosen = () if within is None or label is not None else chosen_ids(within)
+        self.check_filter(self._among({"$id": [*chosen]}, filter) if chosen else filter)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         if prefer is not None and prefer.boosts and not self.uec.is_fitted:
@@ -320,7 +317,7 @@ class Retriever(Index):
         corrected = self.corrected(queries) if correct else [*queries]
         pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
         turns = [Turn.of(*pair, within) for pair in pairs]
-        return Request([*queries], corrected, turns, k, filter, prefer, share, reading, label)
+        return Request([*queries], corrected, turns, k, filter, prefer, share, chosen, label)
 
     def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
         """Combine a filter with that for the chosen passages."""
@@ -331,14 +328,14 @@ class Retriever(Index):
     def _search(self, request: Request, parts: Sequence[Gaussian]) -> SearchResult:
         """Search for questions, given the Gaussians of them and their turns."""
         turns = request.turns
-        if any(turn.replies for turn in turns):
+        if request.chosen or any(turn.replies for turn in turns):
             found = [
                 self._search_chosen(row, [part[part_rows(turns, [row])] for part in parts], request)
                 for row in range(len(turns))
             ]
         else:
             found = self._search_turns(turns, parts, request).results
-        if request.reading is not None and found and not any(one.passages for one in found):
+        if request.chosen and found and not any(one.passages for one in found):
             raise UnknownReading(
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
@@ -349,29 +346,43 @@ class Retriever(Index):
         return SearchResult(results)
 
     def _search_chosen(self, row: int, parts: Sequence[Gaussian], request: Request) -> Result:
-        """Search for one of the questions, among the chosen readings if there are any."""
-        turn, among, named = request.turns[row], request, list[Reading]()
+        """Search for one of the questions, among the chosen readings if there are any.
+
+        With only the passages of a reading, nothing competes with the first of them, and a question
+        that the corpus does not answer would look answered. So the result is no surer than that of
+        a search among all passages but those of the readings that were not chosen.
+        """
+        turn, plain = request.turns[row], replace(request, prefer=None)
+        if not request.chosen and not turn.replies:
+            return self._search_turns([turn], parts, request)[0]
+        among, named, ruled_out = request.among, list[Reading](), list[str]()
         try:
-            for reply in turn.replies:
-                [first] = self._search_turns([turn], parts, replace(among, prefer=None))
+            for choice in turn.replies or (request.chosen,):
+                [first] = self._search_turns([turn], parts, replace(plain, among=among))
                 offered = first.decision.readings
-                named = readings_named(reply, offered)
-                ids = {"$id": [id_ for one in named or offered for id_ in one.ids]}
-                wanted = ids if named else {"$not": ids}
-                reading = self._among(wanted, among.reading or request.filter)
-                held = first.decision.in_corpus if among.in_corpus is None else among.in_corpus
-                if len(named) == len(offered):  # "I don't know" tells nothing more
-                    held = min(held, first.decision.confidence)
-                among = replace(request, reading=reading, in_corpus=held)
+                if isinstance(choice, str):
+                    named = readings_named(choice, offered)
+                    ids = {"$id": [id_ for one in named or offered for id_ in one.ids]}
+                else:
+                    named = [one for one in offered if not {*choice}.isdisjoint(one.ids)]
+                    ids = {"$id": [*choice]}
+                wanted = ids if named or request.chosen else {"$not": ids}
+                among = self._among(wanted, among or request.filter)
+                ruled_out += [id_ for one in offered if one not in named for id_ in one.ids]
         except UnknownReading:
             if request.label is not None:
                 raise
             # The index has changed since it asked back, or its store is remote.
-            among, named = request, []
-            if not is_unclear(reply):
+            if not is_unclear(str(choice)):
                 turn = replace(turn, question=f"{turn.question}\n{request.corrected[row]}")
                 parts = self.uec.encode(texts_of([turn]), "query")
-        [found] = self._search_turns([turn], parts, among)
+            return self._search_turns([turn], parts, request)[0]
+        rest = self._among({"$not": {"$id": ruled_out}}, request.filter) if ruled_out else None
+        [limit] = self._search_turns([turn], parts, replace(plain, among=rest))
+        [found] = self._search_turns([turn], parts, replace(request, among=among))
+        # A reading is part of the corpus that a gate was made for, not another corpus.
+        found = replace(found, decision=replace(found.decision, size=0))
+        found = found.no_surer_than(limit.decision.confidence)
         # If several readings were chosen, asking back would repeat the same question.
         return found.settled if len(named) > 1 else found
 
@@ -383,27 +394,10 @@ class Retriever(Index):
             return self._search_preferring(turns, parts, request, request.prefer)
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
-        chosen = request.reading is not None
-        store = self.store.snapshot(request.reading if chosen else request.filter)
+        store = self.store.snapshot(request.filter if request.among is None else request.among)
         self._notice_changes(store)
         method = self.method(request.filter, request.unanswerable)
-        found = search(method, store, turns, parts, request.k)
-        if not chosen:
-            return found
-        # Among the passages of a reading alone, nothing competes with the first of them, and a
-        # question that the corpus does not answer would look answered.
-        if request.in_corpus is None:
-            whole = search(method, self.store.snapshot(request.filter), turns, parts, request.k)
-            held = whole.in_corpus.tolist()
-        else:
-            held = [request.in_corpus]
-        # A reading is part of the corpus that a gate was made for, not another corpus.
-        return SearchResult(
-            [
-                replace(one, decision=replace(one.decision, size=0)).no_surer_than(most)
-                for one, most in zip(found.results, held, strict=True)
-            ]
-        )
+        return search(method, store, turns, parts, request.k)
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """Return the method of a search: the ensemble and what was learned from this corpus."""
