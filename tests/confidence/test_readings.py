@@ -381,9 +381,16 @@ def test_concepts_are_named_even_by_several_titles_and_pronouns_by_none():
     questions = ("What is a move?", "What does move do?", "How do I move it?")
     assert [named(question, both)["named"] for question in questions] == [1, 0, 0]
     assert [named(question, one)["named"] for question in questions] == [1, 1, 0]
+    behind = features("What is a move?", both, ["Who wrote Hamlet?"])
+    assert behind[FEATURES.index("named")]
 
 
-def test_a_question_mark_behind_a_space_does_not_tell_labels_apart():
-    sources = ["a.md", "b.md"]
-    found = replace(candidates(["What is Elkins ?", "What is Elkins?"], [()] * 2), sources=sources)
-    assert [one.label for one in readings(found)] == ["What is Elkins", "What is Elkins (2)"]
+@pytest.mark.parametrize("other", ["A free loan ?", "a Free Loan", "A free  loan:"])
+def test_neither_capitals_nor_a_question_mark_tell_titles_apart(other):
+    found = candidates(["A free loan", other], [{"loan"}] * 2, idf={"loan": 3.0})
+    found = replace(found, sources=["bonn.md", "rome.md"])
+    assert [one.label.casefold() for one in readings(found)] == [
+        "bonn.md: a free loan",
+        "rome.md: a free loan",
+    ]
+    assert not named("How do I get a free loan?", found)["named"]

@@ -146,9 +146,10 @@ def test_rst_is_cut_at_its_headings_and_keeps_what_only_sphinx_understands(tmp_p
     )
     baking, resting = sections_of(tmp_path, "a.rst")
     assert baking == Section("Baking", "Knead it.", is_title=True)
-    assert resting.heading == "Resting"
-    assert "Let the dough be" in resting.text
-    assert "Unknown directive" not in resting.text
+    assert (resting.heading, resting.text) == (
+        "Resting",
+        "rest(dough)\nLet the dough be, see knead.",
+    )
 
 
 def test_rst_does_not_read_other_files(tmp_path):
@@ -532,26 +533,59 @@ def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, name, 
     assert document.title == title
 
 
-def test_docutils_messages_about_sphinx_are_not_read_anywhere(tmp_path):
+def test_what_sphinx_shows_of_its_roles_and_directives_is_read(tmp_path):
     (tmp_path / "a.rst").write_text(
-        "Flask\n=====\n\n* One :doc:`item`\n\n.. note:: See :ref:`that`.\n\n"
-        ".. function:: rest(dough)\n\n   Let it be.\n"
+        "Flask\n=====\n\n.. setting:: rest\n\n* One :meth:`~Dough.item`\n\n"
+        ".. note:: See :ref:`that <it>`.\n\n.. attribute:: Dough.rest\n   :type: int\n\n"
+        "   How :term:`long`.\n\n   .. versionadded:: 2.0\n\n"
+        ".. toctree::\n\n   b\n\n.. seealso:: :doc:`/bread`\n"
     )
     [document] = read_folder(tmp_path)
     [section] = document.sections
-    assert "<string>" not in section.text
-    assert all(part in section.text for part in ("One", "See", "rest(dough)", "Let it be."))
+    assert section.text.split("\n\n") == [
+        *("One item", "See that.", "Dough.rest\nHow long.", "Added in version 2.0", "/bread"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "# Rye\n\n## Rest\n\n### Dough\n\nLong.\n\n### Loaf\n\nShort.\n\n## Bake\n\nHot."),
+        (
+            "a.html",
+            "<h1>Rye</h1><h2>Rest</h2><h3>Dough</h3>Long.<h3>Loaf</h3>Short.<h2>Bake</h2>Hot.",
+        ),
+        (
+            "a.rst",
+            "Rye\n===\n\nRest\n----\n\nDough\n~~~~~\n\nLong.\n\nLoaf\n~~~~\n\nShort.\n\nBake\n----\n\nHot.",
+        ),
+    ],
+)
+def test_a_heading_without_text_is_above_what_follows_it_in_its_part(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    [document] = read_folder(tmp_path)
+    assert [(one.heading, one.above) for one in document.sections] == [
+        ("Dough", ("Rest",)),
+        ("Loaf", ("Rest",)),
+        ("Bake", ()),
+    ]
 
 
 def test_tags_of_templates_and_targets_of_links_in_markdown_are_not_read_but_in_code(tmp_path):
     (tmp_path / "a.md").write_text(
         "# The `{{< rye >}}` {%- include badge.html v='4.1' -%}\n\n<span id=dough></span>\n\n"
         '{{< example file="rye" >}}\n\nUse `{% include rye %}`, `<a id=z></a>`.\n\n'
+        '[Rest]({% page "/rest" %}#long) it.\n\n<tr><td class=x>one</td><td>two</td></tr>\n\n'
         "```\n{% raw %}\n<a id=y></a>\n```\n"
     )
     [section] = sections_of(tmp_path, "a.md")
-    expected = "Use `{% include rye %}`, `<a id=z></a>`.\n\n```\n{% raw %}\n<a id=y></a>\n```"
-    assert (section.heading, section.text) == ("The {{< rye >}}", expected)
+    assert section.heading == "The {{< rye >}}"
+    assert [part.split() for part in section.text.split("\n\n")] == [
+        ["Use", "`{%", "include", "rye", "%}`,", "`<a", "id=z></a>`."],
+        ["[Rest]", "it."],
+        ["one", "two"],
+        ["```", "{%", "raw", "%}", "<a", "id=y></a>", "```"],
+    ]
 
 
 def test_a_comment_in_markdown_is_not_read_but_in_a_code_block(tmp_path):

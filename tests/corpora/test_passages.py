@@ -173,12 +173,16 @@ def test_passages_that_would_be_too_small_or_mostly_alike_are_refused(given, sai
         passages_of([document(("", BODY))], **given)
 
 
-def test_the_title_of_a_document_is_not_lost_if_no_text_follows_it():
-    sections = (Section("Dough", "It rests."), Section("Crust", "It browns."))
+def test_a_passage_begins_with_what_is_said_above_it_alone():
+    sections = (
+        Section("Dough", "It rests.", above=("Baking",)),
+        Section("Crust", "Rye bread browns.", above=("Baking", "The crust")),
+    )
     dough, crust = passages_of([Document("a.md", sections, title="Rye bread")])
-    assert (dough.text, crust.text) == ("Rye bread\n\nDough\n\nIt rests.", "Crust\n\nIt browns.")
+    assert dough.text == "Rye bread\n\nBaking\n\nDough\n\nIt rests."
+    assert crust.text == "Baking\n\nThe crust\n\nCrust\n\nRye bread browns."
     assert dough.metadata["document_title"] == crust.metadata["document_title"] == "Rye bread"
     [headed] = passages_of([Document("a.md", sections[:1], title="Dough")])
-    assert headed.text == "Dough\n\nIt rests."
+    assert headed.text == "Baking\n\nDough\n\nIt rests."
     [untitled] = passages_of([Document("a.md", sections[:1])])
     assert "document_title" not in untitled.metadata

@@ -84,6 +84,7 @@ def test_no_nodes_are_nothing_to_answer_from():
     [told] = UECGatePostprocessor().postprocess_nodes([])
     assert told.text.endswith(f'Reply with this alone: "{NOTHING_FOUND}"')
     assert judge([]) == Decision("abstain", NOTHING_FOUND)
+    assert judge([]).in_corpus == 0
 
 
 def test_it_is_a_llama_index_component():

@@ -68,6 +68,7 @@ MOST_READINGS, LONGEST_LABEL = 5, 60
 _LEAST = 0.02  # share of the posterior from which a reading is offered
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
 _DEEPEST = 32  # number of parts of a path to tell it from others
+_ENDS = " :?？"  # which a label does not end with
 _SENTENCE = 25  # number of words up to which a passage is told from others by a few of its words
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
@@ -159,7 +160,7 @@ class Candidates:
         leaders: list[int] = []
         found = []
         for row, (title, source) in enumerate(zip(self.titles, self.sources, strict=True)):
-            is_section = self.sources_with[title] > 1 or title.isupper()
+            is_section = self.sources_with[_plain(title)] > 1 or title.isupper()
             of_source = source and (is_section or self.stems.keys() & self.pages[source])
             key: object = source if of_source else (title, source)
             if not title:
@@ -194,8 +195,9 @@ class Candidates:
 
     @cached_property
     def sources_with(self) -> Counter[str]:
-        """The number of sources that have each title."""
-        return Counter(title for title, _ in {*zip(self.titles, self.sources, strict=True)})
+        """The number of sources that have each title, by its `_plain` form."""
+        pairs = {*zip(map(_plain, self.titles), self.sources, strict=True)}
+        return Counter(title for title, _ in pairs)
 
     @cached_property
     def pages(self) -> dict[str, frozenset[str]]:
@@ -268,8 +270,10 @@ def _first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
     return next((str(metadata[key]).strip() for key in keys if metadata.get(key)), "")
 
 
-def features(question: str, candidates: Candidates) -> FloatArray:
+def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:
     """Compute the evidence that a question does not say which reading is meant, shape (6,).
+
+    `turns`: the turns before it, which may have its referent.
 
     rivals
         How many subjects match everything in the question:
@@ -326,10 +330,11 @@ def features(question: str, candidates: Candidates) -> FloatArray:
     names = (in_title & in_title[best_titled]).astype(np.float64) - (lacks_title + lacks_text)
     shared = np.delete(names @ idf**2, best_titled)
     best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
-    lacks = lacks_referent(question)
+    context = "\n".join([*turns, question])
+    lacks = lacks_referent(context)
     named = asks_for_concept(question) or _asks_for_the_topic(question, candidates)
     # In "How do I move it?", a page on moving is not the subject.
-    named |= not (lacks and refers_back(question)) and _names_its_subject(candidates)
+    named |= not (lacks and refers_back(context)) and _names_its_subject(candidates)
     return np.array(
         [
             np.log1p(rivals),
@@ -370,7 +375,7 @@ def _names_its_subject(candidates: Candidates) -> bool:
     least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
     mass: Counter[tuple[str, str]] = Counter()
     for title, source, weight in zip(candidates.titles, candidates.sources, weights, strict=True):
-        if candidates.sources_with[title] == 1:
+        if candidates.sources_with[_plain(title)] == 1:
             mass["title", title] += weight
         mass["page", source] += weight
     for kind, name in (named for named, weight in mass.items() if weight >= least):
@@ -489,8 +494,8 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         else _SECTION_NUMBER.sub("", title)
         for number, title in titles.items()
     }
-    bearing, named = Counter(titles.values()), Counter(headings.values())
-    shown = {n: title if named[title] == 1 else titles[n] for n, title in headings.items()}
+    bearing, named = Counter(map(_plain, titles.values())), Counter(map(_plain, headings.values()))
+    shown = {n: title if named[_plain(title)] == 1 else titles[n] for n, title in headings.items()}
     sections = {
         number
         for number, some in rows.items()
@@ -499,7 +504,8 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         and headings[number] != candidates.documents[some[0]]
     }
     several = len({*sources.values()}) > 1
-    of_document = {number for number, title in shown.items() if title and bearing[title] > 1} | {
+    repeated = {number for number, title in shown.items() if title and bearing[_plain(title)] > 1}
+    of_document = repeated | {
         number
         for number in sections
         if _says_little(candidates, shown[number], sources[number], several=several)
@@ -555,8 +561,13 @@ def _first_phrase(text: str, common: Set[str]) -> str:
     return text[phrase[0].start() : phrase[-1].end()] if phrase else ""
 
 
+def _plain(title: str) -> str:
+    """Return a title in the form in which "Access a printer?" is equal to "Access a Printer"."""
+    return " ".join(title.split()).rstrip(_ENDS).casefold()
+
+
 def _shortened(label: str) -> str:
-    line = " ".join(label.split()).rstrip(" :?？")
+    line = " ".join(label.split()).rstrip(_ENDS)
     if len(line) <= LONGEST_LABEL:
         return line
     head = line[:LONGEST_LABEL].rpartition(" ")[0]  # whole words, if they are not long themselves

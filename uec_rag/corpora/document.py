@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,18 @@ class Section:
         Number of the page or slide; None if the document has no pages.
     is_title : bool
         Whether the heading is the title of the document.
+    depth : int
+        Depth of the heading: 1 for a chapter, 2 for a part of it; 0 if it is not known.
+    above : tuple of str
+        The headings above that have no text of their own, except the title of the document.
     """
 
     heading: str
     text: str
     page: int | None = None
     is_title: bool = False
+    depth: int = field(default=0, compare=False)
+    above: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

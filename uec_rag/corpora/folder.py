@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
 from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST
-from uec_rag.corpora.document import Document, has_words
+from uec_rag.corpora.document import Document, Section, has_words
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
 
@@ -252,8 +252,19 @@ def _read(
     finally:
         free.put(process)
     title = next((part.heading for part in sections if part.is_title), "")
-    kept = tuple(part for part in sections if has_words(part.text))
-    return Document(source, kept, sha256, title)
+    return Document(source, _with_text(sections), sha256, title)
+
+
+def _with_text(sections: Iterable[Section]) -> tuple[Section, ...]:
+    """Return the sections that have a text, with the headings above them that have none."""
+    kept, above = list[Section](), list[Section]()
+    for section in sections:
+        above = [one for one in above if 0 < one.depth < section.depth]
+        if has_words(section.text):
+            kept.append(replace(section, above=tuple(one.heading for one in above)))
+        elif section.heading and not section.is_title:
+            above.append(section)
+    return tuple(kept)
 
 
 @contextmanager

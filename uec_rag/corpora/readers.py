@@ -30,7 +30,21 @@ _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*\Z")
 # Tags of Liquid and Hugo, which a site generator replaces, and targets of links.
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
 _TEMPLATE_LINE = re.compile(rf"^\s*(?:{_TEMPLATE_TAG.pattern})\s*$")
-_ANCHOR = re.compile(r"<(a|span)\b[^<>]*></\1>")
+_TEMPLATE_TARGET = re.compile(rf"(?<=\])\((?:{_TEMPLATE_TAG.pattern})[^()\s]*\)")
+_ANCHOR = re.compile(r"<a\b[^<>]*></a>")
+_LAYOUT_TAG = re.compile(
+    r"</?(?:center|col|colgroup|details|div|figure|li|ol|p|section|span|summary|table|tbody|td|th|thead"
+    r"|tr|ul)\b[^<>]*>"
+)
+_ROLE = re.compile(r"(?::[a-zA-Z][\w:+.-]*:)?`([^`]+)`_{0,2}")
+_DIRECTIVE = re.compile(r"\.\. +([\w:.+-]+):: *(.*(?:\n[ \t]+(?!:[\w-]+:)\S.*)*)\n?((?s:.*))")
+_OPTIONS = re.compile(r"\A(?:[ \t]*:[\w-]+:.*\n?)+")
+_VERSIONS = {
+    "versionadded": "Added in version",
+    "versionchanged": "Changed in version",
+    "deprecated": "Deprecated since version",
+    "versionremoved": "Removed in version",
+}
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)\n(.*?)\n\1\n", re.DOTALL)
 _LINES = ("br", "dd", "dt", "li", "summary", "tr")
 _BLOCKS = (
@@ -90,8 +104,8 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
     top = next((place for place, (name, *_) in enumerate(sections) if name == "h1"), None)
     without = [Section(title, "", is_title=True)] if title and top is None else []
     return without + [
-        Section(heading or title, text, is_title=place == top)
-        for place, (_, heading, text) in enumerate(sections)
+        Section(heading or title, text, is_title=place == top, depth=int(name[1:] or 0))
+        for place, (name, heading, text) in enumerate(sections)
     ]
 
 
@@ -279,22 +293,24 @@ def _read_markdown(content: bytes) -> list[Section]:
         sections.append(Section(title, "", is_title=True))
     lines = text.split("\n")
     tokens = MarkdownIt().parse(text)
-    heading, start, is_title = "", 0, False
+    heading, start, is_title, depth = "", 0, False, 0
     for token, inline in itertools.pairwise(tokens):
         if token.map is not None and token.type == "html_block" and _is_comment(token.content):
             lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
         if token.map is not None and token.type in ("html_block", "inline"):
             for place in range(*token.map):
                 if "`" not in lines[place]:
-                    lines[place] = _TEMPLATE_LINE.sub("", _ANCHOR.sub("", lines[place]))
+                    line = _LAYOUT_TAG.sub(" ", _ANCHOR.sub("", lines[place]))
+                    lines[place] = _TEMPLATE_LINE.sub("", _TEMPLATE_TARGET.sub("", line))
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             body = "\n".join(lines[start : token.map[0]]).strip()
-            sections.append(Section(heading, body, is_title=is_title))
+            sections.append(Section(heading, body, is_title=is_title, depth=depth))
             # After another section, a heading of level one is that of an appendix.
             is_title = token.tag == "h1" and not title and not heading
-            heading, start = _plain_heading(inline), token.map[1]
+            heading, start, depth = _plain_heading(inline), token.map[1], int(token.tag[1:])
             title = title or (heading if is_title else "")
-    return [*sections, Section(heading, "\n".join(lines[start:]).strip(), is_title=is_title)]
+    body = "\n".join(lines[start:]).strip()
+    return [*sections, Section(heading, body, is_title=is_title, depth=depth)]
 
 
 def _front_title(fence: str, matter: str) -> str:
@@ -330,10 +346,16 @@ def _unix(text: str) -> str:
 
 
 def _read_rst(content: bytes) -> list[Section]:
+    first, *others = _rst_sections(_rst_tree(decoded(content)))
+    return [replace(first, is_title=first.heading != ""), *others]
+
+
+def _rst_tree(text: str) -> nodes.document:
+    from docutils import nodes
     from docutils.core import publish_doctree
 
     tree = publish_doctree(
-        decoded(content),
+        text,
         settings_overrides={
             "file_insertion_enabled": False,  # a document must not include other files
             "raw_enabled": False,
@@ -343,16 +365,42 @@ def _read_rst(content: bytes) -> list[Section]:
             "_disable_config": True,
         },
     )
-    from docutils import nodes
-
+    # docutils does not know Sphinx's roles and directives, but its messages have their source.
+    for role in [*tree.findall(nodes.problematic)]:
+        role.parent.replace(role, nodes.Text(_ROLE.sub(_role_text, role.astext())))
     for message in [*tree.findall(nodes.system_message)]:
-        # docutils does not know Sphinx's directives, but its error message has their source.
-        message.parent.replace(message, [*message.findall(nodes.literal_block)])
-    first, *others = _rst_sections(tree)
-    return [replace(first, is_title=first.heading != ""), *others]
+        sources = [block.astext() for block in message.findall(nodes.literal_block)]
+        texts = [_directive_text(source) for source in sources]
+        message.parent.replace(message, [nodes.literal_block("", text) for text in texts if text])
+    return tree
 
 
-def _rst_sections(node: nodes.Element) -> Iterator[Section]:
+def _role_text(role: re.Match[str]) -> str:
+    """Return what Sphinx shows for a role: "run" for "~Task.run", "here" for "here <target>"."""
+    text = role[1].partition("<")[0].strip() or role[1]
+    return text.rpartition(".")[2] if text[0] == "~" else text.lstrip("!@")
+
+
+def _directive_text(source: str) -> str:
+    """Return what a directive of Sphinx shows, its signature together with its description.
+
+    A directive without content, such as ".. setting:: timeout", shows nothing or names what follows
+    it, which has a heading that does.
+    """
+    known = _DIRECTIVE.match(source)
+    if known is None:
+        return source
+    name, argument, body = known.groups()
+    content = _rst_tree(dedent(_OPTIONS.sub("", body, count=1))).astext().strip()
+    if name in _VERSIONS:
+        return f"{_VERSIONS[name]} {argument}\n{content}".strip()
+    if name == "toctree" or not (content or name == "seealso"):
+        return ""
+    argument = _ROLE.sub(_role_text, " ".join(argument.split()))
+    return f"{argument}\n{content}".strip()
+
+
+def _rst_sections(node: nodes.Element, depth: int = 0) -> Iterator[Section]:
     from docutils import nodes
 
     heading, parts, inner = "", [], []
@@ -365,9 +413,9 @@ def _rst_sections(node: nodes.Element) -> Iterator[Section]:
             continue  # a table of contents repeats the headings
         elif not isinstance(child, (nodes.Invisible, nodes.docinfo)):
             parts.append(child.astext())
-    yield Section(heading, "\n\n".join(parts))
+    yield Section(heading, "\n\n".join(parts), depth=depth)
     for section in inner:
-        yield from _rst_sections(section)
+        yield from _rst_sections(section, depth + 1)
 
 
 def _read_pdf(content: bytes) -> list[Section]:

@@ -103,8 +103,8 @@ class ReadingProcess:
         if "error" in answer:
             raise UnreadableFileError(answer["error"])
         return [
-            Section(_unicode(heading), _unicode(text), page, is_title)
-            for heading, text, page, is_title in answer["sections"]
+            Section(_unicode(heading), _unicode(text), page, is_title, depth)
+            for heading, text, page, is_title, depth, _ in answer["sections"]
         ], sha256
 
     def _end(self) -> int | None:

@@ -88,7 +88,7 @@ def decision_on(documents: Sequence[Document], origin: str = "documents") -> Dec
     the one with the highest confidence. ValueError if none has a decision, with their `origin`.
     """
     if not documents:
-        return Decision("abstain", NOTHING_FOUND)
+        return Decision("abstain", NOTHING_FOUND, in_corpus=0.0)
     decision = surest_decision(document.metadata for document in documents)
     if decision is None:
         raise ValueError(

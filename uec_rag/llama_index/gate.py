@@ -94,7 +94,7 @@ def judge(
     gate = as_gate(gate)
     if second is not None and gate is None:
         raise ValueError("second: expected together with the gate that was calibrated with it.")
-    nothing = Decision("abstain", NOTHING_FOUND)
+    nothing = Decision("abstain", NOTHING_FOUND, in_corpus=0.0)
     decision = surest_decision(node.metadata for node in nodes) if nodes else nothing
     if decision is None:
         raise ValueError(

@@ -738,8 +738,9 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
         len(found.view),
         None if all(titles) else found.view.means(found.hits.columns[row, near]),
     )
+    turn = found.asked[row]
     [underspecified] = readings.underspecified(
-        readings.features(found.asked[row].context, competing)[None],
+        readings.features(turn.question, competing, turn.context_turns)[None],
         probabilities.in_corpus,
         probabilities.confidence,
     ).tolist()
