@@ -423,7 +423,8 @@ def test_turns_settle_what_is_meant_only_if_they_raise_the_confidence():
         return Estimate(Probabilities(one, one[:, None], one[:, None]), underspecified)
 
     def behind(confidence):
-        return with_alone(estimate(confidence, 0.1), estimate(0.8, 0.7), 0.3).underspecified
+        turn = Turn("Which loan?", ["Who lends?"])
+        return with_alone(estimate(confidence, 0.1), estimate(0.8, 0.7), turn).underspecified
 
     assert behind(0.7) == behind(0.8) == 0.7
     assert behind(0.9) == pytest.approx(0.7 * 2 * 0.1)

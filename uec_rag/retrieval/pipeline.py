@@ -44,7 +44,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.confidence.replies import is_bare_choice
-from uec_rag.confidence.wording import is_small_talk, named_words
+from uec_rag.confidence.wording import is_small_talk, named_words, refers_back
 from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.conversation import Turn, in_context, part_rows
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
@@ -136,7 +136,7 @@ def search(
         others = [row for row in range(len(asked)) if row not in results]
         for row, judged in judge(method, store, asked, parts, others, k):
             if row in alone:
-                estimate = with_alone(judged.estimate, alone[row], asked[row].history_share)
+                estimate = with_alone(judged.estimate, alone[row], asked[row])
                 judged = replace(judged, estimate=estimate)
             results[row] = make_result(judged, k, size)
         in_order = [results[row] for row in range(len(asked))]
@@ -747,22 +747,24 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
     return Estimate(probabilities, underspecified, competing)
 
 
-def with_alone(in_turn: Estimate, alone: Estimate, share: float) -> Estimate:
+def with_alone(in_turn: Estimate, alone: Estimate, asked: Turn) -> Estimate:
     """Combine the estimates for a question with its turns and alone.
 
     P(underspecified) is that of the question alone, reduced if the turns raise the confidence above
-    one half, but at least that with the turns. `share`: weight of the turns.
+    one half, but at least that with the turns. The readings are those with the turns if the
+    question refers back to them ("Do they expire?").
     """
     if in_turn.probabilities is None or alone.probabilities is None:
         return in_turn
-    mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - share)
+    mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - asked.history_share)
     unresolved = alone.underspecified
     # Turns that say what is meant raise the confidence, and those on another subject do not.
     if in_turn.confidence > alone.confidence:
         unresolved *= min(1, 2 * (1 - in_turn.confidence))
-    if unresolved <= in_turn.underspecified:
-        return replace(in_turn, probabilities=mixed)
-    return replace(alone, probabilities=mixed, underspecified=unresolved)
+    of_turn = unresolved <= in_turn.underspecified or refers_back(asked.question)
+    known = in_turn if of_turn else alone
+    unresolved = max(unresolved, in_turn.underspecified)
+    return replace(known, probabilities=mixed, underspecified=unresolved)
 
 
 def make_result(judged: Judged, k: int, size: int) -> Result:
