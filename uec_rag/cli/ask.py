@@ -36,6 +36,7 @@ from uec_rag.cli.console import (
 )
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, ask_back, readings_named
+from uec_rag.corpora.document import body_of
 
 if TYPE_CHECKING:
     from uec_rag.confidence.decision import Decision
@@ -119,8 +120,9 @@ def _beginning(passage: Passage, characters: int) -> Text:
     source = visible(str(known.get("source", passage.id)))
     place = [visible(f"{name} {known[name]}") for name in _PLACES if name in known]
     title = visible(str(known.get("title", source)))
-    body = visible(passage.text).removeprefix(title)
-    body = re.sub(r"(\W ?)\1{2,}", " ", body)  # underlines and borders of tables
+    body = re.sub(
+        r"(\W ?)\1{2,}", " ", visible(body_of(passage))
+    )  # underlines and borders of tables
     text = Text().append(", ".join([source, *place]), style="bold")
     if title not in (source, *place, known.get("sheet")):
         text.append(f" - {title}")

@@ -478,10 +478,12 @@ def readings(candidates: Candidates) -> list[Reading]:
 
 def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[int, str]:
     """Find a label for each group of hits that distinguishes it from the others."""
+    # A section that all have tells nothing, and several of one source are called by the source.
+    alike = len({_plain(candidates.titles[some[0]]) for some in rows.values()}) == 1
+    alike &= all(candidates.sources[some[0]] for some in rows.values())
     titles = {
-        # Several sections of one source are called by the source.
         number: candidates.titles[some[0]]
-        if len({candidates.titles[row] for row in some}) == 1
+        if len({candidates.titles[row] for row in some}) == 1 and not alike
         else candidates.sources[some[0]]
         for number, some in rows.items()
     }
@@ -495,7 +497,10 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         for number, title in titles.items()
     }
     bearing, named = Counter(map(_plain, titles.values())), Counter(map(_plain, headings.values()))
-    shown = {n: title if named[_plain(title)] == 1 else titles[n] for n, title in headings.items()}
+    shown = {
+        n: title if alike or named[_plain(title)] == 1 else titles[n]
+        for n, title in headings.items()
+    }
     sections = {
         number
         for number, some in rows.items()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+
+from uec_rag.stores.base import Passage
+
+_MOST_ABOVE = 6  # headings before the last one
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,22 @@ class Document:
     sections: tuple[Section, ...]
     sha256: str = ""
     title: str = ""
+
+
+def body_of(passage: Passage) -> str:
+    r"""Return the text of a passage without the titles and headings that it begins with.
+
+    Examples
+    --------
+    >>> known = {"title": "Fees", "document_title": "Loans"}
+    >>> body_of(Passage("a.md#1", "Loans\n\nCosts\n\nFees\n\nNone.", known))
+    'None.'
+    """
+    for name in ("title", "heading", "header", "document_title"):
+        own = re.escape(str(passage.metadata.get(name, "")))
+        if own and (head := re.match(rf"(?:.+\n\n){{,{_MOST_ABOVE}}}?{own}\n\s*", passage.text)):
+            return passage.text[head.end() :].strip()
+    return passage.text.strip()
 
 
 def has_words(text: str) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from uec_rag.corpora.document import has_words
+from uec_rag.corpora.document import body_of, has_words
 from uec_rag.stores.base import Passage
 
 # The end of a sentence: a mark before white space or, in Chinese and Japanese, before anything.
@@ -86,10 +86,7 @@ def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
 
 
 def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] | None:
-    titles = _titles(passage)
-    text = passage.text
-    for title in titles:  # `passages_of` begins each passage with its heading
-        text = text.removeprefix(title).lstrip()
+    titles, text = _titles(passage), body_of(passage)
     own = (_NUMBER.sub("", title) for title in titles if title in telling)
     made = question_of(own, text, _SHORTEST_ANSWER)
     # A first sentence in lower case below a heading continues one of the passage before.

@@ -21,6 +21,7 @@ from markdown_it.tree import SyntaxTreeNode
 
 from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import reliability, risk_over_coverage
+from uec_rag.corpora.document import body_of
 from uec_rag.corpora.questions import make_questions
 from uec_rag.encoders.lexical import marked
 from uec_rag.evaluation.inspection import (
@@ -72,7 +73,7 @@ def passage_view(passage: Passage) -> View:
     """Return a passage's source and beginning, without control characters."""
     known = passage.metadata
     source, title = _source(passage), _title(passage)
-    text = _MARKS.sub("", _body(passage)[: 3 * _BEGINNING])
+    text = _MARKS.sub("", body_of(passage)[: 3 * _BEGINNING])
     beginning = " ".join(visible(text).split())
     return {
         "id": visible(passage.id),
@@ -85,7 +86,7 @@ def passage_view(passage: Passage) -> View:
 
 def whole_view(passage: Passage, words: Collection[str] = ()) -> View:
     """Return a whole passage, its text as a tree of elements with `words` marked."""
-    text = _body(passage)
+    text = body_of(passage)
     is_markdown = _source(passage).lower().endswith((".md", ".markdown"))
     return passage_view(passage) | {
         "body": markup(visible(text[:SHOWN]), words, is_markdown=is_markdown),
@@ -103,11 +104,6 @@ def _source(passage: Passage) -> str:
 
 def _title(passage: Passage) -> str:
     return one_line(str(passage.metadata.get("title", "")))
-
-
-def _body(passage: Passage) -> str:
-    """Return the text without the heading that `passages_of` puts before it."""
-    return passage.text.removeprefix(f"{passage.metadata.get('title', '')}\n").strip()
 
 
 def number(value: float) -> float | None:
