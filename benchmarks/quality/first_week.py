@@ -41,6 +41,7 @@ from uec_rag.stores.base import Passage
 QUESTIONS = Path(__file__).parent / "questions/first_week.csv"
 RIGHT = {"ambiguous": "clarify", "ordinary": "answer", "short": "answer", "absent": "abstain"}
 FOLDERS = ("git", "debian", "cargo", "handbook", "fastapi", "uv", "material", "redis", "jekyll")
+FOLDERS += ("celery", "tts")
 
 
 def main(

@@ -26,7 +26,8 @@ def test_a_passage_begins_with_its_heading_and_knows_where_it_comes_from():
     (passage,) = passages_of([document(("Baking bread", "Knead it."), source="b/bread.md")])
     assert passage.id == "b/bread.md#0"
     assert passage.text == "Baking bread\n\nKnead it."
-    assert passage.metadata == {"source": "b/bread.md", "title": "Baking bread", "position": 0}
+    known = {"source": "b/bread.md", "title": "Baking bread", "position": 0}
+    assert passage.metadata == known | {"document_title": "bread"}
 
 
 def test_positions_count_through_all_sections_of_a_document():
@@ -50,12 +51,13 @@ def test_without_a_heading_the_title_is_that_of_the_document_if_it_has_one():
     assert passage.metadata["title"] == passage.metadata["document_title"] == "Locks"
 
 
-def test_a_document_without_a_title_and_a_heading_is_found_by_the_name_of_its_file():
+def test_a_document_without_a_title_has_the_name_of_its_file():
     untitled = document(("", "Removes keys."), ("Options", "None."), source="commands/del_key.md")
     first, second = passages_of([untitled])
-    assert (first.text, second.text) == ("del key\n\nRemoves keys.", "Options\n\nNone.")
-    assert "document_title" not in first.metadata
-    assert passages_of([document(("", "Keys."), source="del.key")])[0].text == "Keys."
+    assert (first.text, second.text) == ("del key\n\nRemoves keys.", "del key\n\nOptions\n\nNone.")
+    assert (first.metadata["title"], second.metadata["document_title"]) == ("del key", "del key")
+    [unnamed] = passages_of([document(("", "Keys."), source="del.key")])
+    assert (unnamed.text, "document_title" in unnamed.metadata) == ("Keys.", False)
 
 
 def test_a_passage_knows_its_page_where_there_are_pages():

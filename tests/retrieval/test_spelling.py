@@ -44,7 +44,7 @@ def retriever(model):
         ("What is a virtual package?", "What is a virtual package?"),
         ("Wer hat die virtul und die pacakge?", "Wer hat die virtul und die pacakge?"),
         ("VIRTUL virtul2 vir_tul", "VIRTUL virtul2 vir_tul"),
-        ("a giraffe", "a giraffe"),
+        ("a giraffe shall", "a giraffe shall"),
         ("Does Virtul sell a virtul package?", "Does Virtul sell a virtual package?"),
     ],
 )

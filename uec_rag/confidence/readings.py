@@ -73,6 +73,7 @@ _SENTENCE = 25  # number of words up to which a passage is told from others by a
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
 _MARKDOWN_HEADING = re.compile(r"\s*#{1,6}[ \t]+(\S[^\r\n]*)")
+_DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".html", ".htm", ".pdf", ".docx", ".epub")
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
 _MANUAL_PAGE = re.compile(r"\(\d\w*\)(?: Manual Page)?\Z")
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
@@ -205,10 +206,16 @@ class Candidates:
         return {source: _page_stems(source) for source in {*self.sources}}
 
     @cached_property
+    def sources_named(self) -> Counter[frozenset[str]]:
+        """The number of sources that have each name, by its stems."""
+        return Counter(self.pages.values())
+
+    @cached_property
     def names(self) -> dict[str, str]:
         """The name of each source: the title of its document if no other has it, else its file.
 
-        A file is named by the end of its path that no other has: "loans.md", "fees/index.md".
+        A file is named by the end of its path that no other has, without ".md" and the like, and an
+        index by its folder: "loans", "fees", "fees/2024".
         """
         titled = {*zip(self.sources, self.documents, strict=True)}
         of_source, of_title = Counter(s for s, _ in titled), Counter(t for _, t in titled)
@@ -216,16 +223,23 @@ class Candidates:
         names, others = {"": ""}, {*paths.values()}  # "docs//loans.md" is the same file
         deepest = min(max((len(path.parts) for path in others), default=0), _DEEPEST)
         depths = range(1, deepest + 1)
-        ends = Counter((depth, path.parts[-depth:]) for path in others for depth in depths)
+        ends = Counter(end for path in others for end in {_end(path, depth) for depth in depths})
         for source, path in paths.items():
-            depth = 1 + _is_index(path)
-            while ends[depth, path.parts[-depth:]] > 1:
+            depth = 1
+            while ends[_end(path, depth)] > 1 and depth < deepest:
                 depth += 1
-            names[source] = PurePath(*path.parts[-depth:]).as_posix()
+            end = _end(path, depth)
+            names[source] = end if ends[end] == 1 else path.as_posix()
         for source, title in titled:
             if source and title and of_source[source] == of_title[title] == 1:
                 names[source] = title
         return names
+
+
+def _end(path: PurePath, depth: int) -> str:
+    """Return the last parts of a path, without the ending of a document or the name of an index."""
+    stem = path.with_suffix("") if path.suffix.lower() in _DOCUMENTS else path
+    return PurePath(*(stem.parent if _is_index(path) else stem).parts[-depth:]).as_posix()
 
 
 def subject_of(metadata: Mapping[str, Any], text: str = "") -> str:
@@ -377,7 +391,8 @@ def _names_its_subject(candidates: Candidates) -> bool:
     for title, source, weight in zip(candidates.titles, candidates.sources, weights, strict=True):
         if candidates.sources_with[_plain(title)] == 1:
             mass["title", title] += weight
-        mass["page", source] += weight
+        if candidates.sources_named[candidates.pages[source]] == 1:
+            mass["page", source] += weight
     for kind, name in (named for named, weight in mass.items() if weight >= least):
         stems = _stems(name) if kind == "title" else candidates.pages[name]
         if stems and stems <= idf.keys() and sum(map(idf.__getitem__, stems)) >= enough:

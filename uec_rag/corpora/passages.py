@@ -67,13 +67,12 @@ def passages_of(
     Returns
     -------
     list of Passage
-        The text of each begins with its heading. Before it are the title of the document and the
-        headings above that have no text, unless it has them: what a passage is about may be said
-        there alone. The first passage begins with the name of the file if it has no heading and the
-        document has no title. The id is "source#position", which does not depend on the text, so
-        that adding a changed passage replaces it. The metadata are "source", "title" (the heading,
-        else the page, the title of the document or the source), "position" (0, 1, ... in the
-        document) and, if they are known, "document_title" and "page".
+        The text of each begins with its heading. Before it are the title of the document, else the
+        name of the file, and the headings above that have no text, unless it has them: what a
+        passage is about may be said there alone. The id is "source#position", which does not depend
+        on the text, so that adding a changed passage replaces it. The metadata are "source",
+        "title" (the heading, else the page, the title of the document or the source), "position"
+        (0, 1, ... in the document) and, if they are known, "document_title" and "page".
 
     Raises
     ------
@@ -92,13 +91,11 @@ def passages_of(
     passages = []
     for document in documents:
         chunks = [(part, chunk) for part in document.sections for chunk in split(part.text)]
+        name = document.title or file_name(document.source)
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
-            title = section.heading or page or document.title or document.source
-            known = {"page": section.page, "document_title": document.title}
-            name = document.title
-            if not name and not position and not section.heading:
-                name = file_name(document.source)
+            title = section.heading or page or name or document.source
+            known = {"page": section.page, "document_title": name}
             text = f"{section.heading}\n\n{chunk}".strip()
             for heading in reversed((name, *section.above)):
                 if heading.casefold() not in text.casefold():

@@ -1,15 +1,18 @@
 """Correction of misspelt words of a question by words of the corpus.
 
-A word that no passage contains is considered misspelt if it is not a single token of a model, and a
-word that is one and that passages contain is one edit away: a missing, additional, wrong or
-transposed letter. All members then encode the corrected question, since a model splits a misspelt
-word into meaningless pieces; the result records it (`Result.asked_as`).
+A word that no passage contains is considered misspelt if it is neither a single token of a model
+nor in a dictionary of English, and a word that is and that passages contain is one edit away: a
+missing, additional, wrong or transposed letter. All members then encode the corrected question,
+since a model splits a misspelt word into meaningless pieces; the result records it
+(`Result.asked_as`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
@@ -18,6 +21,9 @@ from numpy.typing import NDArray
 from uec_rag.encoders.base import Encoder, WithoutVectors, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from spellchecker import SpellChecker
 
 # Words that are not identifiers, numbers or abbreviations. Capitalised words are excluded except at
 # the beginning, since a name that is not in the corpus need not be misspelt.
@@ -45,12 +51,20 @@ def corrected_questions(
         return store.document_frequencies(block, tokens.stem_keys(forms))
 
     def is_word(word: str) -> bool:
-        return count(word) == 1
+        return count(word) == 1 or word in _dictionary()
 
     return [
         corrected(text, holding, is_word) if tokens.language or writing_of(text) == LATIN else text
         for text in questions
     ]
+
+
+@cache
+def _dictionary() -> SpellChecker:
+    """Return the words of English, without which "stylus" would be read as "styles"."""
+    from spellchecker import SpellChecker
+
+    return SpellChecker()
 
 
 def corrected(
