@@ -3,10 +3,12 @@
     python -m benchmarks.quality.first_week FOLDER
 
 FOLDER has folders `git` and `debian`, each made as `first_hour` says, without its slides and sheet,
-and the Markdown files of five repositories on GitHub: `cargo` (rust-lang/cargo, doc/book/src
-without commands), `handbook` (basecamp/handbook), `fastapi` (fastapi/fastapi, docs/en/docs without
-its release notes and lists of people), `uv` (astral-sh/uv, docs without reference/cli.md) and
-`material` (squidfunk/mkdocs-material, docs without blog, changelog and insiders). Python's
+and the Markdown files of repositories on GitHub: `cargo` (rust-lang/cargo, doc/book/src without
+commands), `handbook` (basecamp/handbook), `fastapi` (fastapi/fastapi, docs/en/docs without its
+release notes and lists of people), `uv` (astral-sh/uv, docs without reference/cli.md) and
+`material` (squidfunk/mkdocs-material, docs without blog, changelog and insiders), `redis`
+(redis/redis-doc, commands and docs), `jekyll` (jekyll/jekyll, docs/_docs), `tts` (18F/handbook,
+pages), and `celery` (celery/celery, docs in reStructuredText without history). Python's
 documentation is gathered from the Python that runs, as in `uec-rag demo`. A folder that is not
 there is passed over.
 

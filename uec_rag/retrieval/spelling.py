@@ -1,8 +1,8 @@
 """Correction of misspelt words of a question by words of the corpus.
 
 A word that no passage contains is considered misspelt if it is neither a single token of a model
-nor in a dictionary of English, and a word that is and that passages contain is one edit away: a
-missing, additional, wrong or transposed letter. All members then encode the corrected question,
+nor in a dictionary of English, and such a token that passages contain is one edit away: a missing,
+additional, wrong or transposed letter. All members then encode the corrected question,
 since a model splits a misspelt word into meaningless pieces; the result records it
 (`Result.asked_as`).
 """
@@ -50,11 +50,16 @@ def corrected_questions(
     def holding(forms: Sequence[str]) -> NDArray[np.int64]:
         return store.document_frequencies(block, tokens.stem_keys(forms))
 
+    def is_token(word: str) -> bool:
+        return count(word) == 1
+
     def is_word(word: str) -> bool:
-        return count(word) == 1 or word in _dictionary()
+        return is_token(word) or word in _dictionary()
 
     return [
-        corrected(text, holding, is_word) if tokens.language or writing_of(text) == LATIN else text
+        corrected(text, holding, is_word, is_token)
+        if tokens.language or writing_of(text) == LATIN
+        else text
         for text in questions
     ]
 
@@ -68,7 +73,10 @@ def _dictionary() -> SpellChecker:
 
 
 def corrected(
-    text: str, holding: Callable[[Sequence[str]], NDArray[np.int64]], is_word: Callable[[str], bool]
+    text: str,
+    holding: Callable[[Sequence[str]], NDArray[np.int64]],
+    is_word: Callable[[str], bool],
+    is_common: Callable[[str], bool] | None = None,
 ) -> str:
     """Replace misspelt words of a question.
 
@@ -80,6 +88,9 @@ def corrected(
         inflection.
     is_word : callable
         Returns whether a lower-case string is a word, whether in the corpus or not.
+    is_common : callable, optional
+        Returns whether a word may replace another; `is_word` by default. A dictionary has rare
+        words, such as "welched", that are likely to replace names.
 
     Examples
     --------
@@ -102,7 +113,9 @@ def corrected(
         others = _one_letter_away(word)
         counts = zip(others, holding(others).tolist(), strict=True)
         # Counts are those of stems, and "probator" has the stem of "probation".
-        known = [(other, count) for other, count in counts if count and is_word(other)]
+        known = [
+            (other, count) for other, count in counts if count and (is_common or is_word)(other)
+        ]
         if known:
             found[word] = max(known, key=itemgetter(1))[0]
     return _WORD.sub(lambda match: found.get(match[0].lower(), match[0]), text)
