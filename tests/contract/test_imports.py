@@ -31,10 +31,7 @@ def test_an_adapter_imports_no_other_framework_and_no_model_library(room, framew
 
 @pytest.mark.parametrize(
     ("room", "missing", "sentence"),
-    [
-        ("langchain", "langchain_core", LANGCHAIN),
-        ("llama_index", "llama_index.core", LLAMA_INDEX),
-    ],
+    [("langchain", "langchain_core", LANGCHAIN), ("llama_index", "llama_index.core", LLAMA_INDEX)],
 )
 def test_without_its_framework_the_error_says_what_to_install(room, missing, sentence):
     done = run(room, f"sys.modules[{missing!r}] = None")

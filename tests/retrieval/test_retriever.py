@@ -9,14 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import (
-    NUMERIC,
-    LinearHead,
-    bag_of_words,
-    index_of,
-    of_members,
-    unit,
-)
+from tests.helpers import NUMERIC, LinearHead, bag_of_words, index_of, of_members, unit
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
 from uec_rag.ensemble.fitted import OWN_ERROR
