@@ -396,7 +396,7 @@ class TestAnUpdateInAnEngineThatIsKilled:
         assert told["encoded"] == 200
         files = {"old.md": ("honey", 3), "grows.md": ("keel", 100), "new.md": ("flour", 200)}
         assert self.stored(place) == sorted(
-            (source, f"About {word} {i}\n\nThe {word} of matter {i} is here.")
+            (source, f"{source[:-3]}\n\nAbout {word} {i}\n\nThe {word} of matter {i} is here.")
             for source, (word, count) in files.items()
             for i in range(count)
         )
