@@ -120,9 +120,8 @@ def _beginning(passage: Passage, characters: int) -> Text:
     source = visible(str(known.get("source", passage.id)))
     place = [visible(f"{name} {known[name]}") for name in _PLACES if name in known]
     title = visible(str(known.get("title", source)))
-    body = re.sub(
-        r"(\W ?)\1{2,}", " ", visible(body_of(passage))
-    )  # underlines and borders of tables
+    # Without underlines and borders of tables.
+    body = re.sub(r"(\W ?)\1{2,}", " ", visible(body_of(passage)))
     text = Text().append(", ".join([source, *place]), style="bold")
     if title not in (source, *place, known.get("sheet")):
         text.append(f" - {title}")

@@ -39,6 +39,7 @@ _LAYOUT_TAG = re.compile(
 _ROLE = re.compile(r"(?::[a-zA-Z][\w:+.-]*:)?`([^`]+)`_{0,2}")
 _DIRECTIVE = re.compile(r"\.\. +([\w:.+-]+):: *(.*(?:\n[ \t]+(?!:[\w-]+:)\S.*)*)\n?((?s:.*))")
 _OPTIONS = re.compile(r"\A(?:[ \t]*:[\w-]+:.*\n?)+")
+_CODE = ("code", "code-block", "sourcecode", "doctest", "testcode", "prompt", "graphviz", "mermaid")
 _VERSIONS = {
     "versionadded": "Added in version",
     "versionchanged": "Changed in version",
@@ -391,7 +392,10 @@ def _directive_text(source: str) -> str:
     if known is None:
         return source
     name, argument, body = known.groups()
-    content = _rst_tree(dedent(_OPTIONS.sub("", body, count=1))).astext().strip()
+    content = dedent(_OPTIONS.sub("", body, count=1)).strip("\n")
+    if name in _CODE:  # with an option of Sphinx, such as ":caption:"
+        return content
+    content = _rst_tree(content).astext().strip()
     if name in _VERSIONS:
         return f"{_VERSIONS[name]} {argument}\n{content}".strip()
     if name == "toctree" or not (content or name == "seealso"):
