@@ -535,12 +535,14 @@ def test_what_sphinx_shows_of_its_roles_and_directives_is_read(tmp_path):
         "Flask\n=====\n\n.. setting:: rest\n\n* One :meth:`~Dough.item`\n\n"
         ".. note:: See :ref:`that <it>`.\n\n.. attribute:: Dough.rest\n   :type: int\n\n"
         "   How :term:`long`.\n\n   .. versionadded:: 2.0\n\n"
-        ".. toctree::\n\n   b\n\n.. seealso:: :doc:`/bread`\n"
+        ".. toctree::\n\n   b\n\n.. seealso:: :doc:`/bread`\n\n"
+        ".. code-block:: py\n   :caption: c.py\n\n   if a:\n       f(*b)\n"
     )
     [document] = read_folder(tmp_path)
     [section] = document.sections
     assert section.text.split("\n\n") == [
-        *("One item", "See that.", "Dough.rest\nHow long.", "Added in version 2.0", "/bread")
+        *("One item", "See that.", "Dough.rest\nHow long.", "Added in version 2.0", "/bread"),
+        "if a:\n    f(*b)",
     ]
 
 
