@@ -530,6 +530,11 @@ def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, name, 
     assert document.title == title
 
 
+def test_front_matter_of_a_page_is_not_read(tmp_path):
+    (tmp_path / "a.html").write_text("---\nlayout: rye\n---\n<p>It rests.</p>")
+    assert sections_of(tmp_path, "a.html") == (Section("", "It rests."),)
+
+
 def test_what_sphinx_shows_of_its_roles_and_directives_is_read(tmp_path):
     (tmp_path / "a.rst").write_text(
         "Flask\n=====\n\n.. setting:: rest\n\n* One :meth:`~Dough.item`\n\n"

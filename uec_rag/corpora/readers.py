@@ -46,6 +46,7 @@ _VERSIONS = {
     "deprecated": "Deprecated since version",
     "versionremoved": "Removed in version",
 }
+_HTML_FRONT_MATTER = re.compile(rb"\A---\r?\n.*?\n---\r?\n", re.DOTALL)
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)\n(.*?)\n\1\n", re.DOTALL)
 _LINES = ("br", "dd", "dt", "li", "summary", "tr")
 _BLOCKS = (
@@ -87,6 +88,8 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
     """
     from bs4 import BeautifulSoup
 
+    if isinstance(markup, bytes):
+        markup = _HTML_FRONT_MATTER.sub(b"", markup, count=1)
     soup = BeautifulSoup(markup, "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     for tag in soup.select(", ".join((*_NO_PROSE, *_NAVIGATION))):
