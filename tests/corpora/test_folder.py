@@ -570,16 +570,50 @@ def test_tags_of_templates_and_targets_of_links_in_markdown_are_not_read_but_in_
         "# The `{{< rye >}}` {%- include badge.html v='4.1' -%}\n\n<span id=dough></span>\n\n"
         '{{< example file="rye" >}}\n\nUse `{% include rye %}`, `<a id=z></a>`.\n\n'
         '[Rest]({% page "/rest" %}#long) it.\n\n<tr><td class=x>one</td><td>two</td></tr>\n\n'
+        f"[![Oven](oven.png)](data:{'x' * 200})<iframe src=film></iframe>\n\n"
         "```\n{% raw %}\n<a id=y></a>\n```\n"
     )
     [section] = sections_of(tmp_path, "a.md")
     assert section.heading == "The {{< rye >}}"
-    assert [part.split() for part in section.text.split("\n\n")] == [
+    parts = [part.split() for part in section.text.split("\n\n")]
+    assert [part for part in parts if part] == [
         ["Use", "`{%", "include", "rye", "%}`,", "`<a", "id=z></a>`."],
         ["[Rest]", "it."],
         ["one", "two"],
+        ["[Oven]"],
         ["```", "{%", "raw", "%}", "<a", "id=y></a>", "```"],
     ]
+
+
+MDX = """import { Tabs } from '@site/tabs'
+
+<Since/> Run `<Tabs>` {/* <A title='not'/>
+*/} here.
+
+<Card
+  title="What's next"
+/>
+
+<Tabs>
+    <Tab label="npm">
+    Type it.
+    </Tab>
+</Tabs>
+
+```js
+import x from 'y'
+```
+
+<B title='End'/>
+"""
+
+
+@pytest.mark.parametrize("name", ["a.mdx", "docusaurus.md"])
+def test_of_components_in_mdx_the_titles_and_labels_are_read(tmp_path, name):
+    (tmp_path / name).write_text(MDX)
+    [section] = sections_of(tmp_path, name)
+    said = "Run `<Tabs>` here. What's next npm Type it. ```js import x from 'y' ``` End"
+    assert " ".join(section.text.split()) == said
 
 
 def test_a_comment_in_markdown_is_not_read_but_in_a_code_block(tmp_path):

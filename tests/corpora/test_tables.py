@@ -18,11 +18,7 @@ def written(folder, name, content):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [
-        ("q.csv", "question\nWho?\n"),
-        ("q.jsonl", '{"question": "Who?"}'),
-        ("r.csv", "query\nWho?\n"),
-    ],
+    [("q.csv", "question\nWho?"), ("q.jsonl", '{"question": "Who?"}'), ("r.csv", "query\nWho?")],
 )
 def test_the_column_of_questions_is_called_query_or_question(tmp_path, name, text):
     path = written(tmp_path, name, text)

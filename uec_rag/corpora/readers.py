@@ -25,17 +25,29 @@ if TYPE_CHECKING:
 
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-# The attributes of a heading, as Pandoc, Python-Markdown and kramdown write them.
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*\Z")
-# Tags of Liquid and Hugo, which a site generator replaces, and targets of links.
+# The attributes of a heading, as Pandoc, Python-Markdown, kramdown and Docusaurus write them.
+_ATTRIBUTES = re.compile(r"\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*\Z")
+# Tags of Liquid and Hugo, which a site generator replaces, and targets of links that have them or
+# that hold data, and of images.
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
 _TEMPLATE_LINE = re.compile(rf"^\s*(?:{_TEMPLATE_TAG.pattern})\s*$")
-_TEMPLATE_TARGET = re.compile(rf"(?<=\])\((?:{_TEMPLATE_TAG.pattern})[^()\s]*\)")
+_TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
+_IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
 _ANCHOR = re.compile(r"<a\b[^<>]*></a>")
 _LAYOUT_TAG = re.compile(
-    r"</?(?:center|col|colgroup|details|div|figure|li|ol|p|section|span|summary|table|tbody|td|th|thead"
-    r"|tr|ul)\b[^<>]*>"
+    r"</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span|summary|table|tbody"
+    r"|td|th|thead|tr|ul)\b[^<>]*>"
 )
+# In MDX: imports, comments, and tags of components, whose titles and labels are shown.
+_MDX_IMPORT = re.compile(
+    r"^import\s+(?:[\w$*,{}\s]{1,500}\sfrom\s+(['\"])[^'\"\n]+\1|(['\"])[./][^'\"\n]+\2);?[ \t]*$",
+    re.MULTILINE,
+)
+_MDX = re.compile(
+    rf"`[^`]*`|\{{/\*(?s:.*?)(?:\*/\}}|\Z)|</?(?:[A-Z][\w.]*(?:\s[^<>]*)?)?/?>|{_MDX_IMPORT.pattern}",
+    re.MULTILINE,
+)
+_MDX_SHOWN = re.compile(r"\b(?:title|label|description)=([\"'])(.*?)\1", re.DOTALL)
 _ROLE = re.compile(r"(?::[a-zA-Z][\w:+.-]*:)?`([^`]+)`_{0,2}")
 _DIRECTIVE = re.compile(r"\.\. +([\w:.+-]+):: *(.*(?:\n[ \t]+(?!:[\w-]+:)\S.*)*)\n?((?s:.*))")
 _OPTIONS = re.compile(r"\A(?:[ \t]*:[\w-]+:.*\n?)+")
@@ -286,7 +298,11 @@ def _read_text(content: bytes) -> list[Section]:
     return [Section("", decoded(content))]
 
 
-def _read_markdown(content: bytes) -> list[Section]:
+def _read_mdx(content: bytes) -> list[Section]:
+    return _read_markdown(content, is_mdx=True)
+
+
+def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
     from markdown_it import MarkdownIt
 
     text = _unix(decoded(content))
@@ -296,16 +312,27 @@ def _read_markdown(content: bytes) -> list[Section]:
     if title:
         sections.append(Section(title, "", is_title=True))
     lines = text.split("\n")
-    tokens = MarkdownIt().parse(text)
+    parser = MarkdownIt()
+    tokens = (parser.disable("code") if is_mdx else parser).parse(text)
+    # Docusaurus reads ".md" as MDX, too.
+    is_mdx |= any(
+        _MDX_IMPORT.match(token.content)
+        for token in tokens
+        if token.type == "inline" and token.level == 1
+    )
     heading, start, is_title, depth = "", 0, False, 0
-    for token, inline in itertools.pairwise(tokens):
+    for token, inline in itertools.pairwise([*tokens, *tokens[-1:]]):
         if token.map is not None and token.type == "html_block" and _is_comment(token.content):
             lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
         if token.map is not None and token.type in ("html_block", "inline"):
+            if is_mdx:
+                block = "\n".join(lines[slice(*token.map)])
+                lines[slice(*token.map)] = _MDX.sub(_shown, block).split("\n")
             for place in range(*token.map):
                 if "`" not in lines[place]:
                     line = _LAYOUT_TAG.sub(" ", _ANCHOR.sub("", lines[place]))
-                    lines[place] = _TEMPLATE_LINE.sub("", _TEMPLATE_TARGET.sub("", line))
+                    line = _TARGET.sub("", _IMAGE.sub(r"\1", line))
+                    lines[place] = _TEMPLATE_LINE.sub("", line)
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             body = "\n".join(lines[start : token.map[0]]).strip()
             sections.append(Section(heading, body, is_title=is_title, depth=depth))
@@ -325,6 +352,15 @@ def _front_title(fence: str, matter: str) -> str:
         return ""
     named = re.search(r"^title:[ \t]*(.+)$", dedent(matter), re.MULTILINE)
     return named[1].strip(" \"'") if named else ""
+
+
+def _shown(found: re.Match[str]) -> str:
+    """Return what of a component of MDX is shown, on as many lines; code is shown as it is."""
+    if found[0].startswith("`"):
+        return found[0]
+    values = [value for _, value in _MDX_SHOWN.findall(found[0])]
+    said = "" if found[0].startswith("{") else " ".join(" ".join(values).split())
+    return said + "\n" * found[0].count("\n")
 
 
 def _is_comment(block: str) -> bool:
@@ -458,6 +494,7 @@ READERS = {
     ".txt": Reader(_read_text),
     ".md": Reader(_read_markdown, "markdown_it", "markdown-it-py"),
     ".markdown": Reader(_read_markdown, "markdown_it", "markdown-it-py"),
+    ".mdx": Reader(_read_mdx, "markdown_it", "markdown-it-py"),
     ".rst": Reader(_read_rst, "docutils.core", "docutils"),
     ".html": Reader(html_sections, "bs4", "beautifulsoup4"),  # which detects the encoding
     ".htm": Reader(html_sections, "bs4", "beautifulsoup4"),
