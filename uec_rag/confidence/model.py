@@ -159,8 +159,10 @@ class Calibrator(Record):
         location = np.asarray(self.location, np.float32)
         spread = np.asarray(self.spread, np.float32)
         standard = np.clip((features - location) / spread, -_RANGE, _RANGE)
-        score = standard @ np.asarray(self.weights, np.float32) + np.float32(self.bias)
-        logits: FloatArray = np.float32(self.slope) * (score - np.float32(penalty))
+        # Not a matrix product, whose rounding depends on how many rows there are.
+        score = (standard * np.asarray(self.weights, np.float32)).sum(axis=-1)
+        raised = score + np.float32(self.bias) - np.float32(penalty)
+        logits: FloatArray = np.float32(self.slope) * raised
         return logits + np.float32(self.offset)
 
     def predict(self, features: FloatArray, penalty: FloatArray | float = 0) -> FloatArray:
