@@ -90,7 +90,7 @@ def _methods(index):
         "embed": (uec.embed, ("texts", "role")),
         "Gaussian": (Gaussian, ("mean", "variance")),
         "Retriever": (Retriever, ("uec", "store", "unanswerable")),
-        "Preferences": (Preferences, ("max_per_source", "source_key", "boosts")),
+        "Preferences": (Preferences, ("max_per_source", "source_key", "distinct")),
         "UEC": (
             functools.partial(UEC, uec.encoders),
             ("space", "structure", "coefficients", "temperature", "beta", "seed", "on_error"),

@@ -34,7 +34,6 @@ from tests.survival.in_a_child import run
 from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.base.errors import SavedMeanwhile
-from uec_rag.retrieval.preferences import Boost, Preferences
 from uec_rag.stores import Passage
 from uec_rag.stores.filters import Predicate, parse
 from uec_rag.stores.pgvector.store import PgVectorStore
@@ -125,15 +124,9 @@ def brute(uec, query, texts):
     return np.array(scores)
 
 
-BOOSTS = [Boost(lambda passage: float(passage.metadata.get("lang") == "en"), 2.0)]
-
-
 def told(index, queries):
-    """What an index says, under a boost whose level rests on all that is stored.
-
-    The share without an answer is each retriever's own, unless it is given.
-    """
-    result = index.search(queries, 4, prefer=Preferences(boosts=BOOSTS), unanswerable=0.2)
+    """What an index says; the share without an answer is each retriever's own, if not given."""
+    result = index.search(queries, 4, unanswerable=0.2)
     for name in NUMERIC:
         assert np.isfinite(getattr(result, name)).all(), name
     # Not the ids: of hits whose vectors are equal an engine gives either first.
