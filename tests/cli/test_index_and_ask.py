@@ -33,7 +33,7 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     for name in ("decision", "reason"):
         assert answer[name] == known[f"uec_{name}"]
     assert answer["candidates"] == [*found.decision.candidates]
-    for name in ("confidence", "in_corpus", "coefficients"):
+    for name in ("confidence", "in_corpus", "underspecified", "coefficients"):
         assert answer[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
     for name in ("score", "mu", "sigma2", "relevance"):
         assert first[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)

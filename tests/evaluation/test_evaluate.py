@@ -49,6 +49,16 @@ def test_confidence_is_measured_as_it_is_and_calibrated_on_other_questions(found
     assert found.facts["left_out"] == ""
 
 
+def test_questions_that_are_asked_back_are_counted_but_not_in_confidence(chat_index):
+    labels = {"What is the force option?": [], "Who repairs the door opener?": ["door opener"]}
+    found = evaluate(chat_index, labels)
+    assert (found.facts["questions"], found.facts["asked_back"]) == (2, 1)
+    [row] = found.worst
+    decision = chat_index.search([row["question"]])[0].decision
+    assert decision.action == "answer"
+    assert row["confidence"] == pytest.approx(decision.confidence)
+
+
 def test_too_few_questions_to_calibrate_on_are_said_to_be(full, labels):
     few = evaluate(full, dict(list(labels.items())[:20]), k=4)
     assert few.confidence.keys() == {"as it is"}

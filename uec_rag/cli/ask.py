@@ -77,10 +77,11 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
     }
 
 
-def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
+def print_answer(result: SearchResult, row: int, *, first: int, others: int) -> None:
     """Print the answer to one question: the decision, weights and a table of passages.
 
-    `snippet`: number of characters to show of each passage; about 50 fill a line.
+    `first`, `others`: number of characters to show of the first passage, and of each other; about
+    50 fill a line.
     """
     decision = result.decisions[row]
     width = min(out.width, WIDTH)
@@ -90,7 +91,7 @@ def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
     out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(decision.reason)}", width=width)
     out.print(f"[dim]{decision.figures}[/]", width=width)
     out.print(f"[dim]weights: {plain(weights)}[/]", width=width)
-    out.print(_table(result, row, snippet), width=width)
+    out.print(_table(result, row, first, others), width=width)
     out.print()
 
 
@@ -99,7 +100,7 @@ def _weights(result: SearchResult, row: int) -> dict[str, float]:
     return dict(zip(result.names, result.shares[row].tolist(), strict=True))
 
 
-def _table(result: SearchResult, row: int, snippet: int) -> Table:
+def _table(result: SearchResult, row: int, first: int, others: int) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("score", "variance", "relevant"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -109,7 +110,7 @@ def _table(result: SearchResult, row: int, snippet: int) -> Table:
             f"{result.scores[row, rank]:.3f}",
             f"{result.sigma2[row, rank]:.2g}",
             f"{result.relevance[row, rank]:.0%}",
-            _beginning(passage, snippet),
+            _beginning(passage, others if rank else first),
         )
     return table
 
@@ -206,7 +207,7 @@ def _answer(
     if json:
         print_json(answer_record(result, 0), on_one_line=on_one_line)
     else:
-        print_answer(result, 0, snippet=240)
+        print_answer(result, 0, first=1000, others=240)
     return result.decisions[0]
 
 

@@ -51,7 +51,7 @@ def demo(
         return
     out.print()
     for row in range(len(questions)):
-        print_answer(result, row, snippet=98)
+        print_answer(result, row, first=98, others=98)
     say(LEGEND)
     counts = Counter(decision.action for decision in result.decisions)
     out.print(

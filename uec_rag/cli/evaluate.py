@@ -128,6 +128,8 @@ def _print(found: Evaluation) -> None:
         mean, low, high = told["level"]
         levels.add_row(name, f"{mean:+.3f} ±{(high - low) / 2:.3f}", f"{told['brier']:.3f}")
     out.print(levels)
+    if facts["asked_back"]:
+        note(f"confidence is measured without the {facts['asked_back']} questions asked back about")
     if facts["left_out"]:
         note(f"not measured: {facts['left_out']}")
 

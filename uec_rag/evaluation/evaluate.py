@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import visible
 from uec_rag.base.environment import require
+from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.evaluation.inspection import Ranking, alone, fused, members_alone
@@ -41,15 +42,15 @@ class Evaluation:
     Attributes
     ----------
     facts : dict
-        questions, answerable, made_up, passages, members, compared, k, and left_out: what could not
-        be measured and why, or "".
+        questions, answerable, asked_back, made_up, passages, members, compared, k, and left_out:
+        what could not be measured and why, or "".
     systems : dict of str to dict
         Metrics of the ensemble, each member alone, and their reciprocal rank fusion: means over the
         answerable questions with a 95 % interval, as [mean, low, high].
     confidence : dict of str to dict
-        "as it is" and, cross-validated if there are enough questions, "calibrated": level (mean
-        confidence minus the share of right answers) as [mean, low, high], brier, and the bins of
-        `reliability`.
+        Of the questions that are not asked back, as are `risks` and `worst`: "as it is" and,
+        cross-validated if there are enough questions, "calibrated": level (mean confidence minus
+        the share of right answers) as [mean, low, high], brier, and the bins of `reliability`.
     risks : list of dict
         For each risk, the share of questions answered by a gate with its guarantee, and by the best
         thresholds of confidence and of the best member's similarity on these questions.
@@ -79,6 +80,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate an index.
 
+    Confidence is in the first `JUDGED` hits, as in a search, whatever k is.
+
     Parameters
     ----------
     retriever : Retriever
@@ -87,7 +90,7 @@ def evaluate(
         Maps each question to the ids of the passages that answer it, which may be none. By default,
         questions are made from the passages, which are harder than those of users.
     k : int
-        Number of hits that an answer may use.
+        Number of hits that the ranking is measured on.
     progress : callable
         Called as `progress(stage, done, total)`.
 
@@ -123,16 +126,20 @@ def evaluate(
     if members:
         rankings["reciprocal rank fusion"] = fused([*members.values()])
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
-    first = result.first(k)
-    confidence = confidence_at(result, k)
-    right = _right(result.passages, relevant, k)
+    asked = np.array([decision.action == "clarify" for decision in result.decisions])
+    kept = np.flatnonzero(~asked | asked.all()).tolist()
+    confidence = confidence_at(result, JUDGED)[kept]
+    right = _right(result.passages, relevant, JUDGED)[kept]
     calibrated = _cross_validated(view, queries, relevant, parts, k, progress)
     best = _best_member(view, scores)
-    similar = alone(view, best, queries, parts, k)
+    similar = alone(view, best, queries, parts, JUDGED)
+    similar = SearchResult([similar[row] for row in kept])
+    of_kept = [relevant[row] for row in kept]
     return Evaluation(
         facts={
             "questions": len(queries),
             "answerable": sum(map(bool, relevant)),
+            "asked_back": int(asked.sum()),
             "made_up": labels is None,
             "passages": len(view.store),
             "members": list(view.uec.names),
@@ -146,11 +153,20 @@ def evaluate(
         },
         confidence={
             name: _of_confidence(values, right)
-            for name, values in {"as it is": confidence, "calibrated": calibrated}.items()
+            for name, values in {
+                "as it is": confidence,
+                "calibrated": calibrated if calibrated is None else calibrated[kept],
+            }.items()
             if values is not None
         },
-        risks=_by_risk(confidence, right, similar, relevant, k),
-        worst=_worst(first, rankings, relevant, confidence, right),
+        risks=_by_risk(confidence, right, similar, of_kept),
+        worst=_worst(
+            SearchResult([found[row] for row in kept]),
+            {name: [of[row] for row in kept] for name, of in rankings.items()},
+            of_kept,
+            confidence,
+            right,
+        ),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
     )
@@ -222,7 +238,7 @@ def _cross_validated(
         if len(test):
             encoded = [part[test] for part in parts]
             found = fitted.search_encoded([queries[row] for row in test], encoded, k)
-            confidence[test] = confidence_at(found, k)
+            confidence[test] = confidence_at(found, JUDGED)
     return confidence
 
 
@@ -248,11 +264,10 @@ def _by_risk(
     right: NDArray[np.bool_],
     similar: SearchResult,
     relevant: Sequence[set[str]],
-    k: int,
 ) -> list[dict[str, Any]]:
     """Compute the share answered at each risk, by a gate and by the best thresholds."""
     cosine = similar.mu.max(axis=1, initial=-np.inf).astype(np.float64)
-    of_cosine = _right(similar.passages, relevant, k)
+    of_cosine = _right(similar.passages, relevant, JUDGED)
     gates = {risk: risk_threshold(confidence, right, risk, 1 - _CERTAINTY) for risk in RISKS}
     return [
         {

@@ -87,7 +87,7 @@ def passage_view(passage: Passage) -> View:
 def whole_view(passage: Passage, words: Collection[str] = ()) -> View:
     """Return a whole passage, its text as a tree of elements with `words` marked."""
     text = body_of(passage)
-    is_markdown = _source(passage).lower().endswith((".md", ".markdown"))
+    is_markdown = _source(passage).lower().endswith((".md", ".markdown", ".mdx"))
     return passage_view(passage) | {
         "body": markup(visible(text[:SHOWN]), words, is_markdown=is_markdown),
         "markdown": is_markdown,
