@@ -12,7 +12,10 @@ from uec_rag.confidence.replies import (
     asks_back,
     is_unclear,
     kind_of_reply,
+    label_chosen,
+    labels_offered,
     readings_named,
+    without_rejection,
 )
 
 
@@ -59,6 +62,28 @@ def test_a_reply_to_a_question_back_says_which_readings_are_meant_or_more(asked,
     assert kind_of_reply(asked, reply) == kind
 
 
+@pytest.mark.parametrize(
+    ("reply", "rest"),
+    [
+        ("not the browser ones, the grpc one", "the grpc one"),
+        ("No, not the first but the second.", "the second."),
+        ("I didn't mean git, I mean rsync", "I mean rsync"),
+        ("Not that. How do I add a file, or two?", "How do I add a file, or two?"),
+        ("neither, the one on\ninstalling", "the one on\ninstalling"),
+        ("不是第一个，是第二个", "第二个"),
+        ("not git, tar or rsync", ""),
+        ("not git, please", ""),
+        ("not v1.2", ""),
+        ("Not what git does.", ""),
+        ("the second, not the first", ""),
+        ("How do I add a file that is not there, and why?", ""),
+        ("not " + "a, " * 5000, ""),
+    ],
+)
+def test_what_follows_a_rejection_is_the_reply(reply, rest):
+    assert without_rejection(reply) == rest
+
+
 LABELS = ("git", "git add", "R and D", "tar")
 
 
@@ -82,6 +107,7 @@ def meant_by(reply: str, labels: Sequence[str] = LABELS) -> list[str]:
         ("第二个", "git add"),
         ("最后一个", "tar"),
         ("I mean git add, please", "git add"),
+        ("Hmm... probably the second, I guess", "git add"),
         ("Yes, the GIT one.", "git"),
         ('"R and D"', "R and D"),
     ],
@@ -224,3 +250,13 @@ def test_words_that_one_label_has_name_it(reply, places):
 def test_a_reply_that_fits_no_reading_offered_is_unclear(asked, reply, kind):
     assert kind_of_reply(asked, reply) == kind
     assert is_unclear(reply) == (kind == "unclear" or reply == "5")
+
+
+def test_a_place_is_that_of_a_label_even_if_one_has_commas():
+    readings = [Reading(name, (name,), 0.3) for name in ("tabs, tables or lists", "tags", "rows")]
+    asked = ask_back(readings)
+    assert labels_offered(asked) == [one.label for one in readings]
+    assert label_chosen(asked, "the second") == "tags"
+    assert label_chosen(asked, "the last") == "rows"
+    assert kind_of_reply(asked, "the fourth") == "unclear"
+    assert labels_offered("Which one?") == labels_offered("Do you mean " + "a, " * 500 + "?") == []

@@ -29,7 +29,7 @@ from tests.llama_index.conftest import build
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.llama_index.gate import judge
-from uec_rag.retrieval import Boost, Preferences
+from uec_rag.retrieval import Preferences
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -350,8 +350,7 @@ def test_a_hit_that_stands_for_copies_names_them_in_both_frameworks(fitted):
 
 
 def test_what_is_preferred_is_so_in_both_frameworks(fitted):
-    boost = Boost(lambda passage: float(passage.metadata["lang"] == "en"), 2.0)
-    prefer = Preferences(max_per_source=2, source_key="lang", boosts=[boost])
+    prefer = Preferences(max_per_source=1, source_key="lang")
     index = index_of(fitted, TEXTS, IDS, METADATAS)
     store = langchain.UECVectorStore(index)
     of_langchain = langchain.UECRetriever(vectorstore=store, prefer=prefer, k=4)

@@ -74,12 +74,12 @@ def test_a_question_without_a_word_is_what_was_said_before_it():
 def test_means_are_convex_combinations_and_variances_those_of_a_convolution(counts):
     rng, size = np.random.default_rng(0), len(counts) + sum(counts)
     said = Gaussian.factored(rng.normal(size=(size, 5)), rng.random((size, 1)), rng.random((1, 5)))
-    found = in_context([Turn("How?", ["Who?"] * count) for count in counts], said)
+    found = in_context([Turn("How far?", ["Who?"] * count) for count in counts], said)
     before = len(counts)
     for row, count in enumerate(counts):
         some = [row, *range(before, before + count)]
-        share = np.full(count + 1, 1 / 3 / max(count, 1))
-        share[0] = 2 / 3 if count else 1
+        by_age = 0.7 ** np.arange(count)[::-1]  # the latest turn is the last
+        share = np.array([2 / 3, *by_age / max(by_age.sum(), 1) / 3]) if count else np.ones(1)
         assert np.allclose(found.mean[row], share @ said.mean[some], atol=1e-6)
         assert np.allclose(found.variance[row], share**2 @ said.variance[some], atol=1e-6)
         before += count
@@ -87,7 +87,7 @@ def test_means_are_convex_combinations_and_variances_those_of_a_convolution(coun
 
 def test_variances_that_are_not_factored_mix_alike():
     said = Gaussian([[1.0, 0], [0, 1.0]], [[0.9, 0], [0, 0.9]])
-    assert np.allclose(in_context([Turn("a", ["b"])], said).variance, [[0.4, 0.1]])
+    assert np.allclose(in_context([Turn("c", ["b"])], said).variance, [[0.4, 0.1]])
 
 
 def test_words_of_all_turns_stay_readable():
@@ -96,7 +96,21 @@ def test_words_of_all_turns_stay_readable():
 
 
 def test_questions_back_are_not_searched_with():
-    assert Turn("And how?", ["Who?", BACK, "tar", BACK]).context_turns == ["Who?", "tar"]
+    turns = ["When?", "Who?", BACK, "tar", BACK]
+    assert Turn("And how?", turns).context_turns == ["When?", "Who?", "tar"]
+
+
+@pytest.mark.parametrize("reply", ["the second", "Git add.", "not rsync but git add", "2"])
+def test_a_reply_that_chooses_is_one_turn_with_the_question_and_the_label(reply):
+    turns = ["How do I force it?", BACK, reply]
+    context = Turn("Who?", [*turns, "And why?"]).context_turns
+    assert context == ["How do I force it?\ngit add", "And why?"]
+
+
+def test_a_reply_that_is_small_talk_is_not_searched_with():
+    turns = ["How does rsync copy?", "cool", "Do you mean Hello or Bye?", "Hello"]
+    turn = Turn("And tar?", turns)
+    assert turn.context_turns == turn.with_latest(1).context_turns == turns[:1]
 
 
 @pytest.mark.parametrize("said", ["Thanks!", "OK, that’s good", "How are you?", "谢谢"])
@@ -107,11 +121,14 @@ def test_small_talk_is_searched_without_the_turns_before(said):
     assert Turn(turns[-1], turns[:-1]).context_turns == turns[:1]
 
 
-def test_the_turns_weigh_half_if_the_question_refers_to_them():
+def test_the_turns_weigh_more_if_the_question_refers_to_them():
     said = Gaussian([[1.0, 0], [0, 1.0]], [[0, 0], [0, 0]])
     turns = ["My door opener broke."]
     asked = Turn("How much does it cost?", turns), Turn("How much does a fence cost?", turns)
     assert [one.history_share for one in asked] == pytest.approx([1 / 2, 1 / 3])
+    assert (
+        Turn("Why not?", turns).history_share == Turn("What is it for?", turns).history_share > 0.7
+    )
     assert np.allclose(in_context(asked[:1], said).mean, [[0.5, 0.5]])
 
 
@@ -129,11 +146,14 @@ WHICH = "What exactly do you mean? Which one?"
     [
         ("How?", ["Who?"], Turn("How?", ["Who?"])),
         ("rsync", [BACK], Turn("rsync", [BACK])),
-        ("Rsync.", ["How?", BACK], Turn("How?", [], ("Rsync.",))),
+        ("Rsync.", ["How?", BACK], Turn("How?", [], ("rsync",))),
         ("rsync", ["Who?", "How?", BACK], Turn("How?", ["Who?"], ("rsync",))),
         ("neither", ["How?", BACK], Turn("How?", [], ("neither",))),
         ("not rsync", ["How?", BACK], Turn("How?", [], ("not rsync",))),
-        ("push", ["How?", BACK], Turn("How?", [], ("push",))),
+        ("push", ["How?", BACK], Turn("How?", [], ("git push",))),
+        ("not rsync, push", ["How?", BACK], Turn("How?", [], ("git push",))),
+        ("the first and last", ["How?", BACK], Turn("How?", [], ("the first and last",))),
+        ("Not that. Who pays?", ["How?", BACK], Turn("Who pays?", ["How?", BACK])),
         ("the fifth one", ["How?", BACK], Turn("How?", [])),
         ("the work of rsync", ["How?", BACK], Turn("How?\nthe work of rsync", [])),
         ("What else?", ["How?", BACK], Turn("What else?", ["How?", BACK])),
@@ -144,6 +164,11 @@ WHICH = "What exactly do you mean? Which one?"
 )
 def test_a_reply_completes_the_question_that_was_asked_back_about(said, turns, searched):
     assert Turn.of(said, turns) == searched
+
+
+def test_of_thousands_of_replies_only_the_latest_count():
+    turn = Turn.of("1", ["How?", *[BACK, "2"] * 5000, BACK])
+    assert turn.replies == ("git add",) * 7 + ("rsync",)
 
 
 @pytest.mark.parametrize("said", ["Thanks", "ok thanks", "bye", "never mind", "I changed my mind."])

@@ -60,11 +60,7 @@ async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize(
     ("action", "said"),
-    [
-        ("answer", "From memory: 42."),
-        ("clarify", "Do you mean n3 or n"),
-        ("abstain", "The documents "),
-    ],
+    [("answer", "From memory: 42."), ("clarify", "Do you mean n3 "), ("abstain", "The documents")],
 )
 async def test_an_agent_keeps_to_what_its_search_decides(
     tool_of, question, action, said, streaming

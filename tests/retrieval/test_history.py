@@ -85,14 +85,24 @@ def test_turns_on_another_subject_take_no_answer_away(chat, question):
     assert alone.ids[0] == behind.ids[0]
 
 
-def test_what_is_surely_answered_alone_is_searched_alone(chat):
+@pytest.mark.parametrize("question", ["Who repairs the door opener?", "And the door opener?"])
+def test_what_is_surely_answered_alone_is_searched_alone(chat, question):
     alone, behind = (
-        chat.search(["Who repairs the door opener?"], history=turns)[0]
+        chat.search([question], history=turns)[0]
         for turns in (None, [["How does rsync copy files?"]])
     )
     assert alone.decision.confidence > 0.9
     np.testing.assert_allclose(behind.scores, alone.scores, rtol=1e-6)
     assert behind.decision.confidence == pytest.approx(alone.decision.confidence)
+
+
+def test_an_incomplete_question_is_searched_with_its_turns_even_if_it_is_answered_alone(chat):
+    question = "Who repairs it if the door opener breaks?"
+    alone = chat.search([question])[0]
+    behind = chat.search([question], history=[["How does rsync copy files?"]])[0]
+    assert alone.decision.confidence > 0.9
+    assert not np.allclose(behind.scores, alone.scores, rtol=1e-3)
+    assert behind.ids[0] == alone.ids[0]
 
 
 @pytest.mark.parametrize("said", ["Who wrote Hamlet?", "Thanks, bye!"])
@@ -108,6 +118,20 @@ def test_a_question_that_the_turns_do_not_settle_is_asked_back_about(chat):
     assert found.decision.question_back == chat.search([VAGUE])[0].decision.question_back
     [told] = chat.search([VAGUE], history=[["How does rsync copy files?"]])
     assert (told.decision.action, told.ids[0]) == ("answer", "rsync")
+
+
+def test_turns_on_another_subject_before_the_last_do_not_hide_what_it_says(chat):
+    said = "How does rsync copy files?"
+    turns = [said], [*OTHER_SUBJECT, said]
+    known, found = (chat.search([VAGUE], history=[some])[0] for some in turns)
+    assert known.decision.action == found.decision.action == "answer"
+    np.testing.assert_allclose(found.scores, known.scores, rtol=1e-5)
+    np.testing.assert_allclose(found.decision.confidence, known.decision.confidence, rtol=1e-5)
+
+
+def test_what_only_earlier_turns_say_is_searched_with(index):
+    [found] = index.search([FOLLOW_UP], history=[["Tell me of Troy.", "What else is there?"]])
+    assert found.ids[0] == "Troy"
 
 
 def test_the_numbers_cohere_in_a_conversation(chat):

@@ -9,7 +9,6 @@ from tests.helpers import FORGED, noise
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.confidence.risk import risk_threshold
-from uec_rag.retrieval.preferences import Boost, Preferences
 from uec_rag.stores import MemoryStore, Passage
 
 
@@ -79,8 +78,6 @@ def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
     for store in ([], MemoryStore):
         with pytest.raises(TypeError, match=r"store: expected a store, as MemoryStore\(\), got"):
             Retriever(full.uec, store)
-    with pytest.raises(TypeError, match="boosts: expected Boost objects"):
-        Preferences(boosts=[1.0])
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
@@ -142,7 +139,6 @@ HUGE = 10**400
         (lambda _: Gaussian([[HUGE]], [[0.0]]), "mean: expected numbers that float32 holds"),
         (lambda _: Gaussian([[1.0]], [[1e39]]), "variance: row 0 holds NaN or infinity"),
         (lambda _: risk_threshold([HUGE], [True]), "confidence: expected numbers"),
-        (lambda _: Boost(len, HUGE), "weight: expected log-odds from -100.0 to 100.0"),
     ],
 )
 def test_numbers_beyond_a_float_are_refused_by_name(full, call, message):

@@ -1,17 +1,12 @@
-"""Sources that do not crowd out others, and boosts that relevance survives."""
-
-import math
-from dataclasses import replace
+"""Sources that do not crowd out others."""
 
 import numpy as np
 import pytest
 
 from tests.helpers import agree, index_of
-from tests.stores.postgres_server import new_place
 from uec_rag import Retriever
-from uec_rag.retrieval import Boost, Preferences
+from uec_rag.retrieval import Preferences
 from uec_rag.retrieval.gate import Gate
-from uec_rag.stores.places import store_at
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +23,6 @@ def index(fitted, texts):
 
 def sources(result):
     return [[passage.metadata["source"] for passage in row] for row in result.passages]
-
-
-EVEN = Boost(lambda passage: float(passage.metadata["even"]), weight=1.5)
 
 
 class TestSources:
@@ -67,20 +59,16 @@ class TestSources:
         np.testing.assert_allclose(found.confidence, most, rtol=1e-5)
 
     def test_what_is_shown_agrees_whatever_is_preferred(self, index, queries):
-        for prefer in (
-            Preferences(max_per_source=1),
-            Preferences(boosts=[EVEN]),
-            Preferences(boosts=[replace(EVEN, weight=9)], distinct=True, max_per_source=2),
-        ):
+        for prefer in (Preferences(max_per_source=1), Preferences(distinct=True)):
             for k in (1, 4):
                 agree(index.search(queries, k, prefer=prefer, unanswerable=0.5))
         agree(index.diversify(index.search(queries, 20), 4, 0.1))
 
     def test_confidence_does_not_depend_on_how_many_are_asked_for(self, index, queries):
-        for prefer in (Preferences(max_per_source=1), Preferences(boosts=[EVEN])):
-            few, more = (index.search(queries, k, prefer=prefer) for k in (1, 4))
-            np.testing.assert_allclose(few.confidence, more.confidence, rtol=1e-6)
-            assert few.ids == [ids[:1] for ids in more.ids]
+        prefer = Preferences(max_per_source=1)
+        few, more = (index.search(queries, k, prefer=prefer) for k in (1, 4))
+        np.testing.assert_allclose(few.confidence, more.confidence, rtol=1e-6)
+        assert few.ids == [ids[:1] for ids in more.ids]
         wide = index.search(queries, 30)
         few, more = (index.diversify(wide, k, 0.3) for k in (2, 4))
         np.testing.assert_allclose(few.confidence, more.confidence, rtol=1e-6)
@@ -114,99 +102,6 @@ class TestSources:
         with pytest.raises(ValueError, match="expected an integer >= 1, got 0"):
             Preferences(max_per_source=0)
 
-
-class TestBoosts:
-    def test_the_order_is_that_of_scores_and_boosts_over_the_whole_corpus(self, index, queries):
-        everything = index.search(queries, 200)
-        found = index.search(queries, 7, prefer=Preferences(boosts=[EVEN]))
-        gain = EVEN.weight / index.uec.fitted.slope
-        for row, passages in enumerate(everything.passages):
-            even = np.array([passage.metadata["even"] for passage in passages])
-            best = np.argsort(-(everything.scores[row] + gain * even), kind="stable")[:7]
-            assert found.ids[row] == [passages[place].id for place in best]
-
-    def test_relevance_moves_by_the_log_odds_that_average_to_one_over_the_corpus(
-        self, index, queries
-    ):
-        everything = index.search(queries[:1], 200)
-        before = dict(zip(everything.ids[0], everything.relevance[0].tolist(), strict=True))
-        found = index.search(queries[:1], 7, prefer=Preferences(boosts=[EVEN]))
-        level = math.log((math.exp(1.5) + 1) / 2)  # one half of them are even
-        for passage, after in zip(found.passages[0], found.relevance[0].tolist(), strict=True):
-            odds = before[passage.id] / (1 - before[passage.id])
-            moved = odds * math.exp(1.5 * passage.metadata["even"] - level)
-            assert after == pytest.approx(moved / (1 + moved), rel=1e-3)
-
-    def test_a_boost_for_all_changes_nothing(self, index, queries):
-        plain = index.search(queries, 5)
-        found = index.search(queries, 5, prefer=Preferences(boosts=[Boost(lambda _: 1.0, 3.0)]))
-        assert found.ids == plain.ids
-        np.testing.assert_allclose(found.relevance, plain.relevance, rtol=1e-4)
-        np.testing.assert_allclose(found.scores, plain.scores, atol=1e-5)
-
-    def test_passages_added_later_count_towards_the_average(self, small, queries):
-        prefer = Preferences(boosts=[Boost(lambda p: float("new" in p.metadata), 2.0)])
-        before = small.search(queries[:1], 3, prefer=prefer)
-        small.add(["lumane"], ["late"], [{"new": True}])
-        after = small.search(queries[:1], 30, prefer=prefer)
-        place = after.ids[0].index(before.ids[0][0])
-        assert after.relevance[0, place] < before.relevance[0, 0]
-
-    def test_passages_that_others_add_to_the_store_count_too(self, fitted, texts, queries):
-        prefer = Preferences(boosts=[Boost(lambda p: float("new" in p.metadata), 2.0)])
-        place = new_place()
-        one, other = Retriever(fitted, store_at(place)), Retriever(fitted, store_at(place))
-        one.add(texts[:30], [f"p{i}" for i in range(30)], [{}] * 30)
-        before = one.search(queries[:1], 3, prefer=prefer)
-        other.add(texts[:20], [f"p{i}" for i in range(20)], [{"new": True}] * 20)
-        after = one.search(queries[:1], 3, prefer=prefer)
-        fresh = Retriever(fitted, store_at(place)).search(queries[:1], 3, prefer=prefer)
-        np.testing.assert_allclose(after.relevance, fresh.relevance, rtol=1e-4)
-        np.testing.assert_allclose(after.scores, fresh.scores, rtol=1e-4)
-        assert not np.allclose(after.relevance, before.relevance, rtol=1e-2)
-
-    @pytest.mark.parametrize("share", [0.0, 1.0, 0.5])
-    def test_many_of_the_highest_weight_give_numbers_and_no_answer_without_relevance(
-        self, index, queries, share
-    ):
-        def at(passage):
-            return float(int(passage.id[1:]) < 200 * share)
-
-        prefer = Preferences(boosts=[Boost(at, 100.0)] * 8)
-        found = index.search(queries, 5, prefer=prefer)
-        assert np.isfinite(found.scores).all()
-        assert np.isfinite(found.relevance).all()
-        if share in (0.0, 1.0):  # a boost for all changes nothing
-            plain = index.search(queries, 5)
-            np.testing.assert_allclose(found.relevance, plain.relevance, rtol=1e-4)
-            np.testing.assert_allclose(found.confidence, plain.confidence, rtol=1e-6)
-        # Among those that it is not for nothing is relevant, nor an answer.
-        left = index.search(queries, 5, prefer=prefer, filter=lambda passage: not at(passage))
-        assert np.isfinite(left.scores).all()
-        if share == 0.5:
-            assert (left.relevance == 0).all()
-            assert (left.confidence == 0).all()
-            assert (left.by_cutoff == 0).all()
-            assert "answer" not in {decision.action for decision in left.decisions}
-
-    @pytest.mark.parametrize(
-        ("weight", "error"),
-        [
-            (101, ValueError),
-            (float("nan"), ValueError),
-            (float("inf"), ValueError),
-            ("1", TypeError),
-            (True, TypeError),
-        ],
-    )
-    def test_a_weight_that_is_no_log_odds_is_refused(self, weight, error):
-        with pytest.raises(error, match="weight: expected"):
-            Boost(lambda _: 1.0, weight)
-
-    def test_a_value_out_of_range_is_refused_by_its_passage(self, index, queries):
-        with pytest.raises(ValueError, match=r"from 0 to 1 for passage 'p\d+', got 7"):
-            index.search(queries, 3, prefer=Preferences(boosts=[Boost(lambda _: 7, 1.0)]))
-
     def test_a_gate_decides_on_what_is_preferred(self, index, queries):
-        found = index.search(queries, 4, prefer=Preferences(boosts=[EVEN]))
+        found = index.search(queries, 4, prefer=Preferences(max_per_source=1))
         assert len(Gate.at(0.9).decide(found)) == len(queries)

@@ -13,7 +13,6 @@ from tests.helpers import NUMERIC, LinearHead, bag_of_words, index_of, of_member
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
 from uec_rag.ensemble.fitted import OWN_ERROR
-from uec_rag.retrieval import Boost, Preferences
 from uec_rag.stores import MemoryStore
 
 
@@ -224,9 +223,6 @@ def test_texts_are_embedded_as_passages_and_queries_as_queries():
     assert encoder.roles == ["passage", "query"]
 
 
-BOOSTED = Preferences(boosts=[Boost(lambda _: 1.0, 1.0)])  # which an unfitted ensemble refuses
-
-
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_queries_may_come_from_an_iterator():
     retriever = index_of(UEC([Roles()]), ["badero"])
@@ -246,7 +242,6 @@ def test_queries_may_come_from_an_iterator():
         ({"queries": ["a"], "k": 2.5}, TypeError, "k: expected an integer, got 2.5"),
         ({"queries": ["a"], "k": True}, TypeError, "k: expected an integer, got True"),
         ({"queries": ["a"], "prefer": 3}, TypeError, "prefer: expected Preferences or None"),
-        ({"queries": ["a"], "prefer": BOOSTED}, ValueError, "prefer: boosts are log-odds"),
         ({"queries": ["a"], "unanswerable": 1}, ValueError, "unanswerable: expected a share in"),
         ({"queries": ["a"], "filter": {"$x": 1}}, ValueError, "filter: expected a metadata key"),
         ({"queries": ["a"], "filter": "x"}, TypeError, "filter: expected a mapping of metadata"),

@@ -175,6 +175,11 @@ class TestHits:
         assert all(one.verified for one in behind)
         stand_alone = [one.ids == two.ids for one, two in zip(behind, alone, strict=True)]
         assert 0 < sum(stand_alone) < len(texts)
+        turns = [[texts[0], text] for text in reversed(texts)]
+        after_two = verified.search(texts, 5, history=turns)
+        assert all(one.verified for one in after_two)
+        with_latest = [one.ids == two.ids for one, two in zip(after_two, behind, strict=True)]
+        assert sum(stand_alone) < sum(with_latest)
 
 
 class TestConfidence:

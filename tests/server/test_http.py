@@ -48,6 +48,7 @@ def test_search_and_ask_give_what_the_python_api_gives(client, index):
     [decision] = result.decisions
     assert (asked["decision"], asked["reason"]) == (decision.action, decision.reason)
     assert asked["candidates"] == list(decision.candidates)
+    assert asked["underspecified"] == pytest.approx(decision.underspecified)
     for name in ("confidence", "in_corpus"):
         assert found[name] == asked[name] == pytest.approx(float(getattr(result, name)[0]))
     assert next(iter(asked)) == "decision"

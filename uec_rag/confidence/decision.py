@@ -121,6 +121,7 @@ class Decision:
             "confidence": self.confidence,
             "threshold": self.threshold if math.isfinite(self.threshold) else None,
             "in_corpus": self.in_corpus,
+            "underspecified": self.underspecified,
             "unfamiliar": self.unfamiliar,
             "question_back": self.question_back,
             "readings": self.choices,

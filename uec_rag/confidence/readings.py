@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from itertools import islice
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
@@ -61,11 +61,12 @@ _LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _FULL = 0.3  # in_corpus from which readings are fully plausible
 _SURE = 0.85  # confidence from which saying little is less and less of an objection to a question
+_TITLED = 2.0  # log likelihood of a reading whose title has all that the question says
 _NAMED = 0.5  # share of a question's idf that a title in it needs to be what is meant
 _SEEN = 0.1  # share of the posterior that the passages under this title need
 _TOPIC, _FEWEST = 0.15, 20  # share and number of the passages from which a word is their topic
 MOST_READINGS, LONGEST_LABEL = 5, 60
-_LEAST = 0.02  # share of the posterior from which a reading is offered
+_LEAST = 0.02  # likelihood from which a reading is offered
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
 _DEEPEST = 32  # number of parts of a path to tell it from others
 _ENDS = " :?？"  # which a label does not end with
@@ -77,6 +78,7 @@ _DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".html", ".htm", ".pdf
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
 _MANUAL_PAGE = re.compile(r"\(\d\w*\)(?: Manual Page)?\Z")
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
+_ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)\Z")  # of a function
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # equal to WORD for ASCII texts, in a third of the time
 
 
@@ -92,7 +94,7 @@ class Reading:
     ids : tuple of str
         Ids of its passages, best first.
     probability : float
-        Share of the posterior over the hits.
+        Likelihood of the reading, see `readings`; that of all subjects sums to 1.
     """
 
     label: str
@@ -186,6 +188,37 @@ class Candidates:
         return weights
 
     @cached_property
+    def rarity(self) -> NDArray[np.float64]:
+        """The idf of each word of the question as a share of that of a word that no passage has.
+
+        That of a function word is a quarter. Shape (w,).
+        """
+        unknown = float(np.log1p(2 * self.size + 1))
+        telling = [_FUNCTION if word.casefold() in FUNCTION_WORDS else 1.0 for word in self.idf]
+        rarity: NDArray[np.float64] = np.array([*self.idf.values()], np.float64) * telling / unknown
+        return rarity
+
+    @cached_property
+    def said(self) -> NDArray[np.bool_]:
+        """Whether each subject has each word in its texts, its heads and its titles.
+
+        Shape (3, s, w). A head is a title and the first words of a text.
+        """
+        words_of = defaultdict[str, set[str]](set)
+        for word in self.idf:
+            for form in _forms(word):
+                words_of[form].add(word)
+        has = []
+        for title, text, held in zip(self.titles, self.texts, self.words, strict=True):
+            titled = _named(title, words_of).intersection(held)
+            beginning = " ".join(text[:400].split(None, _HEAD)[:_HEAD])
+            head = titled | _named(beginning, words_of).intersection(held)
+            has.append([[word in some for word in self.idf] for some in (held, head, titled)])
+        said = np.zeros((int(self.subject.max()) + 1, 3, len(self.idf)), dtype=bool)
+        np.logical_or.at(said, self.subject, np.array(has, dtype=bool))
+        return said.swapaxes(0, 1)
+
+    @cached_property
     def stems(self) -> dict[str, float]:
         """The stems of the question's words except function words and options, with their idf."""
         rare: dict[str, float] = {}
@@ -206,11 +239,6 @@ class Candidates:
         return {source: _page_stems(source) for source in {*self.sources}}
 
     @cached_property
-    def sources_named(self) -> Counter[frozenset[str]]:
-        """The number of sources that have each name, by its stems."""
-        return Counter(self.pages.values())
-
-    @cached_property
     def names(self) -> dict[str, str]:
         """The name of each source: the title of its document if no other has it, else its file.
 
@@ -218,28 +246,27 @@ class Candidates:
         index by its folder: "loans", "fees", "fees/2024".
         """
         titled = {*zip(self.sources, self.documents, strict=True)}
-        of_source, of_title = Counter(s for s, _ in titled), Counter(t for _, t in titled)
+        of_source, of_title = Counter(s for s, _ in titled), Counter(_plain(t) for _, t in titled)
         paths = {source: PurePath(source) for source in {*self.sources} - {""}}
-        names, others = {"": ""}, {*paths.values()}  # "docs//loans.md" is the same file
-        deepest = min(max((len(path.parts) for path in others), default=0), _DEEPEST)
-        depths = range(1, deepest + 1)
-        ends = Counter(end for path in others for end in {_end(path, depth) for depth in depths})
+        # "docs//loans.md" is the same file as "docs/loans.md".
+        ends = Counter(chain.from_iterable(map(_path_ends, {*paths.values()})))
+        names = {"": ""}
         for source, path in paths.items():
-            depth = 1
-            while ends[_end(path, depth)] > 1 and depth < deepest:
-                depth += 1
-            end = _end(path, depth)
-            names[source] = end if ends[end] == 1 else path.as_posix()
+            of_none_else = (end for end in _path_ends(path) if ends[end] == 1)
+            names[source] = next(of_none_else, path.as_posix())
         for source, title in titled:
-            if source and title and of_source[source] == of_title[title] == 1:
+            if source and title and of_source[source] == of_title[_plain(title)] == 1:
                 names[source] = title
         return names
 
 
-def _end(path: PurePath, depth: int) -> str:
-    """Return the last parts of a path, without the ending of a document or the name of an index."""
+@lru_cache(4096)
+def _path_ends(path: PurePath) -> tuple[str, ...]:
+    """List the ends of a path, shortest first, without a document's ending or an index's name."""
     stem = path.with_suffix("") if path.suffix.lower() in _DOCUMENTS else path
-    return PurePath(*(stem.parent if _is_index(path) else stem).parts[-depth:]).as_posix()
+    parts = (stem.parent if _is_index(path) else stem).parts
+    depths = range(1, min(max(len(parts), 1), _DEEPEST) + 1)
+    return tuple(PurePath(*parts[-depth:]).as_posix() for depth in depths)
 
 
 def subject_of(metadata: Mapping[str, Any], text: str = "") -> str:
@@ -253,12 +280,14 @@ def subject_of(metadata: Mapping[str, Any], text: str = "") -> str:
     'loans.sh'
     """
     headings = sorted(filter(_HEADING.fullmatch, metadata), reverse=True)
+    if title := _first_value(metadata, (*SUBJECT_KEYS, *headings)):
+        return title
     source = _first_value(metadata, SOURCE_KEYS)
     # In a script, it would be a comment.
     is_markdown = PurePath(source).suffix.lower() in ("", ".md", ".markdown", ".mdx")
     begins = _MARKDOWN_HEADING.match(text) if is_markdown else None
     heading = begins[1].partition(" {#")[0].rstrip() if begins else ""
-    return _first_value(metadata, (*SUBJECT_KEYS, *headings)) or heading or source
+    return heading or source
 
 
 def source_of(metadata: Mapping[str, Any]) -> str:
@@ -317,28 +346,12 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
     All idf are divided by that of a word that no passage has, so that the corpus size cancels; that
     of a function word counts a quarter.
     """
-    subject = candidates.subject
-    unknown = float(np.log1p(2 * candidates.size + 1))
-    words = [*candidates.idf]
-    telling = [_FUNCTION if word.casefold() in FUNCTION_WORDS else 1.0 for word in words]
-    idf = np.array([*candidates.idf.values()], np.float64) * telling / unknown
-    forms = {word: _forms(word) for word in words}
-    has = []  # for each hit, which words are in its text, in its head and in its title
-    for title, text, held in zip(
-        candidates.titles, candidates.texts, candidates.words, strict=True
-    ):
-        asked = {word: forms[word] for word in held}
-        titled = _named(title, asked)
-        head = titled | _named(" ".join(text[:400].split(None, _HEAD)[:_HEAD]), asked)
-        has.append([[word in some for word in words] for some in (held, head, titled)])
-    table = np.zeros((int(subject.max()) + 1, 3, len(words)), dtype=bool)
-    np.logical_or.at(table, subject, np.array(has, dtype=bool))
-    table = table.swapaxes(0, 1)
-    # The words in the hits of each subject, and the words of the first subject that each lacks.
+    words, idf, table = [*candidates.idf], candidates.rarity, candidates.said
     in_title = table[2]
+    # The words of the first subject that each subject lacks.
     lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
     rivals = np.exp(-_LACK * (lacks_text + lacks_head) @ idf)[1:].sum()
-    titles = zip(subject.tolist(), candidates.titles, strict=True)
+    titles = zip(candidates.subject.tolist(), candidates.titles, strict=True)
     best_titled = next((number for number, title in titles if title), 0)
     lacks_text, _, lacks_title = (table[:, [best_titled]] & ~table).astype(np.float64)
     names = (in_title & in_title[best_titled]).astype(np.float64) - (lacks_title + lacks_text)
@@ -372,31 +385,34 @@ def _forms(word: str) -> tuple[str, ...]:
     return form, f"{form}s", form.removesuffix("s")
 
 
-def _named(text: str, words: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return which words, given by their forms, a short text contains, whole or as a part."""
+def _named(text: str, words_of: Mapping[str, Set[str]]) -> set[str]:
+    """Return which words, given by their forms, a short text contains, whole or as a part.
+
+    Only words that are not ASCII, such as Chinese ones, may be parts.
+    """
     low = text.casefold()
-    there = {*_split(low)}
-    return {
-        word
-        for word, forms in words.items()
-        if not there.isdisjoint(forms) or (not forms[0].isascii() and forms[0] in low)
-    }
+    found = {word for form in words_of.keys() & {*_split(low)} for word in words_of[form]}
+    if not low.isascii():
+        words = {word: word.casefold() for word in set().union(*words_of.values())}
+        found |= {word for word, form in words.items() if not form.isascii() and form in low}
+    return found
 
 
 def _names_its_subject(candidates: Candidates) -> bool:
     """Return whether the question contains a title or the name of a file; see `features`."""
     idf, weights = candidates.stems, candidates.weights
     least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
-    mass: Counter[tuple[str, str]] = Counter()
-    for title, source, weight in zip(candidates.titles, candidates.sources, weights, strict=True):
-        if candidates.sources_with[_plain(title)] == 1:
-            mass["title", title] += weight
-        if candidates.sources_named[candidates.pages[source]] == 1:
-            mass["page", source] += weight
-    for kind, name in (named for named, weight in mass.items() if weight >= least):
-        stems = _stems(name) if kind == "title" else candidates.pages[name]
-        if stems and stems <= idf.keys() and sum(map(idf.__getitem__, stems)) >= enough:
-            return True
+    titled = [_stems(title) for title in candidates.titles]
+    paged = [candidates.pages[source] for source in candidates.sources]
+    for names in (titled, paged):
+        mass, bearers = Counter[frozenset[str]](), defaultdict[frozenset[str], set[str]](set)
+        for stems, source, weight in zip(names, candidates.sources, weights, strict=True):
+            mass[stems] += weight
+            bearers[stems].add(source)
+        for stems, sources in bearers.items():
+            said = stems and len(sources) == 1 and mass[stems] >= least and stems <= idf.keys()
+            if said and sum(map(idf.__getitem__, stems)) >= enough:
+                return True
     return False
 
 
@@ -416,12 +432,13 @@ def _is_index(path: PurePath) -> bool:
 def _page_stems(source: str) -> frozenset[str]:
     path = PurePath(source)
     name = path.parent.name if _is_index(path) else path.stem
-    return frozenset(_stems(name.replace("_", " ")))
+    return _stems(name.replace("_", " "))
 
 
-def _stems(text: str) -> set[str]:
+@lru_cache(4096)
+def _stems(text: str) -> frozenset[str]:
     words = [word for word in _split(text.casefold()) if word not in FUNCTION_WORDS]
-    return {*Stemmer.Stemmer("english").stemWords(words)}
+    return frozenset(Stemmer.Stemmer("english").stemWords(words))
 
 
 def _split(text: str) -> list[str]:
@@ -473,10 +490,14 @@ def underspecified(
 def readings(candidates: Candidates) -> list[Reading]:
     """Find the readings of a question, most likely first.
 
-    They are those with 2 % of the posterior or more, but at least two (if there are two subjects)
-    and at most five.
+    The likelihood of a subject is its posterior, times `exp(2 t)` if its titles say a share t of
+    the question, by squared idf. The readings are the subjects of 2 % or more, but at least two (if
+    there are two subjects) and at most five.
     """
-    mass, subject = candidates.mass, candidates.subject
+    rarity, subject = candidates.rarity**2, candidates.subject
+    titled = candidates.said[2] @ rarity / max(float(rarity.sum()), 1e-12)
+    mass = candidates.mass * np.exp(_TITLED * titled)
+    mass /= mass.sum()
     count = int((mass >= _LEAST).sum())
     chosen = np.argsort(-mass, kind="stable")[: min(max(count, 2), MOST_READINGS)].tolist()
     rows = {number: np.flatnonzero(subject == number).tolist() for number in chosen}
@@ -511,21 +532,28 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         else _SECTION_NUMBER.sub("", title)
         for number, title in titles.items()
     }
-    bearing, named = Counter(map(_plain, titles.values())), Counter(map(_plain, headings.values()))
+    documents = {number: candidates.documents[some[0]] for number, some in rows.items()}
+    named = Counter(map(_plain, headings.values()))
     shown = {
         n: title if alike or named[_plain(title)] == 1 else titles[n]
         for n, title in headings.items()
     }
     sections = {
         number
-        for number, some in rows.items()
+        for number in rows
         if shown[number]
         and sources[number] not in ("", titles[number])
-        and headings[number] != candidates.documents[some[0]]
+        and headings[number] != documents[number]
     }
     several = len({*sources.values()}) > 1
-    repeated = {number for number, title in shown.items() if title and bearing[_plain(title)] > 1}
-    of_document = repeated | {
+    repeated = {
+        number
+        for number, title in shown.items()
+        for other in {*rows} - {number}
+        if _plain(title) == _plain(titles[other])
+        or (sources[number] != sources[other] and _plain(title) == _plain(documents[other]))
+    }
+    of_document = {number for number in repeated if shown[number]} | {
         number
         for number in sections
         if _says_little(candidates, shown[number], sources[number], several=several)
@@ -540,8 +568,12 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     labels: dict[int, str] = {}
     for number, some in rows.items():
         title, text = shown[number], candidates.texts[some[0]]
-        if number in of_document and candidates.names[sources[number]]:
-            title = f"{candidates.names[sources[number]]}: {title}"
+        name = candidates.names[sources[number]]
+        if number in of_document and name:
+            same = headings[number] == documents[number] and _stems(title) <= _stems(name)
+            # A heading tells more than the title above it.
+            room = max(LONGEST_LABEL - len(title) - 2, LONGEST_LABEL // 3)
+            title = name if same else f"{_shortened(name, room)}: {title}"
         elif not title and beginning[openings[number]] == 1 and len(text.split()) > _SENTENCE:
             title = openings[number]
         elif not title:
@@ -582,13 +614,13 @@ def _first_phrase(text: str, common: Set[str]) -> str:
 
 
 def _plain(title: str) -> str:
-    """Return a title in the form in which "Access a printer?" is equal to "Access a Printer"."""
-    return " ".join(title.split()).rstrip(_ENDS).casefold()
+    """Return a title in a form in which "Add a user?" equals "Add a User", and "read()" "read"."""
+    return _ARGUMENTS.sub("", " ".join(title.split()).rstrip(_ENDS)).casefold()
 
 
-def _shortened(label: str) -> str:
+def _shortened(label: str, most: int = LONGEST_LABEL) -> str:
     line = " ".join(label.split()).rstrip(_ENDS)
-    if len(line) <= LONGEST_LABEL:
+    if len(line) <= most:
         return line
-    head = line[:LONGEST_LABEL].rpartition(" ")[0]  # whole words, if they are not long themselves
-    return f"{head if len(head) > LONGEST_LABEL // 2 else line[: LONGEST_LABEL - 1]}…"
+    head = line[:most].rpartition(" ")[0]  # whole words, if they are not long themselves
+    return f"{head if len(head) > most // 2 else line[: most - 1]}…"

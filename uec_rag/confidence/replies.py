@@ -24,8 +24,12 @@ _ORDINALS = {
     word for words in _COUNTED for word in words if word.endswith(("st", "nd", "rd", "th"))
 }
 _ORDINALS |= {"former", "latter"}
-_BEFORE = r"(?:(?:yes|no|ok|okay|i mean|i meant|it is|it's|that is|that's|take|choose)[ ,:]+)*"
-_AFTER = r"(?:,? (?:please|thanks|thank you))*"
+_HEDGE = r"i think|i guess|i suppose|i['’]d say|i would say|probably|maybe|perhaps"
+_BEFORE = (
+    r"(?:(?:yes|no|ok|okay|well(?=[,.…])|h+m+|i mean|i meant|it is|it's|that is|that's|take|choose"
+    rf"|{_HEDGE})[ ,:.…]+)*"
+)
+_AFTER = rf"(?:,? (?:please|thanks|thank you|{_HEDGE}))*"
 _OTHER_PLACE = r"\d{1,2}(?:st|nd|rd|th)?|six(?:th)?|seven(?:th)?|eighth?|nin(?:e|th)|ten(?:th)?"
 _PLACE = (
     r"(?:(?:option|number|choice|reading|no\.?) ?|\#|\(|第)?"
@@ -37,7 +41,7 @@ _OF_THEM = r"(?: (?:of )?(?:them|these|those|the above|(?:the )?(?:two|three|fou
 _NOT_SURE = (
     r"(?:i )?(?:really )?(?:don['’]?t|do not) (?:really )?(?:know|mind|care)"
     r"|(?:it )?(?:doesn['’]?t|does not) matter|(?:i['’]?m |i am )?not sure|(?:i have )?no idea"
-    r"|idk|dunno|whichever|不知道|不清楚|不确定|随便"
+    r"|idk|dunno|whichever|whatever|不知道|不清楚|不确定|随便"
 )
 # A user who cannot tell the readings apart is given the passages of all.
 _EVERY = (
@@ -55,6 +59,18 @@ _RUN = rf"(?:the )?(?P<end>first|last) (?P<many>{'|'.join(_SEVERAL)})"
 _CHOICE = rf"{_BUT}?(?:{_RUN}|{_NAMED}(?>{_AND}{_NAMED})*)"
 _REPLY = rf"{_BEFORE}(?:{_CHOICE}|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
 _IN_WORDS = rf"{_BEFORE}{_BUT}?(?P<words>.+?){_AFTER}[.!?,; ]*"
+# A rejection that goes on: "not the first, the grpc one", "neither. How do I install it?". After a
+# comma, a list is what is rejected: "not rsync, tar or git".
+_LIST_FREE = r"(?:(?!\b(?:and|or)\b)[^,.!?;，。；])"
+_POLITE = r"please\b|thanks\b|thank you\b"
+_NOT = r"not |(?:i )?did(?:n['’]t| not) mean |neither\b|none\b|(?:以上)?都?不(?:是|要)"
+_REJECTION = regex.compile(
+    rf"\s*{_BEFORE}(?:{_NOT})"
+    rf"(?:[^.!?;。；]{{,100}}(?:[.!?;]\s|[。；])|{_LIST_FREE}{{,100}}(?:,|，| but | [-–—] )"
+    rf"(?={_LIST_FREE}+[.!?;。；]*\s*\Z))\s*+(?:(?:but |rather |instead |而?是)\s*)?+"
+    rf"(?!{_POLITE})(?P<rest>.*\S)\s*",
+    regex.IGNORECASE | regex.DOTALL,
+)
 _YES = r"(?:yes|yeah|yep|sure|ok|okay|是|对|好)(?:,? please)?[.!?,; ]*"
 # Words of a reply besides those of a label: "the one about".
 _FILLERS = {"a", "about", "an", "for", "i", "in", "is", "it", "mean", "meant", "my", "of", "the"}
@@ -62,6 +78,8 @@ _FILLERS |= {"one", "option", "choice", "reading", "that", "this", "from", "call
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 # A label that would be misread in a list: with a comma or an "or", or the beginning of a text.
 _LIST = regex.compile(r", | or |…$")
+_BETWEEN_LABELS = regex.compile(r"(?:, | or )(?![^“]*”)")
+_MOST = 8 * MOST_READINGS  # commas in a question back
 _EXTENSION = regex.compile(r"\.(?:html?|md|rst|txt|pdf|docx?|pptx?|xlsx?|csv|epub|ipynb)\b")
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -225,14 +243,11 @@ def kind_of_reply(asked: str, reply: str) -> Kind:
     >>> [kind_of_reply(asked, reply) for reply in ("Push, please", "5", "How does rsync do it?")]
     ['readings', 'unclear', 'label']
     """
-    if not asked.lstrip().startswith(_WHICH):
+    labels = [*map(_plain, labels_offered(asked))]
+    if not labels:
         return ""
-    named = asked.strip().removeprefix(_WHICH).rpartition("?")[0]
-    parts = regex.split("(, | or )", " ".join(named.split()))
-    if len(named) > _LONGEST_REPLY or len(parts) > 8 * MOST_READINGS:  # not made by `ask_back`
-        return ""
-    labels = [*map(_plain, parts[::2])]
-    # A label may itself contain a comma or an "or".
+    parts = regex.split("(, | or )", " ".join(_list_in(asked).split()))
+    # A language model may offer a label that has a comma or an "or" without quotation marks.
     ends = range(1, len(parts) + 1, 2)
     runs = ["".join(parts[start:stop]) for stop in ends for start in range(0, stop, 2)]
     if _places_named(reply, runs, labels) is not None:
@@ -247,6 +262,39 @@ def kind_of_reply(asked: str, reply: str) -> Kind:
     }
     longest = [one for one in held if not any(one != other and one in other for other in held)]
     return "label" if len(longest) == 1 else ""
+
+
+def labels_offered(asked: str) -> list[str]:
+    """List the labels in a question of `ask_back`; [] if `asked` is not such a question.
+
+    Examples
+    --------
+    >>> labels_offered("Do you mean “Forms, files”, git add or tar?")
+    ['Forms, files', 'git add', 'tar']
+    """
+    named = _list_in(asked)
+    if not named or len(named) > _LONGEST_REPLY or named.count(", ") + named.count(" or ") > _MOST:
+        return []  # not made by `ask_back`
+    return [label.strip("“”") for label in _BETWEEN_LABELS.split(" ".join(named.split()))]
+
+
+def _list_in(asked: str) -> str:
+    """Return what is between "Do you mean" and the question mark; "" if that is not there."""
+    which, begins, rest = asked.lstrip().partition(_WHICH)
+    return rest.rpartition("?")[0].strip() if begins and not which else ""
+
+
+def label_chosen(asked: str, reply: str) -> str:
+    """Return the label that a reply chooses in a question of `ask_back`, else the reply itself.
+
+    Examples
+    --------
+    >>> [label_chosen("Do you mean git add or tar?", said) for said in ("2.", "Add", "both")]
+    ['tar', 'git add', 'both']
+    """
+    labels = labels_offered(asked)
+    places = _places_named(reply, labels) if labels else None
+    return labels[places[0]] if places is not None and len(places) == 1 else reply
 
 
 def is_unclear(reply: str) -> bool:
@@ -267,6 +315,18 @@ def is_unclear(reply: str) -> bool:
         or (words is not None and words["but"])
         or regex.fullmatch(_YES, said)
     )
+
+
+def without_rejection(reply: str) -> str:
+    """Return what a reply says after it rejects a reading; "" if that is nothing.
+
+    Examples
+    --------
+    >>> [without_rejection(reply) for reply in ("Not that. Who pays?", "not rsync, tar or git")]
+    ['Who pays?', '']
+    """
+    match = _REJECTION.fullmatch(reply) if len(reply) <= 2 * _LONGEST_REPLY else None
+    return match["rest"] if match else ""
 
 
 def is_bare_choice(text: str) -> bool:

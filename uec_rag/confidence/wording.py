@@ -29,9 +29,20 @@ FUNCTION_WORDS = _words(
     """a an and are as at be been being but by can could did do does for from get got had has have
     he her his how i if in into is it its of on or our she should that the their them there these
     they this those to was we were what when where which who whose why will with would you your not
+    must may might shall
     my me us about any some much many so than then please tell explain happens happen use used mean
     means during between after before over under also just"""
 )
+# Function words that say something if a question has no others: "When not to use it?".
+_TELLING = _words("use used mean means happen happens before after during between over under")
+# "And on Windows?" only adds a condition, while "And tar?" names another subject.
+_ADDS = regex.compile(
+    r"\W*(?:(?:and|but|or)\W+(?:(?:what|how)\s+about\W+)?|(?:what|how)\s+about\W+)"
+    r"(?:as|at|by|for|from|if|in|into|of|on|outside|inside|through|to|under|using|via|when|while|with"
+    r"|within|without)\b|\W*(?:(?:and|but|or)\W+)?what\s+if\b",
+    regex.IGNORECASE,
+)
+_GOES_ON = regex.compile(r"\W*(?:and|but|or|(?:what|how) about)\b", regex.IGNORECASE)
 _DUMMY_IT = regex.compile(
     r"\bit\s+(?:takes?|took|possible|safe|legal|true|necessary|ok|okay|better|worth|normal|important"
     r"|illegal|means?|rains?|snows?|matters?)\b",
@@ -232,21 +243,55 @@ def named_words(question: str) -> frozenset[str]:
 
 
 def refers_back(question: str) -> bool:
-    """Return whether a question has a pronoun or a demonstrative without its referent.
-
-    Only English and Chinese are supported; in other languages, the result is almost always False.
+    """Return whether a question refers to the turns before it: it `is_incomplete` or goes on.
 
     Examples
     --------
-    >>> refers_back("Where was it built?"), refers_back("这个景点开放吗？")
+    >>> refers_back("And the bridge?"), refers_back("What about the bridge?")
     (True, True)
     >>> refers_back("Where was the bridge built?"), refers_back("Does it rain in London?")
     (False, False)
     """
+    return bool(_GOES_ON.match(question)) or is_incomplete(question)
+
+
+def is_incomplete(question: str) -> bool:
+    """Return whether a question is incomplete without the turns before it.
+
+    It has a pronoun or a demonstrative without its referent, is elliptical, or only adds a
+    condition. Only English and Chinese are supported; in other languages, the result is almost
+    always False.
+
+    Examples
+    --------
+    >>> is_incomplete("Where was it built?"), is_incomplete("这个景点开放吗？")
+    (True, True)
+    >>> is_incomplete("Why not?"), is_incomplete("How long must it be?")
+    (True, True)
+    >>> is_incomplete("And on Windows?"), is_incomplete("And tar?")
+    (True, False)
+    """
     words = _lowered(question)
-    return bool(_CHINESE_PRONOUN.search(question)) or any(
-        _is_pronoun(words, place) for place in range(len(words))
+    return (
+        bool(_CHINESE_PRONOUN.search(question))
+        or bool(_ADDS.match(question))
+        or is_elliptical(question)
+        or any(_is_pronoun(words, place) for place in range(len(words)))
     )
+
+
+def is_elliptical(question: str) -> bool:
+    """Return whether an English question has function words alone, and says nothing by itself.
+
+    Examples
+    --------
+    >>> is_elliptical("Why not?"), is_elliptical("What does it do?")
+    (True, True)
+    >>> is_elliptical("Why blue?"), is_elliptical("When not to use it?")
+    (False, False)
+    """
+    words = _lowered(question)
+    return bool(words) and (FUNCTION_WORDS - _TELLING).issuperset(words)
 
 
 def _lowered(question: str) -> list[str]:

@@ -276,6 +276,19 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
     return share / total
 
 
+def has_words(text: str, words: Collection[str]) -> bool:
+    """Return whether a text has all of some words, in the singular or plural, also as parts.
+
+    Examples
+    --------
+    >>> has_words("Reacting to ReactNode", ["React"]), has_words("Reacting to it", ["React"])
+    (True, False)
+    """
+    held = {w.casefold() for word in split_words(text) for w in (word, *_PART.findall(word))}
+    forms = (word.casefold() for word in words)
+    return all(not held.isdisjoint((word, f"{word}s", word.removesuffix("s"))) for word in forms)
+
+
 def key_of(term: str, *, part: bool = False) -> int:
     """Hash a term to a 64-bit integer, which is odd for a part of a word.
 

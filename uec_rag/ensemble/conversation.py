@@ -8,23 +8,34 @@ question weighs about half: a Gaussian in each encoder's space, a bag of words i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
-from uec_rag.confidence.replies import Within, asked_back, asks_back, kind_of_reply
-from uec_rag.confidence.wording import is_question, is_small_talk, refers_back
+from uec_rag.confidence.replies import (
+    Kind,
+    Within,
+    asked_back,
+    asks_back,
+    kind_of_reply,
+    label_chosen,
+    without_rejection,
+)
+from uec_rag.confidence.wording import is_elliptical, is_question, is_small_talk, refers_back
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
-# Total weight of the turns before a question, and the same if the question refers to them ("How
-# long does it take?"). They were not learned; see docs/measurements/conversation.md.
-_SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
+# Total weight of the turns before a question, and the same if the question refers to them ("Where
+# was it built?", "And the price?") or has only function words ("Why not?"). They were not
+# learned; see docs/measurements/conversation.md.
+_SHARE, _SHARE_IF_REFERRED_TO, _SHARE_IF_ELLIPTICAL = 1 / 3, 1 / 2, 0.8
+_DECAY = 0.7  # weight of a turn, if that of the one after it is 1: subjects change
+_MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
 
@@ -50,22 +61,27 @@ class Turn:
     def context_turns(self) -> list[str]:
         """The turns that the question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
-        A turn that does not fit is left out together with all earlier ones. Blank turns, clarifying
+        A reply that chooses a reading is one turn with the question it was asked about. A turn that
+        does not fit is left out together with all earlier ones. Blank turns, clarifying
         questions, small talk ("Thanks!") and the same question are left out, too; small talk is
         searched alone.
         """
-        if not self.history or is_small_talk(self.question):
+        if is_small_talk(self.question):
             return []
         kept: list[str] = []
-        room, question = _ROOM, self.question.strip().casefold()
-        for turn in reversed(self.history):
-            if asks_back(turn) or is_small_talk(turn):
+        room, question, before = _ROOM, self.question.strip().casefold(), self.history
+        while before:
+            turn = Turn.of(before[-1], before[:-1])
+            if not turn.replies:
+                turn = Turn(before[-1], before[:-1])
+            before, said = turn.history, "\n".join([turn.question, *turn.replies])
+            if asks_back(said) or is_small_talk(turn.question) or is_small_talk(said):
                 continue
-            room -= len(turn.encode())
+            room -= len(said.encode())
             if room < 0:
                 break
-            if turn.strip().casefold() not in ("", question):
-                kept.append(turn.strip())
+            if said.strip().casefold() not in ("", question):
+                kept.append(said.strip())
         return kept[::-1]
 
     @property
@@ -79,11 +95,26 @@ class Turn:
         """
         return "\n".join([*self.context_turns, self.question])
 
+    def with_latest(self, most: int | None) -> Turn:
+        """Return the same turn with at most so many of its `context_turns`; None means all."""
+        if most is None:
+            return self
+        return replace(self, history=self.context_turns[-most:] if most else [])
+
+    @property
+    def views(self) -> tuple[int | None, ...]:
+        """How many of its turns a question with turns is searched with; () if it has none."""
+        if not self.context_turns:
+            return ()
+        return (0, 1, None) if self.context_turns[1:] else (0, None)
+
     @property
     def history_share(self) -> float:
         """The total weight of the turns before the question, from 0 to 1."""
         if not self.context_turns:
             return 0
+        if is_elliptical(self.question):
+            return _SHARE_IF_ELLIPTICAL
         return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
 
     @classmethod
@@ -93,8 +124,8 @@ class Turn:
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. After an unclear reply, such as a place that it does not have, that
         question is asked again. A reply that has one label among other words, or that is neither a
-        question nor small talk, is searched together with that question. If `within`, the chosen
-        reading, is given, `said` is never a reply.
+        question nor small talk, is searched together with that question. In "not A, B", only B is
+        the reply. If `within`, the chosen reading, is given, `said` is never a reply.
 
         Examples
         --------
@@ -103,17 +134,22 @@ class Turn:
         """
         if within is not None:
             return cls(said, turns, (within,) if isinstance(within, str) else ())
-        if len(turns) < 2 or not asks_back(turns[-1]):
-            return cls(said, turns)
-        kind = kind_of_reply(turns[-1], said)
-        if not kind and (is_question(said) or is_small_talk(said)):
-            return cls(said, turns)
-        asked = cls.of(turns[-2], turns[:-2])  # which may be a reply, too
-        if kind == "unclear":
-            return asked
-        if kind == "readings":
-            return cls(asked.question, asked.history, (*asked.replies, said))
-        return cls(f"{asked.question}\n{said}", asked.history)
+        place, spoken, replies = len(turns), [*turns, said], list[tuple[Kind, str]]()
+        while place >= 2 and asks_back(spoken[place - 1]) and len(replies) < _MOST_REPLIES:
+            asked, reply = spoken[place - 1], without_rejection(spoken[place]) or spoken[place]
+            kind = kind_of_reply(asked, reply)
+            if not kind and (is_question(reply) or is_small_talk(reply)):
+                spoken[place] = reply
+                break
+            replies.append((kind, label_chosen(asked, reply) if kind == "readings" else reply))
+            place -= 2  # to the question that was asked back about, which may be a reply, too
+        turn = cls(spoken[place], spoken[:place])
+        for kind, reply in reversed(replies):
+            if kind == "readings":
+                turn = replace(turn, replies=(*turn.replies, reply))
+            elif kind != "unclear":
+                turn = cls(f"{turn.question}\n{reply}", turn.history)
+        return turn
 
 
 def texts_of(asked: Sequence[Turn]) -> list[str]:
@@ -124,10 +160,19 @@ def texts_of(asked: Sequence[Turn]) -> list[str]:
     return texts
 
 
-def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:
-    """List the rows of `texts_of` that some questions need: theirs, then those of their turns."""
+View: TypeAlias = tuple[int, int | None]
+"""A question, by its number, and how many of its latest turns it is searched with; None means all.
+"""
+
+
+def part_rows(asked: Sequence[Turn], views: Sequence[View]) -> list[int]:
+    """List the rows of `texts_of` that views need: the questions, then the turns of each."""
     ends = _ends_of_turns(asked)
-    return [*rows, *(place for row in rows for place in range(ends[row], ends[row + 1]))]
+    turns = list[int]()
+    for row, most in views:
+        start = ends[row] if most is None else max(ends[row], ends[row + 1] - most)
+        turns += range(start, ends[row + 1])
+    return [*(row for row, _ in views), *turns]
 
 
 def _ends_of_turns(asked: Sequence[Turn]) -> list[int]:
@@ -173,11 +218,11 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
 def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     """Combine each of n questions with the turns before it, for one encoder, by convolution.
 
-    The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns
-    before it, with ``c_j = s / m`` for each turn and ``1 - s`` for the question, where s is its
-    `Turn.history_share`. In the bag of words, the weight of a term is
-    ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of terms in a bag, so that a long turn
-    does not outweigh a short question.
+    The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
+    before it (the j-th one back). The coefficient of the question is ``1 - s``, where s is its
+    `Turn.history_share`; those of the turns are proportional to ``0.7^j`` and sum to s. In the bag
+    of words, the weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of
+    terms in a bag, so that a long turn does not outweigh a short question.
 
     Parameters
     ----------
@@ -199,7 +244,8 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     shares = np.zeros((len(asked), len(said)), dtype=np.float32)
     for row, (start, stop) in enumerate(pairwise(ends)):
         shares[row, row] = 1 - asked[row].history_share
-        shares[row, start:stop] = asked[row].history_share / max(stop - start, 1)
+        by_age = _DECAY ** np.arange(stop - start)[::-1]
+        shares[row, start:stop] = asked[row].history_share * by_age / max(by_age.sum(), 1)
     mean, scales = shares @ said.mean, shares**2 @ said.scales
     terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
     return Gaussian.factored(mean, scales, said.profile, terms=terms)

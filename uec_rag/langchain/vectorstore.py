@@ -424,7 +424,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         "similarity_score_threshold". They override the options above, and the options of a call
         override both.
     prefer : Preferences, optional
-        Preferences besides similarity: a limit per source, boosts, distinct texts.
+        Preferences besides similarity: a limit per source, distinct texts.
     docstore : BaseStore, optional
         The store of the larger documents, if passages are pieces of them. The larger document of
         each hit is returned once, with the `uec_` keys of its best piece, and the id of that piece

@@ -35,7 +35,7 @@ class UECGateEvent(BaseEvent):
     query : str or None
     decision : {"answer", "clarify", "abstain"}
     reason : str
-    confidence, in_corpus : float
+    confidence, in_corpus, underspecified : float
     candidates : list of str
         If the decision is "clarify", the ids of the nodes that the query may mean.
     readings : list of dict
@@ -49,6 +49,7 @@ class UECGateEvent(BaseEvent):
     reason: str
     confidence: float
     in_corpus: float
+    underspecified: float
     candidates: list[str]
     readings: list[dict[str, Any]]
     question_back: str

@@ -84,7 +84,9 @@ class LiveIndex:
         if gate is not None and (before is None or gate != before.gate):
             origin = " of the index" if place.gate is None else ""
             _log.info("a gate%s decides: %s", origin, gate.report)
-        if gate is not None and gate.basis not in ("", retriever.basis()):
+        if gate is not None and (
+            gate.basis not in ("", retriever.basis()) or gate.size not in (0, len(retriever))
+        ):
             _log.warning(OUTDATED)
         return Opened(retriever, gate, ensemble)
 

@@ -2,7 +2,8 @@
 
 The questions and the turns before them are already encoded (`UEC.encode`).
 
-    search                   searches for questions that have turns first alone, then with them
+    search                   searches for questions alone and, if they have turns, with one and all
+      judge                  mixes the questions with their turns
       find                   splits the questions into blocks, and for each (`find_block`)
         RemoteStore.fetch    looks up the candidates of its question, if the store is remote
         compare              computes the similarity of every encoder to every column
@@ -13,16 +14,17 @@ The questions and the turns before them are already encoded (`UEC.encode`).
         attribute            looks up the contribution of each encoder to each hit
         confidence_features  computes the features from which probabilities are estimated
       estimate               computes P(the corpus answers), P(these hits do), P(underspecified)
+      clearest_view          chooses with how many of its turns a question is best understood
       with_alone             combines the estimates for a question alone and with its turns
       make_result            answers, asks back or abstains: one `Result` for each question
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Protocol, Self, cast
 
@@ -44,9 +46,9 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.confidence.replies import is_bare_choice
-from uec_rag.confidence.wording import is_small_talk, named_words, refers_back
-from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
-from uec_rag.ensemble.conversation import Turn, in_context, part_rows
+from uec_rag.confidence.wording import is_incomplete, is_small_talk, named_words, refers_back
+from uec_rag.encoders.lexical import LATIN, has_words, whole_share, writing_of
+from uec_rag.ensemble.conversation import Turn, View, in_context, part_rows
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
@@ -58,7 +60,9 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
-_NEEDS_NO_TURNS = 0.85  # confidence above which a question is searched without its turns
+# Confidence above which a question is searched without its turns, and with the latest only.
+_NEEDS_NO_TURNS, _NEEDS_ONE_TURN = 0.85, 0.5
+_CLEAR = 0.7  # clarity above which "And tar?" is searched without its turns
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
@@ -117,9 +121,9 @@ def search(
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
-    A question with turns is first searched alone, and a confident answer is kept. Otherwise, it is
-    also searched together with its turns, and the two estimates of `in_corpus` are averaged, so
-    that turns on another subject change the estimate little.
+    A question with turns is searched alone, with the latest turn and with all. The `clearest_view`
+    is kept, with what is known of the question alone (`with_alone`). A verifier only reads what is
+    found in the view kept.
 
     Parameters
     ----------
@@ -128,47 +132,28 @@ def search(
         Each encoder's Gaussians of the texts that `uec_rag.ensemble.conversation.texts_of` returns
         for `asked`.
     """
-    size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
+    size, plain, results = len(store), method.without_verifier, dict[int, Result]()
+    alone, kept = dict[int, Estimate](), dict[int, View]()
     with span("search", queries=len(asked), k=k, passages=size) as note:
-        following = [row for row, turn in enumerate(asked) if turn.context_turns]
-        if following:
-            results, alone = search_alone(method, store, asked, parts, following, k)
-        others = [row for row in range(len(asked)) if row not in results]
-        for row, judged in judge(method, store, asked, parts, others, k):
-            if row in alone:
-                estimate = with_alone(judged.estimate, alone[row], asked[row])
-                judged = replace(judged, estimate=estimate)
+        views: list[View] = [(row, 0) for row, turn in enumerate(asked) if not turn.context_turns]
+        for (row, _), judged in judge(method, store, asked, parts, views, k):
             results[row] = make_result(judged, k, size)
+        views = [(row, most) for row, turn in enumerate(asked) for most in turn.views]
+        found = judge(plain, store, asked, parts, views, k)
+        for row, of_row in groupby(found, key=lambda each: each[0][0]):
+            of_views = {most: judged for (_, most), judged in of_row}
+            estimates = {most: judged.estimate for most, judged in of_views.items()}
+            most, alone[row] = clearest_view(asked[row].question, estimates), estimates[0]
+            results[row] = make_result(of_views[most], k, size, alone[row] if most != 0 else None)
+            kept[row] = (row, most)
+            del of_views  # and their similarities, before the next are computed
+        if method.verification is not None:
+            for (row, most), judged in judge(method, store, asked, parts, [*kept.values()], k):
+                results[row] = make_result(judged, k, size, None if most == 0 else alone[row])
         in_order = [results[row] for row in range(len(asked))]
         shown = in_order[0].traced if len(in_order) == 1 else dict
         note(shown, **outcome([result.decision for result in in_order]))
     return SearchResult(in_order)
-
-
-def search_alone(
-    method: Method,
-    store: Store,
-    asked: Sequence[Turn],
-    parts: Sequence[Gaussian],
-    rows: Sequence[int],
-    k: int,
-) -> tuple[dict[int, Result], dict[int, Estimate]]:
-    """Search for the questions in `rows` without the turns before them.
-
-    Returns the results of those that are answered with high confidence, and the estimates for all.
-    """
-    size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
-    questions = [Turn(turn.question) for turn in asked]
-    for row, judged in judge(method.without_verifier, store, questions, parts, rows, k):
-        alone[row] = judged.estimate
-        if judged.estimate.confidence > _NEEDS_NO_TURNS:
-            result = make_result(judged, k, size)
-            if result.decision.action == "answer":
-                results[row] = result
-    if method.verification is not None:  # the searches above did not use it
-        for row, judged in judge(method, store, questions, parts, [*results], k):
-            results[row] = make_result(judged, k, size)
-    return results, alone
 
 
 def judge(
@@ -176,25 +161,25 @@ def judge(
     store: Store,
     asked: Sequence[Turn],
     parts: Sequence[Gaussian],
-    rows: Sequence[int],
+    views: Sequence[View],
     k: int,
-) -> Iterator[tuple[int, Judged]]:
-    """Judge the questions in `rows`, together with the turns before them.
+) -> Iterator[tuple[View, Judged]]:
+    """Judge questions, each with as many of the turns before it as its view has.
 
-    Yields each of these rows with its findings and the probabilities that are estimated from them.
+    Yields each view with its findings and the probabilities that are estimated from them.
     """
-    if not rows:
+    if not views:
         return
-    turns, lengths, left = [asked[row] for row in rows], None, iter(rows)
+    turns, lengths, left = [asked[row].with_latest(most) for row, most in views], None, iter(views)
     following = np.array([bool(turn.context_turns) for turn in turns])
     if following.any():
-        parts = [in_context(turns, part[part_rows(asked, rows)]) for part in parts]
+        parts = [in_context(turns, part[part_rows(asked, views)]) for part in parts]
         # The mean of several unit vectors is shorter than 1, which lowers all its similarities.
         lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
         lengths[lengths == 0] = 1  # lexical encoders, and encoders that failed
         lengths[~following] = 1
-    elif len(rows) < len(parts[0]):
-        parts = [part[[*rows]] for part in parts]
+    elif len(views) < len(parts[0]):
+        parts = [part[[row for row, _ in views]] for part in parts]
     for found in find(method, store, turns, parts, k, lengths):
         each = None
         if found.features is not None:
@@ -445,7 +430,7 @@ def top_k(
         seen = hits.text_number.max(axis=1).min() + 1
         if seen >= different or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
             return hits
-        count = min(len(view), 4 * count)
+        count = min(len(view), 2 * count)
 
 
 def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hits: Hits) -> Hits:
@@ -651,7 +636,12 @@ def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attributio
         common = {word for word in names if idf[word] < _COMMON}
         if common:  # but for those that no hit has: in a tiny corpus, the idf of all words is small
             names -= common.intersection(chain.from_iterable(of_hits))
-        if names and not any(names <= of_hits[place].keys() for place in places if place >= 0):
+        passages = hits.passages[row]
+        if names and not any(
+            names <= of_hits[place].keys() and has_words(passages[place].text, names)
+            for place in places
+            if place >= 0
+        ):
             penalties[row] += _MISSING_NAME
     return penalties
 
@@ -705,6 +695,11 @@ class Estimate:
         """P(the first `JUDGED` texts answer the question)."""
         return 0.0 if self.probabilities is None else float(self.probabilities.confidence[0])
 
+    @property
+    def clarity(self) -> float:
+        """P(the question says what it means, and the first texts answer it), as if independent."""
+        return self.confidence * (1 - self.underspecified)
+
 
 @dataclass(frozen=True, eq=False)
 class Judged:
@@ -747,32 +742,56 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
     return Estimate(probabilities, underspecified, competing)
 
 
+def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | None:
+    """Choose with how many of its turns a question is best understood; None means all.
+
+    Alone, it must be answered confidently; if it goes on ("And tar?"), it must be clear as well,
+    and if it `is_incomplete`, it is never alone.
+
+    Parameters
+    ----------
+    question : str
+    views : mapping of int or None to Estimate
+        The estimate for each of `Turn.views`.
+    """
+    alone, latest, everything = views[0], views.get(1), views[None]
+    if alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < readings.ASK:
+        clear = alone.clarity > _CLEAR or not refers_back(question)
+        if clear and not is_incomplete(question):
+            return 0
+    if latest is not None and latest.confidence > _NEEDS_ONE_TURN:
+        return 1 if latest.clarity > everything.clarity else None
+    return None
+
+
 def with_alone(in_turn: Estimate, alone: Estimate, asked: Turn) -> Estimate:
     """Combine the estimates for a question with its turns and alone.
 
-    P(underspecified) is that of the question alone, reduced if the turns raise the confidence above
-    one half, but at least that with the turns. The readings are those with the turns if the
-    question refers back to them ("Do they expire?").
+    P(underspecified) is that of the question alone, but at least that with the turns. It is reduced
+    by a confidence above one half if the turns raise it, or if the question refers back to them
+    ("Do they expire?"), in which case the readings are those with the turns, too.
     """
     if in_turn.probabilities is None or alone.probabilities is None:
         return in_turn
     mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - asked.history_share)
-    unresolved = alone.underspecified
+    unresolved, refers = alone.underspecified, refers_back(asked.question)
     # Turns that say what is meant raise the confidence, and those on another subject do not.
-    if in_turn.confidence > alone.confidence:
+    if in_turn.confidence > alone.confidence or refers:
         unresolved *= min(1, 2 * (1 - in_turn.confidence))
-    of_turn = unresolved <= in_turn.underspecified or refers_back(asked.question)
-    known = in_turn if of_turn else alone
+    known = in_turn if refers or unresolved <= in_turn.underspecified else alone
     unresolved = max(unresolved, in_turn.underspecified)
     return replace(known, probabilities=mixed, underspecified=unresolved)
 
 
-def make_result(judged: Judged, k: int, size: int) -> Result:
+def make_result(judged: Judged, k: int, size: int, alone: Estimate | None = None) -> Result:
     """Decide on a question, and assemble its result.
 
-    `size`: number of passages that were searched.
+    `size`: number of passages that were searched. `alone`: the estimate for the question without
+    its turns, if it has any.
     """
     found, row, estimate = judged.found, judged.row, judged.estimate
+    if alone is not None:
+        estimate = with_alone(estimate, alone, found.asked[row])
     method, hits, one = found.method, found.hits, slice(judged.row, judged.row + 1)
     fitted, question, pi = method.fitted, found.asked[row].question, found.coefficients[one]
     [shares], probabilities = fitted.shares(pi), estimate.probabilities

@@ -151,7 +151,6 @@ class Retriever(Index):
         self._changes_at_calibration = 0
         self._published: Published | None = None
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
-        self._boost_normaliser: list[tuple[object, float]] = [(None, 0.0)]  # shared by snapshots
         self._is_snapshot = False
         self._corrects = can_correct(uec.encoders)
         if isinstance(self.store, SharedState):
@@ -183,7 +182,7 @@ class Retriever(Index):
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. A key that no passage has raises a warning, once.
         prefer : Preferences, optional
-            Preferences besides similarity: a limit per source, boosts, distinct texts.
+            Preferences besides similarity: a limit per source, distinct texts.
         unanswerable : float, optional
             Share of the questions that the corpus does not answer, in [0, 1). It shifts the odds of
             `in_corpus`, and confidence accordingly. By default, the retriever's `unanswerable`.
@@ -305,11 +304,6 @@ class Retriever(Index):
         self.check_filter(self._among({"$id": [*chosen]}, filter) if chosen else filter)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
-        if prefer is not None and prefer.boosts and not self.uec.is_fitted:
-            raise ValueError(
-                "prefer: boosts are log-odds, which need a fitted ensemble; call UEC.fit(pairs) "
-                "first."
-            )
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
         if isinstance(queries, Iterator):  # which can be read once only
@@ -330,7 +324,9 @@ class Retriever(Index):
         turns = request.turns
         if request.chosen or any(turn.replies for turn in turns):
             found = [
-                self._search_chosen(row, [part[part_rows(turns, [row])] for part in parts], request)
+                self._search_chosen(
+                    row, [part[part_rows(turns, [(row, None)])] for part in parts], request
+                )
                 for row in range(len(turns))
             ]
         else:
@@ -391,7 +387,12 @@ class Retriever(Index):
     ) -> SearchResult:
         """Search for some of a request's questions, with the turns before them."""
         if request.prefer is not None:
-            return self._search_preferring(turns, parts, request, request.prefer)
+            view, plain = self.snapshot(), replace(request, prefer=None)
+
+            def search_for(count: int) -> SearchResult:
+                return view._search_turns(turns, parts, replace(plain, k=count))
+
+            return preferred(search_for, request.k, request.prefer)
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
         store = self.store.snapshot(request.filter if request.among is None else request.among)
@@ -422,27 +423,6 @@ class Retriever(Index):
             share,
             check_familiar=not labelled,
         )
-
-    def _search_preferring(
-        self,
-        turns: Sequence[Turn],
-        parts: Sequence[Gaussian],
-        request: Request,
-        prefer: Preferences,
-    ) -> SearchResult:
-        view, level = self.snapshot(), 0.0
-        if prefer.boosts:
-            # Other processes may write to the store, too.
-            state = prefer, self._changes, written(view.store), len(view.store)
-            known, level = self._boost_normaliser[0]
-            if known != state:
-                level = prefer.level(view.passages())
-                self._boost_normaliser[0] = state, level
-
-        def search(count: int) -> SearchResult:
-            return view._search_turns(turns, parts, replace(request, k=count, prefer=None))
-
-        return preferred(search, request.k, prefer, slope=self.uec.fitted.slope, level=level)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None

@@ -103,7 +103,7 @@ class Batcher:
             found: dict[int, SearchResult] = {}
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
-                places = part_rows(asked, rows)
+                places = part_rows(asked, [(row, None) for row in rows])
                 one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = opened.retriever.search_encoded(

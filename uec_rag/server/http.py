@@ -119,6 +119,9 @@ class Answer(BaseModel):
         description="The confidence above which to answer; null: never."
     )
     in_corpus: Held
+    underspecified: float = Field(
+        description="Probability that the query does not say which reading is meant."
+    )
     documents: list[Document]
 
 
