@@ -5,13 +5,14 @@
 Asks the last turns of conversations, from the second on: alone, with the turn before, behind all
 turns, behind all and once more, as people rewrote them to stand alone, and mixed with the turns
 before them, or completing the question that they reply to, as `uec_rag.ensemble.conversation` does
-it ("ours"; no number of it was learned). Turns that stand alone and turns that do not are reported
-apart. Of `UEC()`, or with --model of an ensemble that is fitted on the training pairs of one
-collection. Milliseconds, of `UEC()`, are for one
-question asked by itself of a `Retriever`: forty turns by turns alone, with a history that was asked
-before, as in a chat, and with one that was not; the medians, and the medians of the ratios. A
-rewrite costs a call of a language model before that. DATA is a folder of test collections, whose
-conversations have "turns", "answers", "rewrite" and "standalone" in their queries.
+it ("ours"; no number of it was learned), also with the first turn of another conversation before
+them. Turns that stand alone and turns that do not are reported apart. Of `UEC()`, or with --model
+of an ensemble that is fitted on the training pairs of one collection. Milliseconds, of `UEC()`, are
+for one question asked by itself of a `Retriever`: forty turns by turns alone, with a history that
+was asked before, as in a chat, and with one that was not; the medians, and the medians of the
+ratios. A rewrite costs a call of a language model before that. DATA is a folder of test
+collections, whose conversations have "turns", "answers", "rewrite" and "standalone" in their
+queries.
 """
 
 from __future__ import annotations
@@ -158,13 +159,20 @@ class Index:
         )
 
 
-def ours(uec: UEC, some: Conversations) -> FloatArray:
+def after_another(turns: Sequence[Turn]) -> list[list[str]]:
+    """The history of each turn behind the first turn of another conversation."""
+    rng, begun = np.random.default_rng(0), [turn.before[0] for turn in turns]
+    return [
+        [str(rng.choice([other for other in begun if other != turn.before[0]])), *turn.history]
+        for turn in turns
+    ]
+
+
+def ours(uec: UEC, some: Conversations, history: Sequence[Sequence[str]]) -> FloatArray:
     """nDCG@10 of turns as a `Retriever` searches them behind those before them, shape (n,)."""
     retriever = Retriever(uec)
     retriever.add(some.passages, [str(column) for column in range(len(some.passages))])
-    found = retriever.search(
-        [turn.text for turn in some.turns], _DEPTH, history=[turn.history for turn in some.turns]
-    )
+    found = retriever.search([turn.text for turn in some.turns], _DEPTH, history=history)
     ranked = np.zeros_like(some.gains)
     for row, one in zip(ranked, found, strict=True):
         row[[int(id) for id in one.ids]] = np.arange(len(one.ids), 0, -1)
@@ -228,7 +236,7 @@ def main(
 ) -> None:
     """Print the tables."""
     uec = ensemble(model, data / fit, cache)
-    rows = {name: [name] for name in (*RECIPES, "ours")}
+    rows = {name: [name] for name in (*RECIPES, "ours", "ours, after another subject")}
     header, took = ["searched with"], []
     for name in sets.split(","):
         some = load_conversations(data / name)
@@ -237,7 +245,8 @@ def main(
             recipe: ndcg(index.logits(uec.encode([*map(text, some.turns)], "query")), some.gains)
             for recipe, text in RECIPES.items()
         }
-        scores["ours"] = ours(uec, some)
+        scores["ours"] = ours(uec, some, [turn.history for turn in some.turns])
+        scores["ours, after another subject"] = ours(uec, some, after_another(some.turns))
         for kind, chosen in some.kinds.items():
             header.append(f"{name}, {kind} ({chosen.sum()})")
             for recipe, of_turns in scores.items():

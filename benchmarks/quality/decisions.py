@@ -136,7 +136,7 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever.method()
-        [(_, judged)] = judge(method, store, [Turn(row["text"])], parts, [0], K)
+        [(_, judged)] = judge(method, store, [Turn(row["text"])], parts, [(0, None)], K)
         competing, observed = judged.estimate.competing, judged.found.features
         assert competing is not None
         assert observed is not None

@@ -13,8 +13,8 @@ that was offered, that politely or in a sentence, or its place: the share of rep
 is of that reading, and that are answered. Then each reading is chosen, with a button: the share
 answered of those that hold what the set says some reading of the question is answered by, and of
 the others. The same questions are asked behind a turn on another subject, which does not say what
-is meant, and behind the question of one reading, which does. No number of the package was learned
-from this. DATA is a folder of test collections, or set UEC_DATA.
+is meant, behind the question of one reading, which does, and behind both. No number of the package
+was learned from this. DATA is a folder of test collections, or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -224,16 +224,20 @@ def replied(some: Clarify) -> list[str]:
 
 
 def behind_a_turn(some: Clarify, others: Sequence[str]) -> list[str]:
-    """What is decided behind a question on another subject, and behind that of one reading."""
+    """What is decided behind a question on another subject, that of one reading, and both."""
     texts, out = [row["text"] for row in some.rows], [some.name, str(len(some.rows))]
     meant = [row["readings"][0] for row in some.rows]
     chosen = np.random.default_rng(7).choice(others, len(texts)).tolist()
-    for before in (chosen, [reading["text"] for reading in meant]):
-        found = some.index.search(texts, history=[[turn] for turn in before])
+    told = [reading["text"] for reading in meant]
+    for before in ([chosen], [told], [chosen, told]):
+        found = some.index.search(texts, history=[*zip(*before, strict=True)])
         for action in ("clarify", "answer"):
             out.append(f"{np.mean([one.decision.action == action for one in found]):.2f}")
-    pairs = zip(found, meant, strict=True)
-    return [*out, f"{np.mean([one.ids[0] in reading['relevant'] for one, reading in pairs]):.2f}"]
+        if told in before:
+            pairs = zip(found, meant, strict=True)
+            right = [one.ids[0] in reading["relevant"] for one, reading in pairs]
+            out.append(f"{np.mean(right):.2f}")
+    return out
 
 
 def main(
@@ -271,7 +275,8 @@ def main(
     rows = [replied(one) for one in sets]
     print_table("Replies to a question back", header, rows, markdown=markdown)
     header = ["set", "asked back alone", "behind another subject: asked back", "answered"]
-    header += ["behind what is meant: asked back", "answered", "first hit right"]
+    for turns in ("what is meant", "both"):
+        header += [f"behind {turns}: asked back", "answered", "first hit right"]
     others = [*collections[0].queries.values()]
     rows = [behind_a_turn(one, others) for one in sets]
     print_table("Underspecified questions behind a turn", header, rows, markdown=markdown)
