@@ -66,7 +66,10 @@ def test_a_passage_knows_its_page_where_there_are_pages():
     assert "page" not in second.metadata
 
 
-@given(text=st.text(max_size=2000), size=st.integers(100, 400))
+PROSE = st.text(st.characters(exclude_characters="`~|"), max_size=2000)
+
+
+@given(text=PROSE, size=st.integers(100, 400))
 def test_chunks_keep_within_the_size_and_lose_no_word(text, size):
     passages = passages_of([document(("", text))], size=size)
     assert all(len(passage.text) <= size for passage in passages)
@@ -188,3 +191,24 @@ def test_a_passage_begins_with_what_is_said_above_it_alone():
     assert headed.text == "Baking\n\nDough\n\nIt rests."
     [untitled] = passages_of([Document("a.md", sections[:1])])
     assert "document_title" not in untitled.metadata
+
+
+def test_the_rows_of_a_table_and_the_lines_of_code_are_told_what_they_are_in_every_passage():
+    rows = [f"| rsync {n} | yes |" for n in range(30)]
+    table = "\n".join(["Who copies:", "", "| tool | copies |", "|---|---|", *rows, "", "So much."])
+    first, *others = passages_of([document(("", f"{table}\n{'And more words. ' * 9}"))], size=120)
+    assert first.text.startswith("Who copies:")
+    for passage in others:
+        is_of_table = "rsync" in passage.text
+        assert passage.text.startswith("| tool | copies |\n|---|---|\n| rsync") == is_of_table
+    assert {line for p in (first, *others) for line in p.text.split("\n")} >= {*rows}
+    code = "\n".join(["~~~sh", *[f"rsync -a {n} | tar x" for n in range(30)], "~~~"])
+    for passage in passages_of([document(("", code))], size=100):
+        lines = passage.text.split("\n")
+        assert (lines[0], lines[-1], passage.text.count("~~~")) == ("~~~sh", "~~~", 2)
+
+
+def test_what_would_fill_a_passage_is_not_repeated_in_each():
+    columns = f"| {'tool ' * 20} | copies |\n|---|---|\n"
+    passages = passages_of([document(("", columns + "| rsync | yes |\n" * 20))], size=200)
+    assert sum("tool" in passage.text for passage in passages) == 1

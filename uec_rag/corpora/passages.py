@@ -2,8 +2,10 @@
 
 import random
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from pathlib import PurePath
 from typing import TypedDict
 
@@ -30,6 +32,8 @@ overlap of 40; absent if it was split into `CHUNK_SIZE` characters."""
 FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
 """The smallest values of a maximum length; shorter passages say too little to be found."""
 
+_FENCE = re.compile(r"(?:`{3,}|~{3,})([^`]*)\Z")
+_RULE = re.compile(r"\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?)?")  # below the names of columns
 _SHORTEST_BODY = 150  # characters of a passage in a fitting pair
 
 
@@ -57,7 +61,8 @@ def passages_of(
     documents : iterable of Document
         Documents as returned by `read_folder`, with distinct sources.
     size : int
-        Maximum length of a passage without its heading, in characters.
+        Maximum length of a passage, in characters, without its heading and without what is repeated
+        if a table or a block of code in Markdown is split, see `completed`.
     overlap : int
         Maximum number of characters that consecutive passages of a section share.
     length : callable
@@ -90,7 +95,11 @@ def passages_of(
     split = _splitter(size, overlap, length)
     passages = []
     for document in documents:
-        chunks = [(part, chunk) for part in document.sections for chunk in split(part.text)]
+        chunks = [
+            (part, chunk)
+            for part in document.sections
+            for chunk in completed(part.text, split(part.text), size // 4, length)
+        ]
         name = document.title or file_name(document.source)
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
@@ -110,6 +119,54 @@ def passages_of(
                 )
             )
     return passages
+
+
+def completed(
+    text: str, chunks: Iterable[str], most: int, length: Callable[[str], int] = len
+) -> Iterator[str]:
+    r"""Yield chunks of a text such that those of a table or a block of code in Markdown are whole.
+
+    A chunk that begins within a table gets the rows with the names of the columns, and one within
+    code the fence that begins it, unless they are longer than `most`. A fence left open is closed.
+
+    Examples
+    --------
+    >>> table = "| tool | copies |\n| --- | --- |\n| rsync | yes |\n| tar | no |"
+    >>> print(*completed(table, ["| tar | no |"], 100), sep="\n")
+    | tool | copies |
+    | --- | --- |
+    | tar | no |
+    >>> [*completed("```sh\nls\ncd\n```", ["```sh\nls", "cd\n```"], 100)]
+    ['```sh\nls\n```', '```sh\ncd\n```']
+    """
+    starts, beginnings = [0], list[str]()
+    fence = head = previous = ""
+    for line in text.split("\n"):
+        said, inside = line.strip(), fence
+        fence = _fence_after(fence, said)
+        names_columns = not inside and "|" in previous and _RULE.fullmatch(said) is not None
+        if names_columns:
+            head = f"{previous}\n{said}\n"
+        elif inside or "|" not in said:
+            head = ""
+        within = f"{inside}\n" if inside else f"{previous}\n" if names_columns else head
+        beginnings.append(within if length(within) <= most else "")
+        starts.append(starts[-1] + len(line) + 1)
+        previous = said
+    place = 0
+    for chunk in chunks:
+        place = max(text.find(chunk, place), place)
+        whole = beginnings[bisect_right(starts, place) - 1] + chunk
+        left_open = reduce(_fence_after, map(str.strip, whole.split("\n")), "")
+        yield f"{whole}\n{left_open[:3]}" if left_open else whole
+
+
+def _fence_after(fence: str, line: str) -> str:
+    """Return the fence of the code that is open after a line of Markdown; "" if none is."""
+    marks = _FENCE.match(line)
+    if not fence:
+        return line if marks else ""
+    return "" if marks and line.startswith(fence[:3]) and not marks[1] else fence
 
 
 def file_name(source: str) -> str:
