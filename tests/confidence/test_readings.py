@@ -110,6 +110,12 @@ def test_labels_stay_different_however_long_the_paths_are():
     assert len({one.label for one in readings(long)}) == 4
 
 
+def test_a_section_that_other_documents_have_too_is_called_by_its_own():
+    titles, sources = ["Tone", "Cost", "Tone", "Cost"], ["a.md", "a.md", "b.md", "c.md"]
+    found = replace(candidates(titles, [()] * 4), sources=sources)
+    assert [one.label for one in readings(found)] == ["a", "b: Tone", "c: Cost"]
+
+
 @pytest.mark.parametrize("key", ["source", "file_path", "file_name", "url"])
 def test_the_source_is_what_either_framework_calls_it(key):
     assert source_of({key: "docs/loans.md", "page": 3}) == "docs/loans.md"
@@ -197,6 +203,11 @@ def test_namesakes_are_told_by_their_titles_if_the_best_hit_has_none():
     assert named(question, found)["namesakes"] == named(question, titled)["namesakes"] > 0.3
 
 
+def test_titles_share_a_name_in_any_inflection():
+    found = candidates(["Founding on a hill", "How to found by law"], [("founded",)] * 2)
+    assert named("What is founded?", found)["namesakes"] > 0
+
+
 def test_a_name_is_no_namesake_of_what_has_less_of_it():
     idf = {"Elkins": 5.0, "Arkansas": 5.0}
     found = candidates(PLACES[::-1], [(*idf,), ("Elkins",)], idf=idf)
@@ -213,6 +224,8 @@ def test_a_name_is_no_namesake_of_what_has_less_of_it():
         (["Elkins", "Elkins"], ["a.md", "b.md"], 0),
         (["Recap", "Elkins, Arkansas"], ["towns/elkins.md", "b.md"], 1),
         (["Recap", "Elkins, Arkansas"], ["towns/elkins/index.md", "b.md"], 1),
+        (["Elkins, Arkansas", "Elkins"], ["a.md", "b.md"], 0),  # the longer title is more likely
+        (["Elkins, Arkansas", "Elkins"], ["a.md", "a.md"], 1),
     ],
 )
 def test_a_question_that_says_a_title_or_the_name_of_a_file_names_its_subject(
@@ -220,7 +233,7 @@ def test_a_question_that_says_a_title_or_the_name_of_a_file_names_its_subject(
 ):
     question, idf = "When was Elkins founded?", {"when": 0.5, "Elkins": 4.0, "founded": 2.0}
     said = [("Elkins", "founded")] * 2
-    found = replace(candidates(titles, said, idf=idf), sources=sources)
+    found = replace(candidates(titles, said, [1, 0], idf), sources=sources)
     assert named(question, found)["named"] == is_named
     assert (probability(question, found) == 0) == is_named
 

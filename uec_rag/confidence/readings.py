@@ -202,12 +202,11 @@ class Candidates:
     def said(self) -> NDArray[np.bool_]:
         """Whether each subject has each word in its texts, its heads and its titles.
 
-        Shape (3, s, w). A head is a title and the first words of a text.
+        Shape (3, s, w), in any inflection. A head is a title and the first words of a text.
         """
         words_of = defaultdict[str, set[str]](set)
         for word in self.idf:
-            for form in _forms(word):
-                words_of[form].add(word)
+            words_of[_stem(word.casefold())].add(word)
         has = []
         for title, text, held in zip(self.titles, self.texts, self.words, strict=True):
             titled = _named(title, words_of).intersection(held)
@@ -379,19 +378,14 @@ def _is_content(word: str) -> bool:
     return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
-def _forms(word: str) -> tuple[str, ...]:
-    """Return a word as it is, in plural and in singular, in lower case."""
-    form = word.casefold()
-    return form, f"{form}s", form.removesuffix("s")
-
-
 def _named(text: str, words_of: Mapping[str, Set[str]]) -> set[str]:
-    """Return which words, given by their forms, a short text contains, whole or as a part.
+    """Return which words, given by their stems, a short text contains, whole or as a part.
 
     Only words that are not ASCII, such as Chinese ones, may be parts.
     """
     low = text.casefold()
-    found = {word for form in words_of.keys() & {*_split(low)} for word in words_of[form]}
+    stems = words_of.keys() & {*map(_stem, _split(low))}
+    found = {word for stem in stems for word in words_of[stem]}
     if not low.isascii():
         words = {word: word.casefold() for word in set().union(*words_of.values())}
         found |= {word for word, form in words.items() if not form.isascii() and form in low}
@@ -410,8 +404,12 @@ def _names_its_subject(candidates: Candidates) -> bool:
             mass[stems] += weight
             bearers[stems].add(source)
         for stems, sources in bearers.items():
-            said = stems and len(sources) == 1 and mass[stems] >= least and stems <= idf.keys()
-            if said and sum(map(idf.__getitem__, stems)) >= enough:
+            # "Uninstalling" is not what is meant if "Uninstalling on Windows" is more likely.
+            longer = (other for other, held in bearers.items() if stems < other and held - sources)
+            likely = mass[stems] >= max([least, *map(mass.__getitem__, longer)])
+            if not (stems and len(sources) == 1 and likely and stems <= idf.keys()):
+                continue
+            if sum(map(idf.__getitem__, stems)) >= enough:
                 return True
     return False
 
@@ -437,8 +435,13 @@ def _page_stems(source: str) -> frozenset[str]:
 
 @lru_cache(4096)
 def _stems(text: str) -> frozenset[str]:
-    words = [word for word in _split(text.casefold()) if word not in FUNCTION_WORDS]
-    return frozenset(Stemmer.Stemmer("english").stemWords(words))
+    return frozenset(_stem(word) for word in _split(text.casefold()) if word not in FUNCTION_WORDS)
+
+
+@lru_cache(16384)
+def _stem(word: str) -> str:
+    stem: str = Stemmer.Stemmer("english").stemWord(word)
+    return stem
 
 
 def _split(text: str) -> list[str]:
@@ -552,7 +555,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         for other in {*rows} - {number}
         if _plain(title) == _plain(titles[other])
         or (sources[number] != sources[other] and _plain(title) == _plain(documents[other]))
-    }
+    } | {number for number, title in titles.items() if candidates.sources_with[_plain(title)] > 1}
     of_document = {number for number in repeated if shown[number]} | {
         number
         for number in sections
