@@ -51,7 +51,16 @@ def test_what_is_named_complete_or_in_another_language_does_not(question):
 
 @pytest.mark.parametrize(
     "question",
-    ["In what year was this?", "那个博物馆开放吗？", "and how about for free", "What if it does?"],
+    [
+        *(
+            "In what year was this?",
+            "那个博物馆开放吗？",
+            "and how about for free",
+            "What if it does?",
+        ),
+        *("on docker?", "under Linux with systemd", "How do I get debug logs for it?"),
+        *("I’m on a Mac", "we use Docker."),
+    ],
 )
 def test_pronouns_without_a_referent_and_conditions_refer_back(question):
     assert refers_back(question)
@@ -60,6 +69,8 @@ def test_pronouns_without_a_referent_and_conditions_refer_back(question):
 
 def test_complete_questions_do_not_refer_back():
     complete = "那么天气怎么样？", "What does the repair cost?", "Does a door need its motor?", ""
+    complete += "On what day is rent due?", "In Docker, how do I mount the media?"
+    complete += ("How do I create a user and set a password for it?",)
     assert not any(map(refers_back, complete))
     assert refers_back("And the repair?")
     assert not is_incomplete("And the repair?")

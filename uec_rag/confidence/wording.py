@@ -15,7 +15,14 @@ WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
 _PRONOUNS = _words("it he she him they them its his their theirs one ones")
 _DEMONSTRATIVES = _words("this these those")
+_VERB = r"(?:am|are|can|could|did|do|does|had|has|have|how|is|should|was|were|wh\w+|will|would)\b"
+# Words that begin another clause: in "a user and a password for it", "it" is the user, while in
+# "debug logs for it", it is nothing before it.
+_CLAUSES = _words(
+    "after and because before but if or since so than that then until when which while"
+)
 _BEFORE_THAT = _words("of for in on to with is was does did do about from at by")
+_BEFORE_IT = _words("about for of on with")
 _BEFORE_ONE = _words("a the that this which new other another")
 _COMPLEMENTS = _words("of that which who whose whom where between")
 _TIMES = _words("year years day days century time morning week month")
@@ -35,11 +42,17 @@ FUNCTION_WORDS = _words(
 )
 # Function words that say something if a question has no others: "When not to use it?".
 _TELLING = _words("use used mean means happen happens before after during between over under")
-# "And on Windows?" only adds a condition, while "And tar?" names another subject.
-_ADDS = regex.compile(
-    r"\W*(?:(?:and|but|or)\W+(?:(?:what|how)\s+about\W+)?|(?:what|how)\s+about\W+)"
+# "And on Windows?", "on Windows" and "I'm on Windows" only add a condition, while "And tar?" names
+# another subject.
+_CONDITION = (
     r"(?:as|at|by|for|from|if|in|into|of|on|outside|inside|through|to|under|using|via|when|while|with"
-    r"|within|without)\b|\W*(?:(?:and|but|or)\W+)?what\s+if\b",
+    r"|within|without)\b"
+)
+_ADDS = regex.compile(
+    rf"\W*(?:(?:and|but|or)\W+(?:(?:what|how)\s+about\W+)?|(?:what|how)\s+about\W+){_CONDITION}"
+    r"|\W*(?:(?:and|but|or)\W+)?what\s+if\b"
+    rf"|\W*(?:(?:(?:i|we)(?:['’](?:m|re)|\s+(?:am|are))\s+)?{_CONDITION}|(?:i|we)\s+(?:have|run|use))"
+    rf"(?:\s+(?!{_VERB})[\w'’-]+){{1,4}}\W*\Z",
     regex.IGNORECASE,
 )
 _GOES_ON = regex.compile(r"\W*(?:and|but|or|(?:what|how) about)\b", regex.IGNORECASE)
@@ -268,8 +281,8 @@ def is_incomplete(question: str) -> bool:
     (True, True)
     >>> is_incomplete("Why not?"), is_incomplete("How long must it be?")
     (True, True)
-    >>> is_incomplete("And on Windows?"), is_incomplete("And tar?")
-    (True, False)
+    >>> is_incomplete("And on Windows?"), is_incomplete("with Docker?"), is_incomplete("And tar?")
+    (True, True, False)
     """
     words = _lowered(question)
     return (
@@ -308,6 +321,8 @@ def _is_pronoun(words: Sequence[str], place: int) -> bool:
     if word in _PRONOUNS:
         if _DUMMY_IT.match(f"{word} {following}"):
             return False
+        if previous in _BEFORE_IT and _CLAUSES.isdisjoint(words[:place]):
+            return True
         # Two content words before a pronoun are likely to contain its referent.
         before = [w for w in words[:place] if w not in FUNCTION_WORDS and w.isalpha()]
         return len(before) < 2
