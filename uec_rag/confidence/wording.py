@@ -16,13 +16,13 @@ _WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
 _PRONOUNS = _words("it he she him they them its his their theirs one ones")
 _DEMONSTRATIVES = _words("this these those")
 _VERB = r"(?:am|are|can|could|did|do|does|had|has|have|how|is|should|was|were|wh\w+|will|would)\b"
-# Words that begin another clause: in "a user and a password for it", "it" is the user, while in
-# "debug logs for it", it is nothing before it.
+_BEFORE_IT = _words("about for of on with")
+# Words that may put a referent into another clause than the "it" at the end of a question.
 _CLAUSES = _words(
-    "after and because before but if or since so than that then until when which while"
+    """after and because before but had has have having if or since so than that then until when
+    which while"""
 )
 _BEFORE_THAT = _words("of for in on to with is was does did do about from at by")
-_BEFORE_IT = _words("about for of on with")
 _BEFORE_ONE = _words("a the that this which new other another")
 _COMPLEMENTS = _words("of that which who whose whom where between")
 _TIMES = _words("year years day days century time morning week month")
@@ -45,14 +45,15 @@ _TELLING = _words("use used mean means happen happens before after during betwee
 # "And on Windows?", "on Windows" and "I'm on Windows" only add a condition, while "And tar?" names
 # another subject.
 _CONDITION = (
-    r"(?:as|at|by|for|from|if|in|into|of|on|outside|inside|through|to|under|using|via|when|while|with"
-    r"|within|without)\b"
+    r"(?:after|as|at|before|behind|by|during|for|from|if|in|into|of|on|outside|over|inside|through|to"
+    r"|under|until|using|via|when|while|with|within|without)\b"
 )
 _ADDS = regex.compile(
     rf"\W*(?:(?:and|but|or)\W+(?:(?:what|how)\s+about\W+)?|(?:what|how)\s+about\W+){_CONDITION}"
     r"|\W*(?:(?:and|but|or)\W+)?what\s+if\b"
-    rf"|\W*(?:(?:(?:i|we)(?:['’](?:m|re)|\s+(?:am|are))\s+)?{_CONDITION}|(?:i|we)\s+(?:have|run|use))"
-    rf"(?:\s+(?!{_VERB})[\w'’-]+){{1,4}}\W*\Z",
+    rf"|\W*(?:(?:(?:i|we)(?:['’](?:m|re)|\s+(?:am|are))\s+)?(?!(?:as|if|to|when|while)\b){_CONDITION}"
+    r"|(?:i|we)\s+(?:run|use))"
+    rf"(?:\s+(?!{_VERB})[\w'’-]+){{1,3}}\W*\Z",
     regex.IGNORECASE,
 )
 _GOES_ON = regex.compile(r"\W*(?:and|but|or|(?:what|how) about)\b", regex.IGNORECASE)
@@ -65,6 +66,7 @@ _DUMMY_IT = regex.compile(
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
 _CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
+_STOP = regex.compile(r"[.,;:!?\n]")
 _ENDS = tuple(".!?:")  # of a sentence
 _MOST_WORDS = 4
 _ASKS = regex.compile("[?？؟]")
@@ -202,9 +204,8 @@ def lacks_referent(question: str) -> bool:
     (True, False)
     """
     words = _lowered(question)
-    return not _names_something(question) and any(
-        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
-    )
+    refers = _has_pronoun(question) or any(_is_description(words, n) for n in range(len(words)))
+    return refers and not _names_something(question)
 
 
 def _names_something(question: str) -> bool:
@@ -284,12 +285,11 @@ def is_incomplete(question: str) -> bool:
     >>> is_incomplete("And on Windows?"), is_incomplete("with Docker?"), is_incomplete("And tar?")
     (True, True, False)
     """
-    words = _lowered(question)
     return (
         bool(_CHINESE_PRONOUN.search(question))
         or bool(_ADDS.match(question))
         or is_elliptical(question)
-        or any(_is_pronoun(words, place) for place in range(len(words)))
+        or _has_pronoun(question)
     )
 
 
@@ -311,6 +311,23 @@ def _lowered(question: str) -> list[str]:
     return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
 
 
+def _has_pronoun(question: str) -> bool:
+    """Return whether a question has a pronoun or a demonstrative without its referent."""
+    words = _lowered(question)
+    return _ends_with_it(question, words) or any(_is_pronoun(words, n) for n in range(len(words)))
+
+
+def _ends_with_it(question: str, words: Sequence[str]) -> bool:
+    """Return whether a question of one clause ends as "debug logs for it", which names no "it"."""
+    *before, previous, last = ["", "", *words]
+    return (
+        (last in ("him", "it", "them") and previous in _BEFORE_IT)
+        and (previous, last) != ("of", "them")  # "all of them"
+        and _CLAUSES.isdisjoint(before)
+        and not _STOP.search(question.rstrip(" .!?"))
+    )
+
+
 def _is_pronoun(words: Sequence[str], place: int) -> bool:
     """Return whether a word is a pronoun or a demonstrative whose referent is not named before."""
     word = words[place]
@@ -321,8 +338,6 @@ def _is_pronoun(words: Sequence[str], place: int) -> bool:
     if word in _PRONOUNS:
         if _DUMMY_IT.match(f"{word} {following}"):
             return False
-        if previous in _BEFORE_IT and _CLAUSES.isdisjoint(words[:place]):
-            return True
         # Two content words before a pronoun are likely to contain its referent.
         before = [w for w in words[:place] if w not in FUNCTION_WORDS and w.isalpha()]
         return len(before) < 2
