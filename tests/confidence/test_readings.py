@@ -203,9 +203,14 @@ def test_namesakes_are_told_by_their_titles_if_the_best_hit_has_none():
     assert named(question, found)["namesakes"] == named(question, titled)["namesakes"] > 0.3
 
 
-def test_titles_share_a_name_in_any_inflection():
-    found = candidates(["Founding on a hill", "How to found by law"], [("founded",)] * 2)
-    assert named("What is founded?", found)["namesakes"] > 0
+def test_a_title_is_a_name_that_longer_ones_elsewhere_share_in_any_inflection():
+    titles, idf = ["Uninstalling on Windows", "Uninstalling"], {"uninstall": 3.0, "Elkins": 1.0}
+    several = replace(candidates(titles, [(*idf,)] * 2, [1, 0], idf), sources=["a.md", "b.md"])
+    question = "How do I uninstall Elkins?"
+    assert named(question, several)["namesakes"] == pytest.approx(0.9)
+    assert probability(question, several) > ASK
+    assert named(question, replace(several, logits=np.array([0, 1])))["namesakes"] == 0
+    assert named(question, replace(several, sources=["a.md"] * 2))["namesakes"] == 0
 
 
 def test_a_name_is_no_namesake_of_what_has_less_of_it():

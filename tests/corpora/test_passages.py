@@ -195,7 +195,17 @@ def test_a_passage_begins_with_what_is_said_above_it_alone():
 
 def test_the_rows_of_a_table_and_the_lines_of_code_are_told_what_they_are_in_every_passage():
     rows = [f"| rsync {n} | yes |" for n in range(30)]
-    table = "\n".join(["Who copies:", "", "| tool | copies |", "|---|---|", *rows, "", "So much."])
+    table = "\n".join(
+        [
+            "Who copies:",
+            "",
+            f"| tool | copies{' ' * 40} |",
+            f"|---|---{'-' * 50}|",
+            *rows,
+            "",
+            "So much.",
+        ]
+    )
     first, *others = passages_of([document(("", f"{table}\n{'And more words. ' * 9}"))], size=120)
     assert first.text.startswith("Who copies:")
     for passage in others:

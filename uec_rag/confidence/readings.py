@@ -202,11 +202,12 @@ class Candidates:
     def said(self) -> NDArray[np.bool_]:
         """Whether each subject has each word in its texts, its heads and its titles.
 
-        Shape (3, s, w), in any inflection. A head is a title and the first words of a text.
+        Shape (3, s, w). A head is a title and the first words of a text.
         """
         words_of = defaultdict[str, set[str]](set)
         for word in self.idf:
-            words_of[_stem(word.casefold())].add(word)
+            for form in _forms(word):
+                words_of[form].add(word)
         has = []
         for title, text, held in zip(self.titles, self.texts, self.words, strict=True):
             titled = _named(title, words_of).intersection(held)
@@ -333,14 +334,16 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
         How far the question is a name that several subjects share. For the best subject with a
         title and another one, it is the sum of squared idf of the question's words in the titles of
         both, minus that of the words that the other lacks in its titles and in its texts, divided
-        by the sum over all words; the maximum over other subjects, at least 0.
+        by the sum over all words; the maximum over other subjects, at least 0. A title that the
+        question contains in any inflection counts by its share, too, if the passages under a longer
+        one with its words in another source are likelier ("Uninstalling on Windows").
     named
         1 if the question names its subject, else 0: it has all words of a title in one source, or
         of a file's name, in any inflection; they are half of its idf or more, and the passages
-        under that title or in that file have a tenth of the posterior or more, and it has no
-        pronoun without a referent. Or it asks what a concept is ("What is a gauge?"), for which any
-        definition will do, or what the topic of the documents is, a term whose words are in 15 % of
-        all passages or more.
+        under that title or in that file have a tenth of the posterior or more, and no less than
+        those under such a longer title, and it has no pronoun without a referent. Or it asks what a
+        concept is ("What is a gauge?"), for which any definition will do, or what the topic of the
+        documents is, a term whose words are in 15 % of all passages or more.
 
     All idf are divided by that of a word that no passage has, so that the corpus size cancels; that
     of a function word counts a quarter.
@@ -360,14 +363,15 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
     lacks = lacks_referent(context)
     named = asks_for_concept(question) or _asks_for_the_topic(question, candidates)
     # In "How do I move it?", a page on moving is not the subject.
-    named |= not (lacks and refers_back(context)) and _names_its_subject(candidates)
+    has_title, of_title = _titles_named(candidates)
+    named |= has_title and not (lacks and refers_back(context))
     return np.array(
         [
             np.log1p(rivals),
             -np.log(max(sum(map(_is_content, words)), 1)),
             np.log1p(-best) - np.log(best),
             lacks,
-            shared.max(initial=0.0) / max(float(idf @ idf), 1e-12),
+            max(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12), of_title),
             named,
         ],
         dtype=np.float32,
@@ -378,40 +382,51 @@ def _is_content(word: str) -> bool:
     return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
+def _forms(word: str) -> tuple[str, ...]:
+    """Return a word as it is, in plural and in singular, in lower case."""
+    form = word.casefold()
+    return form, f"{form}s", form.removesuffix("s")
+
+
 def _named(text: str, words_of: Mapping[str, Set[str]]) -> set[str]:
-    """Return which words, given by their stems, a short text contains, whole or as a part.
+    """Return which words, given by their forms, a short text contains, whole or as a part.
 
     Only words that are not ASCII, such as Chinese ones, may be parts.
     """
     low = text.casefold()
-    stems = words_of.keys() & {*map(_stem, _split(low))}
-    found = {word for stem in stems for word in words_of[stem]}
+    found = {word for form in words_of.keys() & {*_split(low)} for word in words_of[form]}
     if not low.isascii():
         words = {word: word.casefold() for word in set().union(*words_of.values())}
         found |= {word for word, form in words.items() if not form.isascii() and form in low}
     return found
 
 
-def _names_its_subject(candidates: Candidates) -> bool:
-    """Return whether the question contains a title or the name of a file; see `features`."""
+def _titles_named(candidates: Candidates) -> tuple[bool, float]:
+    """Return whether the question names a title or a file, and how much of it longer titles have.
+
+    See "named" and "namesakes" of `features`.
+    """
     idf, weights = candidates.stems, candidates.weights
     least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
     titled = [_stems(title) for title in candidates.titles]
     paged = [candidates.pages[source] for source in candidates.sources]
+    named, shared = False, 0.0
     for names in (titled, paged):
         mass, bearers = Counter[frozenset[str]](), defaultdict[frozenset[str], set[str]](set)
         for stems, source, weight in zip(names, candidates.sources, weights, strict=True):
             mass[stems] += weight
             bearers[stems].add(source)
         for stems, sources in bearers.items():
-            # "Uninstalling" is not what is meant if "Uninstalling on Windows" is more likely.
-            longer = (other for other, held in bearers.items() if stems < other and held - sources)
-            likely = mass[stems] >= max([least, *map(mass.__getitem__, longer)])
-            if not (stems and len(sources) == 1 and likely and stems <= idf.keys()):
+            if not stems or not stems <= idf.keys() or mass[stems] < least:
                 continue
-            if sum(map(idf.__getitem__, stems)) >= enough:
-                return True
-    return False
+            longer = (
+                mass[other] for other in bearers if stems < other and bearers[other] - sources
+            )
+            if max(longer, default=0) > mass[stems]:
+                shared = max(shared, sum(idf[stem] ** 2 for stem in stems))
+            elif len(sources) == 1 and sum(map(idf.__getitem__, stems)) >= enough:
+                named = True
+    return named, shared / max(sum(value**2 for value in idf.values()), 1e-12)
 
 
 def _asks_for_the_topic(question: str, candidates: Candidates) -> bool:
@@ -435,13 +450,8 @@ def _page_stems(source: str) -> frozenset[str]:
 
 @lru_cache(4096)
 def _stems(text: str) -> frozenset[str]:
-    return frozenset(_stem(word) for word in _split(text.casefold()) if word not in FUNCTION_WORDS)
-
-
-@lru_cache(16384)
-def _stem(word: str) -> str:
-    stem: str = Stemmer.Stemmer("english").stemWord(word)
-    return stem
+    words = [word for word in _split(text.casefold()) if word not in FUNCTION_WORDS]
+    return frozenset(Stemmer.Stemmer("english").stemWords(words))
 
 
 def _split(text: str) -> list[str]:

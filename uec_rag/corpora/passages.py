@@ -98,7 +98,7 @@ def passages_of(
         chunks = [
             (part, chunk)
             for part in document.sections
-            for chunk in completed(part.text, split(part.text), size // 4, length)
+            for chunk in completed(part.text, split(part.text), size // 3, length)
         ]
         name = document.title or file_name(document.source)
         for position, (section, chunk) in enumerate(chunks):
@@ -146,7 +146,8 @@ def completed(
         fence = _fence_after(fence, said)
         names_columns = not inside and "|" in previous and _RULE.fullmatch(said) is not None
         if names_columns:
-            head = f"{previous}\n{said}\n"
+            # Columns are often padded to a common width.
+            head = re.sub("(?<=---)-+|(?<= ) +", "", f"{previous}\n{said}\n")
         elif inside or "|" not in said:
             head = ""
         within = f"{inside}\n" if inside else f"{previous}\n" if names_columns else head
