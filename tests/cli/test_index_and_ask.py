@@ -61,6 +61,12 @@ def test_a_hit_says_where_it_is_from(metadata, shown):
     assert text == f"{shown}\nSome text."
 
 
+def test_a_hit_is_shown_without_fences_and_borders_and_otherwise_as_it_is():
+    said = "Boxes ☐☐☐☐ (...)\n=====\n\n```sh\nrsync\n```\n\n| tool |\n| ---- |\n| tar |"
+    shown = str(_beginning(Passage("the id", said, {}), 80))
+    assert shown == "the id\nBoxes ☐☐☐☐ (...) rsync | tool | | | | tar |"
+
+
 def test_the_answer_is_printed_within_80_columns(run, index):
     shown = run("ask", index, "honey in the hive")
     assert "bees.md" in shown.stdout

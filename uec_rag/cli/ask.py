@@ -51,6 +51,8 @@ _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 _NEW = "/new"  # starts a new conversation
 _COMMAND = re.compile(r"/\w+")
 _PLACES = ("page", "slide", "sheet")
+# Fences of code, underlines and borders of tables.
+_MARKS = re.compile(r"^\s*(?:`{3}|~{3}).*$|([-=_~^*+|] ?)\1{2,}", re.MULTILINE)
 
 LEGEND = (
     "score: the similarity, reduced if it is uncertain; variance: of the similarity; relevant: "
@@ -121,8 +123,7 @@ def _beginning(passage: Passage, characters: int) -> Text:
     source = visible(str(known.get("source", passage.id)))
     place = [visible(f"{name} {known[name]}") for name in _PLACES if name in known]
     title = visible(str(known.get("title", source)))
-    # Without underlines and borders of tables.
-    body = re.sub(r"(\W ?)\1{2,}", " ", visible(body_of(passage)))
+    body = _MARKS.sub(" ", visible(body_of(passage)))
     text = Text().append(", ".join([source, *place]), style="bold")
     if title not in (source, *place, known.get("sheet")):
         text.append(f" - {title}")
