@@ -186,5 +186,14 @@ def test_of_the_answers_those_count_that_ask_one_question():
     assert turns_of([("user", "Who pays?"), ("assistant", turns[1])]) == turns[:2]
 
 
+@pytest.mark.parametrize(
+    "said",
+    ['"{}"', "**{}**", "Sure! {} Let me know.", "Which?\n\n- `rsync`\n- git add\n- **git push**"],
+)
+def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
+    turns = turns_of([("user", "How?"), ("assistant", said.format(BACK))])
+    assert Turn.of("the second", turns) == Turn("How?", [], ("git add",))
+
+
 def test_a_question_that_is_repeated_is_not_its_own_context():
     assert Turn("How long?", ["Who repairs it?", "how long? "]).context_turns == ["Who repairs it?"]

@@ -79,9 +79,13 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 # A label that would be misread in a list: with a comma or an "or", or the beginning of a text.
 _LIST = regex.compile(r", | or |…$")
 _BETWEEN_LABELS = regex.compile(r"(?:, | or )(?![^“]*”)")
+_MARKS = " .,;*_`\"“”'"  # around a label in a list
 _MOST = 8 * MOST_READINGS  # commas in a question back
 _EXTENSION = regex.compile(r"\.(?:html?|md|rst|txt|pdf|docx?|pptx?|xlsx?|csv|epub|ipynb)\b")
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
+# A question of `ask_back` behind a few words, in quotation marks or in bold.
+_REPEATED = regex.compile(rf"[^?]{{0,200}}?(?<!\w){_WHICH}[^\n]*\?")
+_ITEM = regex.compile(r"\s*(?:[-*•]|\p{N}{1,2}[.)])\s+(?P<label>\S[^\n?]*)")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
 
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
@@ -220,10 +224,12 @@ def ask_back(found: Sequence[Reading]) -> str:
     >>> ask_back([Reading(name, (name,), 0.3) for name in ("Forms, files", "tar")])
     'Do you mean “Forms, files” or tar?'
     """
-    labels = [f"“{one.label}”" if _LIST.search(one.label) else one.label for one in found]
-    if len(labels) < 2:
-        return _WHAT
-    return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
+    return _offer([one.label for one in found]) if len(found) > 1 else _WHAT
+
+
+def _offer(labels: Sequence[str]) -> str:
+    *others, last = [f"“{label}”" if _LIST.search(label) else label for label in labels]
+    return f"{_WHICH}{', '.join(others)} or {last}?"
 
 
 Kind: TypeAlias = Literal["readings", "unclear", "label", ""]
@@ -352,17 +358,25 @@ def asks_back(text: str) -> bool:
 
 
 def asked_back(answer: str) -> str | None:
-    """Return the clarifying question in an answer, in a form that `asks_back` recognises.
+    r"""Return the clarifying question in an answer, in a form that `asks_back` recognises.
 
-    The answer of a language model asks back if it is a single question, unless that only offers
+    A language model may have put a question of `ask_back` in quotation marks, behind a few words or
+    into a list. Another answer asks back if it is a single question, unless that only offers
     further help. None if the answer does not ask back.
 
     Examples
     --------
     >>> asked_back("Which year do you mean?"), asked_back("It costs 3 euros. Anything else?")
     ('What exactly do you mean? Which year do you mean?', None)
+    >>> asked_back('Sure. "Do you mean tar or cp?"'), asked_back("Which one?\n1. **tar**\n2. cp")
+    ('Do you mean tar or cp?', 'Do you mean tar or cp?')
     """
     if asks_back(answer):
         return answer
+    if repeated := _REPEATED.match(answer):
+        return _WHICH + repeated[0].partition(_WHICH)[2]
+    items = [item for line in answer.splitlines() if (item := _ITEM.fullmatch(line))]
+    if 2 <= len(items) <= _MOST and answer.count("?") == 1 and not _OFFER.search(answer):
+        return _offer([item["label"].strip(_MARKS) for item in items])
     asks = _ONE_QUESTION.fullmatch(answer.strip()) and not _OFFER.search(answer)
     return f"{_WHAT} {answer.strip()}" if asks else None
