@@ -193,32 +193,64 @@ def test_a_passage_begins_with_what_is_said_above_it_alone():
     assert "document_title" not in untitled.metadata
 
 
-def test_the_rows_of_a_table_and_the_lines_of_code_are_told_what_they_are_in_every_passage():
+def test_the_rows_of_a_table_have_the_names_of_their_columns_in_every_passage():
     rows = [f"| rsync {n} | yes |" for n in range(30)]
-    table = "\n".join(
-        [
-            "Who copies:",
-            "",
-            f"| tool | copies{' ' * 40} |",
-            f"|---|---{'-' * 50}|",
-            *rows,
-            "",
-            "So much.",
-        ]
-    )
-    first, *others = passages_of([document(("", f"{table}\n{'And more words. ' * 9}"))], size=120)
+    table = ["Who copies:", "", f"| tool | copies{' ' * 40} |", f"|---|---{'-' * 50}|", *rows]
+    text = "\n".join([*table[:20], table[3], *table[20:], "", "And more words. " * 9])
+    first, *others = passages_of([document(("", text))], size=120)
     assert first.text.startswith("Who copies:")
     for passage in others:
         is_of_table = "rsync" in passage.text
-        assert passage.text.startswith("| tool | copies |\n|---|---|\n| rsync") == is_of_table
+        assert passage.text.startswith("| tool | copies |\n|---|---|\n|") == is_of_table
     assert {line for p in (first, *others) for line in p.text.split("\n")} >= {*rows}
-    code = "\n".join(["~~~sh", *[f"rsync -a {n} | tar x" for n in range(30)], "~~~"])
-    for passage in passages_of([document(("", code))], size=100):
-        lines = passage.text.split("\n")
-        assert (lines[0], lines[-1], passage.text.count("~~~")) == ("~~~sh", "~~~", 2)
 
 
-def test_what_would_fill_a_passage_is_not_repeated_in_each():
+@pytest.mark.parametrize(
+    ("begins", "ends"),
+    [("~~~sh", "~~~"), ("````md\n```", "````"), ("- ```sh", "  ```"), ("> ```", "> ```")],
+)
+def test_code_begins_and_ends_with_its_fence_in_every_passage(begins, ends):
+    before = "> " if begins[0] == ">" else "  "
+    lines = [f"{before}rsync -a {n} | tar x" for n in range(30)]
+    code = "\n".join([begins, *lines, ends, "", "And more words. " * 20])
+    passages = [passage.text for passage in passages_of([document(("", code))], size=100)]
+    fence = begins.split("\n")[0]
+    for text in passages:
+        is_code = "rsync" in text
+        assert (text.startswith(f"{fence}\n") and text.split("\n")[-1] == ends) == is_code
+    assert sum(text.count("rsync") for text in passages) == 30
+
+
+def test_a_head_that_would_fill_a_passage_is_not_repeated_in_each():
     columns = f"| {'tool ' * 20} | copies |\n|---|---|\n"
     passages = passages_of([document(("", columns + "| rsync | yes |\n" * 20))], size=200)
     assert sum("tool" in passage.text for passage in passages) == 1
+    code = "\n".join([f"```sh title={'x' * 60}", *["rsync -a"] * 30, "```"])
+    passages = passages_of([document(("", code))], size=100)
+    assert [text.text.split("\n")[0] for text in passages[1:]] == ["```"] * (len(passages) - 1)
+
+
+BLOCKS = [
+    "```",
+    "```sh",
+    "~~~",
+    "| a | b |",
+    "|---|---|",
+    "",
+    "- ```",
+    "> | a | b |",
+    "1. ~~~",
+    "x",
+]
+
+
+@given(st.lists(st.sampled_from(BLOCKS) | st.text("ab `|-", max_size=60), max_size=40))
+def test_blocks_of_markdown_are_completed_only_if_they_are_cut_and_read_as_markdown(lines):
+    text = "\n".join(lines)
+    cut, whole, plain = (
+        [passage.text for passage in passages_of([document(("", text), source=source)], size=size)]
+        for source, size in (("b.md", 100), ("b.md", 4000), ("b.txt", 100))
+    )
+    assert whole == [text.strip()] * len(whole)
+    assert all(part in said for part, said in zip(plain, cut, strict=True))
+    assert all(len(part) <= 100 for part in plain)

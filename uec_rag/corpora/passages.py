@@ -2,10 +2,11 @@
 
 import random
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import PurePath
 from typing import TypedDict
 
@@ -32,8 +33,7 @@ overlap of 40; absent if it was split into `CHUNK_SIZE` characters."""
 FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
 """The smallest values of a maximum length; shorter passages say too little to be found."""
 
-_FENCE = re.compile(r"(?:`{3,}|~{3,})([^`]*)\Z")
-_RULE = re.compile(r"\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?)?")  # below the names of columns
+_MARKDOWN = (".md", ".markdown", ".mdx")
 _SHORTEST_BODY = 150  # characters of a passage in a fitting pair
 
 
@@ -95,11 +95,20 @@ def passages_of(
     split = _splitter(size, overlap, length)
     passages = []
     for document in documents:
-        chunks = [
-            (part, chunk)
-            for part in document.sections
-            for chunk in completed(part.text, split(part.text), size // 3, length)
-        ]
+        suffix = PurePath(document.source).suffix.lower()
+        chunks = []
+        for part in document.sections:
+            parts = split(part.text)
+            if suffix in _MARKDOWN:
+                parts = completed(
+                    part.text,
+                    parts,
+                    size // 3,
+                    length=length,
+                    overlap=overlap,
+                    is_mdx=suffix == ".mdx",
+                )
+            chunks += [(part, chunk) for chunk in parts]
         name = document.title or file_name(document.source)
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
@@ -121,53 +130,84 @@ def passages_of(
     return passages
 
 
-def completed(
-    text: str, chunks: Iterable[str], most: int, length: Callable[[str], int] = len
-) -> Iterator[str]:
-    r"""Yield chunks of a text such that those of a table or a block of code in Markdown are whole.
+@dataclass(frozen=True)
+class _Block:
+    """A table or a block of code in a Markdown text.
 
-    A chunk that begins within a table gets the rows with the names of the columns, and one within
-    code the fence that begins it, unless they are longer than `most`. A fence left open is closed.
+    `start`, `body` and `end` are the offsets of its first line, of its first row or line of code,
+    and of what ends it. A part of it needs `head` before it and `tail` after it.
+    """
+
+    start: int
+    body: int
+    end: int
+    head: str
+    tail: str
+
+
+def _blocks(
+    text: str, most: int, length: Callable[[str], int], *, is_mdx: bool
+) -> Iterator[_Block]:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt().enable("table").disable("inline")  # the latter for speed
+    lines = text.split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    for token in (parser.disable("code") if is_mdx else parser).parse(text):
+        first, after = token.map or (0, 0)
+        if token.type == "table_open":
+            # Columns are often padded to a common width.
+            head = re.sub("(?<=---)-+|(?<= ) +", "", "\n".join(lines[first : first + 2]))
+            if length(head) <= most:
+                yield _Block(starts[first], starts[first + 2], starts[after], f"{head}\n", "")
+        elif token.type == "fence":
+            head, tail = lines[first], lines[after - 1]
+            marks = tail.strip(" \t>")
+            if after > first + 1 and marks.startswith(token.markup) and len({*marks}) == 1:
+                head = head if length(head) <= most else token.markup
+                ends = starts[first + 1], starts[after - 1]
+                yield _Block(starts[first], *ends, f"{head}\n", f"\n{tail}")
+
+
+def completed(
+    text: str,
+    chunks: Sequence[str],
+    most: int,
+    *,
+    length: Callable[[str], int] = len,
+    overlap: int = 0,
+    is_mdx: bool = False,
+) -> list[str]:
+    r"""Return the chunks of a Markdown text with every part of a table or a block of code whole.
+
+    A part of a table begins with the names of its columns, unless they are longer than `most`, and
+    a part of a block of code with its fence (without language, if that is longer), and ends so.
 
     Examples
     --------
     >>> table = "| tool | copies |\n| --- | --- |\n| rsync | yes |\n| tar | no |"
-    >>> print(*completed(table, ["| tar | no |"], 100), sep="\n")
+    >>> print(completed(table, [table[:46], "| tar | no |"], 100)[1])
     | tool | copies |
     | --- | --- |
     | tar | no |
-    >>> [*completed("```sh\nls\ncd\n```", ["```sh\nls", "cd\n```"], 100)]
+    >>> completed("```sh\nls\ncd\n```", ["```sh\nls", "cd\n```"], 100)
     ['```sh\nls\n```', '```sh\ncd\n```']
     """
-    starts, beginnings = [0], list[str]()
-    fence = head = previous = ""
-    for line in text.split("\n"):
-        said, inside = line.strip(), fence
-        fence = _fence_after(fence, said)
-        names_columns = not inside and "|" in previous and _RULE.fullmatch(said) is not None
-        if names_columns:
-            # Columns are often padded to a common width.
-            head = re.sub("(?<=---)-+|(?<= ) +", "", f"{previous}\n{said}\n")
-        elif inside or "|" not in said:
-            head = ""
-        within = f"{inside}\n" if inside else f"{previous}\n" if names_columns else head
-        beginnings.append(within if length(within) <= most else "")
-        starts.append(starts[-1] + len(line) + 1)
-        previous = said
-    place = 0
+    if len(chunks) < 2 or not ("|" in text or "```" in text or "~~~" in text):
+        return [*chunks]
+    blocks = [_Block(-1, -1, -1, "", ""), *_blocks(text, most, length, is_mdx=is_mdx)]
+    starts = [block.start for block in blocks]
+    whole, place, passed = [], 0, 0
     for chunk in chunks:
-        place = max(text.find(chunk, place), place)
-        whole = beginnings[bisect_right(starts, place) - 1] + chunk
-        left_open = reduce(_fence_after, map(str.strip, whole.split("\n")), "")
-        yield f"{whole}\n{left_open[:3]}" if left_open else whole
-
-
-def _fence_after(fence: str, line: str) -> str:
-    """Return the fence of the code that is open after a line of Markdown; "" if none is."""
-    marks = _FENCE.match(line)
-    if not fence:
-        return line if marks else ""
-    return "" if marks and line.startswith(fence[:3]) and not marks[1] else fence
+        place = max(text.find(chunk, passed), place)
+        end = place + len(chunk)
+        first = blocks[bisect_right(starts, place) - 1]
+        last = blocks[bisect_left(starts, end) - 1]
+        head = first.head if first.body <= place < first.end else ""
+        tail = last.tail if last.start < end <= last.end else ""
+        whole.append(f"{head}{chunk}{tail}")
+        passed = place + 1 if overlap else end
+    return whole
 
 
 def file_name(source: str) -> str:
