@@ -201,6 +201,15 @@ def test_what_a_query_transform_wrote_is_searched_without_the_memory_and_says_so
     assert [node.node_id for node in found] == [node.node_id for node in alone]
 
 
+async def test_the_question_itself_in_a_memory_is_no_turn_before_it(chat_index):
+    memory = Memory.from_defaults()
+    memory.put_messages([*HISTORY, ChatMessage("And that?")])
+    retriever = UECRetriever(chat_index, memory=memory)
+    expected = UECRetriever(chat_index).retrieve(UECQueryBundle(FOLLOW_UP, history=HISTORY))
+    for found in (retriever.retrieve(FOLLOW_UP), await retriever.aretrieve(FOLLOW_UP)):
+        assert [(n.node_id, n.score) for n in found] == [(n.node_id, n.score) for n in expected]
+
+
 @pytest.mark.parametrize("kind", [Memory, ChatMemoryBuffer])
 async def test_a_chat_engine_rewrites_nothing_and_shares_its_memory(chat_index, kind):
     memory, llm = kind.from_defaults(), MockLLM(max_tokens=3)

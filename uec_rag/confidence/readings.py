@@ -283,6 +283,10 @@ def subject_of(metadata: Mapping[str, Any], text: str = "") -> str:
     if title := _first_value(metadata, (*SUBJECT_KEYS, *headings)):
         return title
     source = _first_value(metadata, SOURCE_KEYS)
+    # LlamaIndex puts lines like "file_path: loans.md" before the text of a node.
+    for _ in metadata:
+        line, _, rest = text.partition("\n")
+        text = rest.lstrip("\n") if line.partition(": ")[0] in metadata else text
     # In a script, it would be a comment.
     is_markdown = PurePath(source).suffix.lower() in ("", ".md", ".markdown", ".mdx")
     begins = _MARKDOWN_HEADING.match(text) if is_markdown else None
@@ -335,13 +339,13 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
         title and another one, it is the sum of squared idf of the question's words in the titles of
         both, minus that of the words that the other lacks in its titles and in its texts, divided
         by the sum over all words; the maximum over other subjects, at least 0. A title that the
-        question contains in any inflection counts by its share, too, if the passages under a longer
-        one with its words in another source are likelier ("Uninstalling on Windows").
+        question contains in any inflection counts by its share, too, if the passages under longer
+        ones with its words in two other sources are likelier ("Uninstalling on Windows").
     named
         1 if the question names its subject, else 0: it has all words of a title in one source, or
         of a file's name, in any inflection; they are half of its idf or more, and the passages
         under that title or in that file have a tenth of the posterior or more, and no less than
-        those under such a longer title, and it has no pronoun without a referent. Or it asks what a
+        those under such longer titles, and it has no pronoun without a referent. Or it asks what a
         concept is ("What is a gauge?"), for which any definition will do, or what the topic of the
         documents is, a term whose words are in 15 % of all passages or more.
 
@@ -419,10 +423,9 @@ def _titles_named(candidates: Candidates) -> tuple[bool, float]:
         for stems, sources in bearers.items():
             if not stems or not stems <= idf.keys() or mass[stems] < least:
                 continue
-            longer = (
-                mass[other] for other in bearers if stems < other and bearers[other] - sources
-            )
-            if max(longer, default=0) > mass[stems]:
+            longer = [other for other in bearers if stems < other]
+            elsewhere = set().union(*(bearers[other] for other in longer)) - sources
+            if len(elsewhere) > 1 and sum(map(mass.__getitem__, longer)) > mass[stems]:
                 shared = max(shared, sum(idf[stem] ** 2 for stem in stems))
             elif len(sources) == 1 and sum(map(idf.__getitem__, stems)) >= enough:
                 named = True

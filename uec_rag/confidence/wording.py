@@ -19,8 +19,8 @@ _VERB = r"(?:am|are|can|could|did|do|does|had|has|have|how|is|should|was|were|wh
 _BEFORE_IT = _words("about for of on with")
 # Words that may put a referent into another clause than the "it" at the end of a question.
 _CLAUSES = _words(
-    """after and because before but had has have having if or since so than that then until when
-    which while"""
+    """after and because before but had has have if or since so than that then until when which
+    while with without"""
 )
 _BEFORE_THAT = _words("of for in on to with is was does did do about from at by")
 _BEFORE_ONE = _words("a the that this which new other another")
@@ -42,18 +42,20 @@ FUNCTION_WORDS = _words(
 )
 # Function words that say something if a question has no others: "When not to use it?".
 _TELLING = _words("use used mean means happen happens before after during between over under")
-# "And on Windows?", "on Windows" and "I'm on Windows" only add a condition, while "And tar?" names
-# another subject.
 _CONDITION = (
     r"(?:after|as|at|before|behind|by|during|for|from|if|in|into|of|on|outside|over|inside|through|to"
     r"|under|until|using|via|when|while|with|within|without)\b"
 )
+# "And on Windows?" only adds a condition, while "And tar?" names another subject.
 _ADDS = regex.compile(
     rf"\W*(?:(?:and|but|or)\W+(?:(?:what|how)\s+about\W+)?|(?:what|how)\s+about\W+){_CONDITION}"
-    r"|\W*(?:(?:and|but|or)\W+)?what\s+if\b"
-    rf"|\W*(?:(?:(?:i|we)(?:['’](?:m|re)|\s+(?:am|are))\s+)?(?!(?:as|if|to|when|while)\b){_CONDITION}"
-    r"|(?:i|we)\s+(?:run|use))"
-    rf"(?:\s+(?!{_VERB})[\w'’-]+){{1,3}}\W*\Z",
+    r"|\W*(?:(?:and|but|or)\W+)?what\s+if\b",
+    regex.IGNORECASE,
+)
+# "on Windows?" and "I'm on Windows" may, but "on demand" may also be searched for.
+_MAY_ADD = regex.compile(
+    rf"\W*(?:(?:(?:i|we)(?:['’](?:m|re)|\s+(?:am|are))\s+)?(?!(?:as|if|to|when|while)\b){_CONDITION}"
+    rf"|(?:i|we)\s+(?:run|use))(?:\s+(?!{_VERB})[\w'’-]+){{1,3}}\W*\Z",
     regex.IGNORECASE,
 )
 _GOES_ON = regex.compile(r"\W*(?:and|but|or|(?:what|how) about)\b", regex.IGNORECASE)
@@ -204,8 +206,9 @@ def lacks_referent(question: str) -> bool:
     (True, False)
     """
     words = _lowered(question)
-    refers = _has_pronoun(question) or any(_is_description(words, n) for n in range(len(words)))
-    return refers and not _names_something(question)
+    return not _names_something(question) and any(
+        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
+    )
 
 
 def _names_something(question: str) -> bool:
@@ -261,12 +264,13 @@ def refers_back(question: str) -> bool:
 
     Examples
     --------
-    >>> refers_back("And the bridge?"), refers_back("What about the bridge?")
-    (True, True)
+    >>> [refers_back(said) for said in ("And the bridge?", "What about the bridge?", "on Windows")]
+    [True, True, True]
     >>> refers_back("Where was the bridge built?"), refers_back("Does it rain in London?")
     (False, False)
     """
-    return bool(_GOES_ON.match(question)) or is_incomplete(question)
+    goes_on = _GOES_ON.match(question) or _MAY_ADD.match(question)
+    return goes_on is not None or is_incomplete(question)
 
 
 def is_incomplete(question: str) -> bool:
@@ -282,14 +286,16 @@ def is_incomplete(question: str) -> bool:
     (True, True)
     >>> is_incomplete("Why not?"), is_incomplete("How long must it be?")
     (True, True)
-    >>> is_incomplete("And on Windows?"), is_incomplete("with Docker?"), is_incomplete("And tar?")
-    (True, True, False)
+    >>> is_incomplete("And on Windows?"), is_incomplete("And tar?"), is_incomplete("on Windows?")
+    (True, False, False)
     """
+    words = _lowered(question)
     return (
         bool(_CHINESE_PRONOUN.search(question))
         or bool(_ADDS.match(question))
         or is_elliptical(question)
-        or _has_pronoun(question)
+        or _ends_with_it(question, words)
+        or any(_is_pronoun(words, place) for place in range(len(words)))
     )
 
 
@@ -311,19 +317,16 @@ def _lowered(question: str) -> list[str]:
     return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
 
 
-def _has_pronoun(question: str) -> bool:
-    """Return whether a question has a pronoun or a demonstrative without its referent."""
-    words = _lowered(question)
-    return _ends_with_it(question, words) or any(_is_pronoun(words, n) for n in range(len(words)))
-
-
 def _ends_with_it(question: str, words: Sequence[str]) -> bool:
-    """Return whether a question of one clause ends as "debug logs for it", which names no "it"."""
+    """Return whether a question of one clause ends like "logs for it", which names no "it"."""
     *before, previous, last = ["", "", *words]
     return (
         (last in ("him", "it", "them") and previous in _BEFORE_IT)
         and (previous, last) != ("of", "them")  # "all of them"
         and _CLAUSES.isdisjoint(before)
+        and not any(
+            word.endswith("ing") for word in before[:-1]
+        )  # "without losing the files on it"
         and not _STOP.search(question.rstrip(" .!?"))
     )
 

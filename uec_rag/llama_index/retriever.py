@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.memory import BaseMemory
 from llama_index.core.node_parser import NodeParser
@@ -340,13 +341,13 @@ class UECRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
-            history = self.memory.get_all()
+            history = _before(self.memory.get_all())
         return self._search(query_bundle, history)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
-            history = await self.memory.aget_all()
+            history = _before(await self.memory.aget_all())
         return await asyncio.to_thread(self._search, query_bundle, history)
 
     def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
@@ -375,3 +376,12 @@ class UECRetriever(BaseRetriever):
             )
         parts = averaged(index.uec.encode(texts, "query"))
         return hits(index.search_encoded([query], parts, k, **options), self.details)
+
+
+def _before(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Return the messages of a memory without that of the user to which no answer follows.
+
+    It is the question: an agent remembers it before it calls a tool, a chat engine after a search.
+    """
+    unanswered = bool(messages) and messages[-1].role == MessageRole.USER
+    return messages[:-1] if unanswered else messages
