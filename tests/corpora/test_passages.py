@@ -205,6 +205,14 @@ def test_the_rows_of_a_table_have_the_names_of_their_columns_in_every_passage():
     assert {line for p in (first, *others) for line in p.text.split("\n")} >= {*rows}
 
 
+def test_a_row_that_is_cut_has_its_first_cell_in_every_passage():
+    table = f"| tool | copies |\n|---|---|\n| tar | {'never ' * 60}|\n| rsync | yes |"
+    [*parts, last] = [passage.text for passage in passages_of([document(("", table))], size=150)]
+    assert last.endswith("| rsync | yes |")
+    head = "| tool | copies |\n|---|---|\n| tar | "
+    assert [part[: len(head) + 5] for part in parts] == [f"{head}never", *[f"{head}… nev"] * 2]
+
+
 @pytest.mark.parametrize(
     ("begins", "ends"),
     [("~~~sh", "~~~"), ("````md\n```", "````"), ("- ```sh", "  ```"), ("> ```", "> ```")],
@@ -252,5 +260,5 @@ def test_blocks_of_markdown_are_completed_only_if_they_are_cut_and_read_as_markd
         for source, size in (("b.md", 100), ("b.md", 4000), ("b.txt", 100))
     )
     assert whole == [text.strip()] * len(whole)
-    assert all(part in said for part, said in zip(plain, cut, strict=True))
+    assert all(any(part in said for part in plain) for said in cut)
     assert all(len(part) <= 100 for part in plain)

@@ -3,19 +3,24 @@ import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import QueryBundle, TextNode
 
-from uec_rag.llama_index import UECRetriever
+from uec_rag.llama_index import UECRetriever, UECVectorStore
 
 
 def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
     documents = [
         Document(text=f"{texts[0]}. {texts[1]}.", id_="two"),
-        Document(text=" ", id_="none"),
+        Document(text=" ", id_="none", metadata={"file_path": "scan.pdf"}),
         Document(text=texts[2], id_="one", metadata={"page": 3}),
     ]
     parser = SentenceSplitter(chunk_size=50, chunk_overlap=0)
-    retriever = UECRetriever.from_documents(documents, fitted, node_parser=parser)
+    with pytest.warns(UserWarning, match=r"1 without text are left out: 'scan\.pdf'"):
+        retriever = UECRetriever.from_documents(documents, fitted, node_parser=parser)
+    store = UECVectorStore(fitted)
+    with pytest.warns(UserWarning, match="left out"):
+        assert store.add([TextNode(text=" ", id_="none", metadata={"page": 3})]) == ["none"]
+    assert len(store.get_nodes()) == 0
     found = retriever.retrieve(texts[1])
     assert found[0].node.ref_doc_id == "two"
     assert {hit.node.ref_doc_id for hit in found} == {"one", "two"}

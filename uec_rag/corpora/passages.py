@@ -203,10 +203,15 @@ def completed(
         end = place + len(chunk)
         first = blocks[bisect_right(starts, place) - 1]
         last = blocks[bisect_left(starts, end) - 1]
+        passed = place + 1 if overlap else end
+        if last.start <= place and end <= last.body < last.end:  # a head, which the next repeats
+            continue
         head = first.head if first.body <= place < first.end else ""
+        begins = text.rfind("\n", 0, place) + 1
+        if head and not first.tail and begins < place:  # within a row, which its first cell names
+            head += f"| {text[begins:place].strip(' |').partition('|')[0].strip()[:most]} | … "
         tail = last.tail if last.start < end <= last.end else ""
         whole.append(f"{head}{chunk}{tail}")
-        passed = place + 1 if overlap else end
     return whole
 
 

@@ -21,6 +21,7 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from uec_rag.base.checks import check_type
+from uec_rag.base.errors import warn
 from uec_rag.confidence.replies import Within
 from uec_rag.corpora.passages import bookkeeping
 from uec_rag.ensemble.conversation import turns_of
@@ -47,6 +48,22 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
         [node.node_id for node in own],
         [node_to_metadata_dict(node) for node in own],
     )
+
+
+def with_text(nodes: Sequence[_N]) -> list[_N]:
+    """Return the nodes that have a text of their own, besides metadata, and warn of the others.
+
+    Readers make documents without text of empty files and scanned pages, whose path alone would
+    "answer" questions about it.
+    """
+    for node in nodes:
+        check_type(node, BaseNode, "nodes", "LlamaIndex nodes")
+    kept = [node for node in nodes if node.get_content(metadata_mode=MetadataMode.NONE).strip()]
+    if len(kept) < len(nodes):
+        blank = [node for node in nodes if node not in kept]
+        paths = ", ".join(repr(node.metadata.get("file_path", node.node_id)) for node in blank[:9])
+        warn(f"nodes: {len(blank)} without text are left out: {paths}.")
+    return kept
 
 
 def node_of(passage: Passage) -> BaseNode:

@@ -22,7 +22,7 @@ from uec_rag.base.checks import check_documents, check_k
 from uec_rag.base.errors import warn
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.nodes import hits, passages_of, turns
+from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
 from uec_rag.llama_index.query import averaged, passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
@@ -86,7 +86,7 @@ class LlamaIndexEngine:
 def _passages(found: Sequence[NodeWithScore]) -> list[Passage]:
     nodes: dict[str, BaseNode] = {}
     for one in found:
-        if one.node.get_content(metadata_mode=MetadataMode.EMBED).strip():
+        if one.node.get_content(metadata_mode=MetadataMode.NONE).strip():
             nodes.setdefault(one.node.node_id, one.node)
     return passages_of([*nodes.values()])
 
@@ -237,7 +237,7 @@ class UECRetriever(BaseRetriever):
         Parameters
         ----------
         documents : sequence of Document
-            Documents without text are skipped.
+            Documents without text are skipped with a warning.
         node_parser : NodeParser, optional
             `Settings.node_parser` by default.
         uec, similarity_top_k, show_progress, **kwargs
@@ -250,11 +250,8 @@ class UECRetriever(BaseRetriever):
         """
         given = check_documents(documents, BaseNode, "LlamaIndex Document", "from_texts")
         parser = Settings.node_parser if node_parser is None else node_parser
-        nodes = [
-            node
-            for node in parser.get_nodes_from_documents(given, show_progress=show_progress)
-            if node.get_content(metadata_mode=MetadataMode.EMBED).strip()
-        ]
+        texts = with_text(given)
+        nodes = with_text(parser.get_nodes_from_documents(texts, show_progress=show_progress))
         return cls.from_nodes(nodes, uec, similarity_top_k, show_progress=show_progress, **kwargs)
 
     @classmethod

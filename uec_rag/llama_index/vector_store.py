@@ -30,7 +30,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.nodes import hits, node_of, passages_of
+from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
 from uec_rag.llama_index.query import ALIKE, check_asked, counted, is_of, likeness, passage_filter
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.plain import as_index
@@ -136,22 +136,28 @@ class UECVectorStore(BasePydanticVectorStore):
         Raises
         ------
         TypeError, ValueError
-            If one is not a node or has no text, if an id occurs twice, or if embeddings do not have
-            the dimension of the ensemble, or are unlike those that it makes of the same texts. A
-            few may be, of texts that were changed after they were embedded.
+            If one is not a node, if an id occurs twice, or if embeddings do not have the dimension
+            of the ensemble, or are unlike those that it makes of the same texts. A few may be, of
+            texts that were changed after they were embedded.
+
+        Returns
+        -------
+        list of str
+            The ids of all nodes, also of those without text, which are skipped with a warning.
         """
-        passages = passages_of(nodes)
-        for node in nodes:
+        kept = with_text(nodes)
+        passages = passages_of(kept)
+        for node in kept:
             if node.embedding is not None and len(node.embedding) != self.uec.dimension:
                 raise ValueError(
                     f"nodes: expected embeddings of {self.uec.dimension} numbers, the ensemble's "
                     f"dimension, got {len(node.embedding)} for node {node.node_id!r}; {_BUILD}"
                 )
-        if not passages:
-            return []
-        parts = encode(self.uec, [passage.text for passage in passages], "passage")
-        self._check_embeddings(nodes, parts)
-        return self._retriever.add_encoded(passages, parts)
+        if passages:
+            parts = encode(self.uec, [passage.text for passage in passages], "passage")
+            self._check_embeddings(kept, parts)
+            self._retriever.add_encoded(passages, parts)
+        return [node.node_id for node in nodes]
 
     def _check_embeddings(self, nodes: Sequence[BaseNode], parts: Sequence[Gaussian]) -> None:
         """Raise ValueError if most embeddings of nodes are unlike the ensemble's of their texts."""
