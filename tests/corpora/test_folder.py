@@ -608,6 +608,14 @@ import x from 'y'
 """
 
 
+def test_code_right_behind_a_tag_of_mdx_is_code(tmp_path):
+    code = "```sh\nls\n\n# not a heading\nimport x from 'y'\n```"
+    (tmp_path / "a.mdx").write_text(f"<Tab>\n{code}\n</Tab>\n\n# Heading\n\nText.\n")
+    before, section = sections_of(tmp_path, "a.mdx")
+    assert before.text == code
+    assert (section.heading, section.text) == ("Heading", "Text.")
+
+
 @pytest.mark.parametrize("name", ["a.mdx", "docusaurus.md"])
 def test_of_components_in_mdx_the_titles_and_labels_are_read(tmp_path, name):
     (tmp_path / name).write_text(MDX)

@@ -153,7 +153,7 @@ def _blocks(
     parser = MarkdownIt().enable("table").disable("inline")  # the latter for speed
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    for token in (parser.disable("code") if is_mdx else parser).parse(text):
+    for token in (parser.disable(["code", "html_block"]) if is_mdx else parser).parse(text):
         first, after = token.map or (0, 0)
         if token.type == "table_open":
             # Columns are often padded to a common width.

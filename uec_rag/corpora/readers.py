@@ -313,7 +313,7 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
         sections.append(Section(title, "", is_title=True))
     lines = text.split("\n")
     parser = MarkdownIt()
-    tokens = (parser.disable("code") if is_mdx else parser).parse(text)
+    tokens = (parser.disable(["code", "html_block"]) if is_mdx else parser).parse(text)
     # Docusaurus reads ".md" as MDX, too.
     is_mdx |= any(
         _MDX_IMPORT.match(token.content)
