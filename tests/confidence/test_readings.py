@@ -365,12 +365,12 @@ def test_long_passages_without_titles_are_called_by_how_they_begin_if_that_tells
     assert labels[2] == "Printers first"
 
 
-def test_a_section_is_named_with_the_title_of_its_document_if_no_other_document_has_it():
+def test_a_section_is_named_with_the_title_of_its_document_and_the_file_if_others_have_it():
     sources = ["rye.md", "oats.md", "wheat.md"]
     found = replace(candidates(["Recap"] * 3, [()] * 3), sources=sources)
     titled = replace(found, documents=["Rye bread", "Flour", "Flour"])
     labels = [one.label for one in readings(titled)]
-    assert labels == ["Rye bread", "oats", "wheat"]
+    assert labels == ["Rye bread", "Flour (oats)", "Flour (wheat)"]
     assert document_of({"document_title": "Rye bread", "title": "Recap"}) == "Rye bread"
     assert document_of({"Header 1": "Rye bread", "Header 2": "Recap"}) == "Rye bread"
 

@@ -58,7 +58,9 @@ def test_what_is_named_complete_or_in_another_language_does_not(question):
             "and how about for free",
             "What if it does?",
         ),
-        "How do I get debug logs for it?",
+        *("How do I get debug logs for it?", "How do I create one?", "Can I add another?"),
+        *("How do I turn that off again?", "Which is faster?", "What’s the difference?"),
+        *("Since when?", "More details", "Give me an example, please."),
     ],
 )
 def test_pronouns_without_a_referent_and_conditions_refer_back(question):
@@ -73,7 +75,13 @@ def test_complete_questions_do_not_refer_back():
         "How do I add a user and a password for it?",
         "Can I sell a house with a lien on it?",
     )
-    complete += ("Can I rename a branch without losing the commits on it?",)
+    complete += (
+        "Can I rename a branch without losing the commits on it?",
+        "The build fails on Windows, how do I fix that?",
+        "If a job fails twice, what happens then?",
+        "Which Python version is supported by chapter one?",
+        *("examples", "More memory", "If I have children, do I pay less?"),
+    )
     assert not any(map(refers_back, complete))
     goes_on = (
         "And the repair?",
@@ -81,6 +89,8 @@ def test_complete_questions_do_not_refer_back():
         "under Linux with systemd",
         "I’m on a Mac",
         "we use tar.",
+        *("On Windows, please", "If I have children?", "What happens then?"),
+        "Can I use tar instead?",
     )
     assert all(map(refers_back, goes_on))
     assert not any(map(is_incomplete, goes_on))

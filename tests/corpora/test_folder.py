@@ -565,6 +565,16 @@ def test_a_heading_without_text_is_above_what_follows_it_in_its_part(tmp_path, n
     assert above == [("A", ("Rest",)), ("B", ("Rest",)), ("Bake", ())]
 
 
+def test_a_heading_that_a_document_repeats_is_called_with_the_one_above(tmp_path):
+    text = "# Bread\n\n## Time\n\nAn hour.\n"
+    for name in ("Rye", "Oats"):
+        text += f"\n## {name}\n\nA cereal.\n\n### Time\n\nTwo hours.\n\n### Heat of {name}\n\nHot."
+    (tmp_path / "a.md").write_text(text)
+    headings = [section.heading for section in sections_of(tmp_path, "a.md")]
+    assert headings[:3] == ["Time", "Rye", "Rye: Time"]
+    assert headings[3:] == ["Heat of Rye", "Oats", "Oats: Time", "Heat of Oats"]
+
+
 def test_tags_of_templates_and_targets_of_links_in_markdown_are_not_read_but_in_code(tmp_path):
     (tmp_path / "a.md").write_text(
         "# The `{{< rye >}}` {%- include badge.html v='4.1' -%}\n\n<span id=dough></span>\n\n"

@@ -52,6 +52,7 @@ class TestTurns:
 
     def test_come_with_the_question_under_the_names_of_langchains_chains(self):
         assert question_and_history({"input": "q", "chat_history": ["t"]}) == ("q", ["t"])
+        assert question_and_history({"question": "q", "history": ["t"]}) == ("q", ["t"])
         assert question_and_history({"question": "q"}, ["t"]) == ("q", ["t"])
 
 

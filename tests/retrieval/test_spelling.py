@@ -70,7 +70,7 @@ def test_of_several_words_the_one_that_most_passages_have_is_taken():
     def holding(words):
         return np.array([held.get(word, 0) for word in words])
 
-    assert corrected("frmo", holding, held.__contains__) == "from"
+    assert corrected("frmo", holding, held.__contains__, held.__contains__) == "from"
 
 
 def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
@@ -79,7 +79,30 @@ def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
     def holding(words):
         return np.array([stems.get(word, 0) for word in words])
 
-    assert corrected("probaton", holding, {"probation"}.__contains__) == "probation"
+    known = {"probation"}.__contains__
+    assert corrected("probaton", holding, known, known) == "probation"
+
+
+@pytest.mark.parametrize(
+    ("question", "read"),
+    [
+        ("add a sitmap", "add a sitemap"),
+        ("add paginaton", "add pagination"),
+        ("on netlfy", "on netlify"),
+        ("on kuberntes", "on kubernetes"),
+        ("who was welched", "who was welched"),
+        ("a drupl", "a drupl"),
+    ],
+)
+def test_a_word_that_is_no_token_replaces_others_if_passages_enough_have_it(question, read):
+    stems = {"sitemap": 1, "pagination": 3, "paginator": 3, "netlify": 5, "drupal": 4, "welsh": 2}
+    stems |= {"kubernetes": 6, "kubernets": 6}
+
+    def holding(words):
+        return np.array([stems.get(word, 9 * (len(word) < 4)) for word in words])
+
+    tokens, english = {"sitemap"}, {"pagination", "welsh"}
+    assert corrected(question, holding, tokens.__contains__, english.__contains__) == read
 
 
 def test_a_question_with_many_unknown_words_stays(retriever):
@@ -99,3 +122,19 @@ def test_without_words_or_a_tokenizer_nothing_is_replaced(model):
     for members in ([model], ["bm25"]):
         retriever = index_of(UEC(members), TEXTS)
         assert retriever.corrected(["virtul"]) == ["virtul"]
+
+
+@pytest.mark.parametrize(
+    ("held", "read"),
+    [
+        ({"optimize": 10, "colour": 20}, "optimize the colour"),
+        ({"optimize": 9, "optimise": 1}, "optimise the color"),
+        ({"optimise": 50, "color": 2, "colour": 20}, "optimise the colour"),
+    ],
+)
+def test_british_and_american_spelling_follow_the_corpus(held, read):
+    def holding(words):
+        return np.array([held.get(word, 9 * (len(word) < 4)) for word in words])
+
+    spelt = {"optimise", "color"}.__contains__
+    assert corrected("optimise the color", holding, spelt, spelt) == read

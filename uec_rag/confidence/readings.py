@@ -68,6 +68,7 @@ _TOPIC, _FEWEST = 0.15, 20  # share and number of the passages from which a word
 MOST_READINGS, LONGEST_LABEL = 5, 60
 _LEAST = 0.02  # likelihood from which a reading is offered
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
+_FEW_BEARERS = 3  # documents up to which a shared title is part of their names
 _DEEPEST = 32  # number of parts of a path to tell it from others
 _ENDS = " :?？"  # which a label does not end with
 _SENTENCE = 25  # number of words up to which a passage is told from others by a few of its words
@@ -149,8 +150,9 @@ class Candidates:
         """The number of each hit's subject from 0, in the order of their first hits, shape (m,).
 
         Hits with the same title and source share a subject. A title that several sources have, or
-        one in capitals, is a section like "OPTIONS": its subject is the source. So is that of all
-        hits in a file whose name has a word of the question. Hits without a title share a subject
+        one in capitals, is a section like "OPTIONS": its subject is the source. So is that of hits
+        under the title of their document, and of all hits in a file whose name has a word of the
+        question. Hits without a title share a subject
         if they are as similar to each other as passages of one text.
         """
         alike: list[list[bool]] = []
@@ -164,6 +166,7 @@ class Candidates:
         found = []
         for row, (title, source) in enumerate(zip(self.titles, self.sources, strict=True)):
             is_section = self.sources_with[_plain(title)] > 1 or title.isupper()
+            is_section |= _plain(title) == _plain(self.documents[row])
             of_source = source and (is_section or self.stems.keys() & self.pages[source])
             key: object = source if of_source else (title, source)
             if not title:
@@ -240,10 +243,11 @@ class Candidates:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The name of each source: the title of its document if no other has it, else its file.
+        """The name of each source: the title of its document, with the file if others have it.
 
-        A file is named by the end of its path that no other has, without ".md" and the like, and an
-        index by its folder: "loans", "fees", "fees/2024".
+        A title that more than three documents have is left out. A file is named by the end of its
+        path that no other has, without ".md" and the like, and an index by its folder: "loans",
+        "fees", "fees/2024".
         """
         titled = {*zip(self.sources, self.documents, strict=True)}
         of_source, of_title = Counter(s for s, _ in titled), Counter(_plain(t) for _, t in titled)
@@ -255,8 +259,9 @@ class Candidates:
             of_none_else = (end for end in _path_ends(path) if ends[end] == 1)
             names[source] = next(of_none_else, path.as_posix())
         for source, title in titled:
-            if source and title and of_source[source] == of_title[_plain(title)] == 1:
-                names[source] = title
+            bearers = of_title[_plain(title)]
+            if source and title and of_source[source] == 1 and bearers <= _FEW_BEARERS:
+                names[source] = title if bearers == 1 else f"{title} ({names[source]})"
         return names
 
 

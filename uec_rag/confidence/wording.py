@@ -13,9 +13,10 @@ def _words(text: str) -> frozenset[str]:
 
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
-_PRONOUNS = _words("it he she him they them its his their theirs one ones")
+_PRONOUNS = _words("it he she him they them its his their theirs")
 _DEMONSTRATIVES = _words("this these those")
 _VERB = r"(?:am|are|can|could|did|do|does|had|has|have|how|is|should|was|were|wh\w+|will|would)\b"
+_MAIN_VERB = r"(?:can|could|did|do|does|how|should|wh\w+|will|would)\b"
 _BEFORE_IT = _words("about for of on with")
 # Words that may put a referent into another clause than the "it" at the end of a question.
 _CLAUSES = _words(
@@ -40,6 +41,20 @@ FUNCTION_WORDS = _words(
     my me us about any some much many so than then please tell explain happens happen use used mean
     means during between after before over under also just"""
 )
+# With function words, these do not say what they are about: "How often?", "Show me more."
+_SAYING_LITTLE = _words(
+    """again another anything big details else elaborate example examples far give like long more
+    often otherwise really several show since still such sure until way"""
+)
+# At the end of a question, these stand for something: "Do I need one?", "Can I add more?"
+_QUANTIFIERS = _words("another any both many more none ones several some")
+_BEFORE_THE_VERB_OF_ONE = _words("i we you they to not")
+_PARTICLES = _words("again back down in instead later manually now off on out then too up")
+_FURTHER = _words("either instead otherwise then though too")
+_WHICH_IS = regex.compile(
+    r"\W*which (?:is|are) (?:the )?[\w-]+\W*|\W*what(?:['’]?s| is| are) the differences?\W*",
+    regex.IGNORECASE,
+)
 # Function words that say something if a question has no others: "When not to use it?".
 _TELLING = _words("use used mean means happen happens before after during between over under")
 _CONDITION = (
@@ -55,7 +70,8 @@ _ADDS = regex.compile(
 # "on Windows?" and "I'm on Windows" may, but "on demand" may also be searched for.
 _MAY_ADD = regex.compile(
     rf"\W*(?:(?:(?:i|we)(?:['’](?:m|re)|\s+(?:am|are))\s+)?(?!(?:as|if|to|when|while)\b){_CONDITION}"
-    rf"|(?:i|we)\s+(?:run|use))(?:\s+(?!{_VERB})[\w'’-]+){{1,3}}\W*\Z",
+    rf"|(?:i|we)\s+(?:run|use))(?:\s+(?!{_VERB})[\w'’-]+){{1,3}}(?:,?\s+please)?\W*\Z"
+    rf"|\W*if\s+(?:i|it|there|they|we|you)\b(?:\s+(?!{_MAIN_VERB})[\w'’-]+){{1,4}}\W*\Z",
     regex.IGNORECASE,
 )
 _GOES_ON = regex.compile(r"\W*(?:and|but|or|(?:what|how) about)\b", regex.IGNORECASE)
@@ -270,7 +286,9 @@ def refers_back(question: str) -> bool:
     (False, False)
     """
     goes_on = _GOES_ON.match(question) or _MAY_ADD.match(question)
-    return goes_on is not None or is_incomplete(question)
+    *before, last = ["", *_lowered(question)]
+    further = last in _FURTHER and not _names_referent(before)  # "What happens then?"
+    return goes_on is not None or further or is_incomplete(question)
 
 
 def is_incomplete(question: str) -> bool:
@@ -293,6 +311,7 @@ def is_incomplete(question: str) -> bool:
     return (
         bool(_CHINESE_PRONOUN.search(question))
         or bool(_ADDS.match(question))
+        or bool(_WHICH_IS.fullmatch(question))
         or is_elliptical(question)
         or _ends_with_it(question, words)
         or any(_is_pronoun(words, place) for place in range(len(words)))
@@ -304,13 +323,14 @@ def is_elliptical(question: str) -> bool:
 
     Examples
     --------
-    >>> is_elliptical("Why not?"), is_elliptical("What does it do?")
-    (True, True)
+    >>> is_elliptical("Why not?"), is_elliptical("What does it do?"), is_elliptical("Since when?")
+    (True, True, True)
     >>> is_elliptical("Why blue?"), is_elliptical("When not to use it?")
     (False, False)
     """
-    words = _lowered(question)
-    return bool(words) and (FUNCTION_WORDS - _TELLING).issuperset(words)
+    words, empty = _lowered(question), FUNCTION_WORDS - _TELLING
+    little = (empty | _SAYING_LITTLE).issuperset(words)
+    return little and (len(words) > 1 or not empty.isdisjoint(words))
 
 
 def _lowered(question: str) -> list[str]:
@@ -336,17 +356,25 @@ def _is_pronoun(words: Sequence[str], place: int) -> bool:
     word = words[place]
     previous = words[place - 1] if place else ""
     following = words[place + 1] if place + 1 < len(words) else ""
-    if word in ("one", "ones"):
-        return not _BEFORE_ONE.isdisjoint(words[max(0, place - 2) : place])
+    named = _names_referent(words[:place])
+    if word in ("one", "ones") and not _BEFORE_ONE.isdisjoint(words[max(0, place - 2) : place]):
+        return True
+    if word in _QUANTIFIERS or word == "one":
+        verb = word != "one" or not _BEFORE_THE_VERB_OF_ONE.isdisjoint(words[place - 2 : place - 1])
+        return not following and bool(previous) and verb and not named
     if word in _PRONOUNS:
-        if _DUMMY_IT.match(f"{word} {following}"):
-            return False
-        # Two content words before a pronoun are likely to contain its referent.
-        before = [w for w in words[:place] if w not in FUNCTION_WORDS and w.isalpha()]
-        return len(before) < 2
+        return not _DUMMY_IT.match(f"{word} {following}") and not named
     if word in _DEMONSTRATIVES:
         return following not in _TIMES
-    return word == "that" and (not previous or previous in _BEFORE_THAT) and following not in _TIMES
+    if word != "that" or following in _TIMES:
+        return False
+    at_end = _PARTICLES.issuperset(words[place + 1 :])  # "How do I turn that off?"
+    return not previous or previous in _BEFORE_THAT or (at_end and not named)
+
+
+def _names_referent(before: Sequence[str]) -> bool:
+    """Return whether the words before a pronoun are likely to contain its referent."""
+    return sum(word not in FUNCTION_WORDS and word.isalpha() for word in before) >= 2
 
 
 def _is_description(words: Sequence[str], place: int) -> bool:

@@ -3,7 +3,8 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -255,15 +256,23 @@ def _read(
     return Document(source, _with_text(sections), sha256, title)
 
 
-def _with_text(sections: Iterable[Section]) -> tuple[Section, ...]:
-    """Return the sections that have a text, with the headings above them that have none."""
-    kept, above = list[Section](), list[Section]()
+def _with_text(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Return the sections that have a text, with the headings above them that have none.
+
+    A heading that the document has several times, such as "Example", is preceded by the one above.
+    """
+    counts = Counter(section.heading for section in sections)
+    kept, outer = list[Section](), list[Section]()
     for section in sections:
-        above = [one for one in above if 0 < one.depth < section.depth]
+        outer = [one for one in outer if 0 < one.depth < section.depth]
+        above = tuple(one.heading for one in outer if not has_words(one.text))
+        heading = section.heading
+        if outer and counts[heading] > 1:
+            heading = f"{outer[-1].heading}: {heading}"
         if has_words(section.text):
-            kept.append(replace(section, above=tuple(one.heading for one in above)))
-        elif section.heading and not section.is_title:
-            above.append(section)
+            kept.append(replace(section, heading=heading, above=above))
+        if section.heading and not section.is_title:
+            outer.append(section)
     return tuple(kept)
 
 

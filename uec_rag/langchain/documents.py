@@ -181,7 +181,7 @@ def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str])
 
 
 Question: TypeAlias = str | Mapping[str, Any]
-"""A question, or a mapping with a "question" or "input" and optionally its "chat_history"."""
+"""A question, or a mapping with a "question" or "input", and "chat_history" or "history"."""
 
 _EXPECTED = "a list of messages or strings, oldest first"
 
@@ -193,7 +193,7 @@ def question_and_history(given: object, history: object = None) -> tuple[str, ob
     ----------
     given : Question
     history : sequence of messages or str, optional
-        Overrides the "chat_history" of the mapping.
+        Overrides the "chat_history" or "history" of the mapping.
 
     Raises
     ------
@@ -203,7 +203,8 @@ def question_and_history(given: object, history: object = None) -> tuple[str, ob
     question: object = given
     if isinstance(given, Mapping):
         question = given.get("question", given.get("input"))
-        history = given.get("chat_history") if history is None else history
+        before = given.get("chat_history", given.get("history"))
+        history = before if history is None else history
     if not isinstance(question, str):
         raise TypeError(
             'input: expected a question, a string, or a mapping with a string "question" or '

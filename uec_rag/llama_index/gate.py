@@ -148,7 +148,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     Parameters
     ----------
     gate : Gate or float, optional
-        The gate that decides instead of the search, or a threshold of confidence.
+        The gate that decides instead of the search, or a threshold of confidence. A postprocessor
+        does not know the index: its saved gate is ``gate_of_index(retriever)``.
     second : LLM or callable(question, texts) -> bool or float, optional
         The judge that the gate was calibrated with (as ``llm_judge(llm)``); it is not serialised.
     **kwargs
@@ -205,7 +206,7 @@ def notice(decision: Decision) -> NodeWithScore:
 
 
 def gate_of_index(source: object) -> Gate | None:
-    """Return the gate of the index that a retriever or a query engine searches; None if unknown."""
+    """Return the gate saved in the index that a retriever or a query engine searches, or None."""
     while source is not None and not isinstance(source, Retriever):
         source = getattr(source, "retriever", None) or getattr(source, "_vector_store", None)
     return None if source is None else Gate.of_index(source)

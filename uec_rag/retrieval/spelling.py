@@ -1,17 +1,20 @@
-"""Correction of misspelt words of a question by words of the corpus.
+"""Correction of words of a question that the corpus spells in another way.
 
 A word that no passage contains is considered misspelt if it is neither a single token of a model
-nor in a dictionary of English, and such a token that passages contain is one edit away: a missing,
-additional, wrong or transposed letter. All members then encode the corrected question,
-since a model splits a misspelt word into meaningless pieces; the result records it
-(`Result.asked_as`).
+nor in a dictionary of English, and a common word of the corpus is one edit away: a missing,
+additional, wrong or transposed letter. Common words are single tokens of a model that a passage
+contains, English words that a few do, and names that several do ("netlify"). A word in British
+spelling is replaced by that in American spelling if ten times as many passages have it, or the
+other way round.
+
+All members then encode the corrected question, since a model splits a misspelt word into
+meaningless pieces; the result records it (`Result.asked_as`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +33,23 @@ if TYPE_CHECKING:
 _WORD = regex.compile(r"\b[a-z]{4,24}\b|(?<=^\W*)[A-Z][a-z]{3,23}\b")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SHORTEST = 3  # letters of a replacement
+_FEW, _SEVERAL = 3, 5  # passages that contain a replacement which is not a token, or not a word
+# British, American, and what is before and after these letters.
+_END = r"(?=e[drs]?$|es$|ing$|ations?$|able$)"
+_BRITISH = [
+    ("is", "iz", r"(?<=\w{3})", _END),
+    ("ys", "yz", r"(?<=anal|paral|catal)", _END),
+    ("our", "or", r"(?<=\w\w)", r"(?=$|s$|ed$|ing$|ful$|al$|ite$)"),
+    ("re", "er", r"(?<=cent|fib|lit|met|theat)", r"(?=$|s$)"),
+    ("ogue", "og", r"(?<=anal|catal|dial)", r"(?=$|s$)"),
+    ("ence", "ense", r"(?<=def|lic|off)", r"(?=$|s$)"),
+]
+_VARIANTS = [
+    (regex.compile(before + spelt + after), other)
+    for british, american, before, after in _BRITISH
+    for spelt, other in ((british, american), (american, british))
+]
+_USUAL = 10  # times as many passages have the other spelling
 _MOST = 8  # unknown words; a question with more is about something else rather than misspelt
 
 
@@ -53,11 +73,8 @@ def corrected_questions(
     def is_token(word: str) -> bool:
         return count(word) == 1
 
-    def is_word(word: str) -> bool:
-        return is_token(word) or word in _dictionary()
-
     return [
-        corrected(text, holding, is_word, is_token)
+        corrected(text, holding, is_token, lambda word: word in _dictionary())
         if tokens.language or writing_of(text) == LATIN
         else text
         for text in questions
@@ -75,8 +92,8 @@ def _dictionary() -> SpellChecker:
 def corrected(
     text: str,
     holding: Callable[[Sequence[str]], NDArray[np.int64]],
+    is_token: Callable[[str], bool],
     is_word: Callable[[str], bool],
-    is_common: Callable[[str], bool] | None = None,
 ) -> str:
     """Replace misspelt words of a question.
 
@@ -86,39 +103,54 @@ def corrected(
     holding : callable
         Returns the number of passages that contain each of several lower-case words, in any
         inflection.
-    is_word : callable
-        Returns whether a lower-case string is a word, whether in the corpus or not.
-    is_common : callable, optional
-        Returns whether a word may replace another; `is_word` by default. A dictionary has rare
-        words, such as "welched", that are likely to replace names.
+    is_token, is_word : callable
+        Returns whether a lower-case string is a single token of a model, or an English word,
+        whether in the corpus or not.
 
     Examples
     --------
     >>> def holding(words):
     ...     return np.array([{"virtual": 3, "package": 9, "shell": 5}.get(w, 0) for w in words])
     >>> known = {"sell", "shell", "virtual", "package"}
-    >>> corrected("Who can sell a virtul pacakge", holding, known.__contains__)
+    >>> corrected("Who can sell a virtul pacakge", holding, known.__contains__, known.__contains__)
     'Who can sell a virtual package'
     """
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
     if not words:
         return text
-    missing = [word for word, held in zip(words, holding(words).tolist(), strict=True) if not held]
+    counts = dict(zip(words, holding(words).tolist(), strict=True))
+    found = {word: o for word in words if (o := _other_spelling(word, counts[word], holding))}
+    missing = [word for word, held in counts.items() if not held and word not in found]
     if len(missing) > _MOST:
         return text
-    found = {}
+
+    def rank(other: str, count: int) -> tuple[int, int, int]:
+        """Rank a replacement: 0 if it is too rare, which English words are that replace names."""
+        kind = 3 if count and is_token(other) else 0
+        if not kind and count >= _FEW:
+            kind = 2 if is_word(other) else int(count >= _SEVERAL)
+        # Counts are those of stems, and "kubernets" has the stem of "kubernetes".
+        return kind, count, len(other) if kind == 1 else 0
+
     for word in missing:
-        if is_word(word):
+        if is_token(word) or is_word(word):
             continue
         others = _one_letter_away(word)
-        counts = zip(others, holding(others).tolist(), strict=True)
-        # Counts are those of stems, and "probator" has the stem of "probation".
-        known = [
-            (other, count) for other, count in counts if count and (is_common or is_word)(other)
-        ]
-        if known:
-            found[word] = max(known, key=itemgetter(1))[0]
+        ranks = [rank(*pair) for pair in zip(others, holding(others).tolist(), strict=True)]
+        best = max(range(len(others)), key=ranks.__getitem__)
+        if ranks[best][0]:
+            found[word] = others[best]
     return _WORD.sub(lambda match: found.get(match[0].lower(), match[0]), text)
+
+
+def _other_spelling(
+    word: str, held: int, holding: Callable[[Sequence[str]], NDArray[np.int64]]
+) -> str | None:
+    """Return a word in British or American spelling if that is the usual one of the corpus."""
+    variants = [other for spelt, by in _VARIANTS if (other := spelt.sub(by, word)) != word]
+    usual = max(_SEVERAL, _USUAL * held)
+    counts = holding(variants).tolist() if variants else []
+    return next((w for w, count in zip(variants, counts, strict=True) if count >= usual), None)
 
 
 def _one_letter_away(word: str) -> list[str]:
