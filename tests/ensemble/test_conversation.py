@@ -74,7 +74,7 @@ def test_a_question_without_a_word_is_what_was_said_before_it():
 def test_means_are_convex_combinations_and_variances_those_of_a_convolution(counts):
     rng, size = np.random.default_rng(0), len(counts) + sum(counts)
     said = Gaussian.factored(rng.normal(size=(size, 5)), rng.random((size, 1)), rng.random((1, 5)))
-    found = in_context([Turn("How far?", ["Who?"] * count) for count in counts], said)
+    found = in_context([Turn("The price?", ["Rye"] * count) for count in counts], said)
     before = len(counts)
     for row, count in enumerate(counts):
         some = [row, *range(before, before + count)]
@@ -83,6 +83,15 @@ def test_means_are_convex_combinations_and_variances_those_of_a_convolution(coun
         assert np.allclose(found.mean[row], share @ said.mean[some], atol=1e-6)
         assert np.allclose(found.variance[row], share**2 @ said.variance[some], atol=1e-6)
         before += count
+
+
+def test_a_subject_fades_by_turns_that_do_not_refer_back_to_it():
+    turns = ["My fence", "My door", "How high is it?", "Why?"]
+    said = Gaussian(np.eye(5, dtype=np.float32), np.zeros((5, 5), dtype=np.float32))
+    share = in_context([Turn("The price?", turns)], said).mean[0, 1:] * 3
+    assert np.allclose(share, np.array([0.7, 1, 0.7, 1]) / 3.4)
+    assert Turn("The price?", turns).views == (0, 3, None)
+    assert Turn("The price?", turns[1:]).views == (0, None)
 
 
 def test_variances_that_are_not_factored_mix_alike():

@@ -1,8 +1,9 @@
 """A question in its conversation: which of the earlier turns it is searched with, and how.
 
 Every encoder encodes each turn by itself, so that turns it has cached need not be encoded again.
-What is searched is a convex combination of the question and the turns before it, in which the
-question weighs about half: a Gaussian in each encoder's space, a bag of words in BM25.
+What is searched is a convex combination of the question and the turns before it, a Gaussian in each
+encoder's space and a bag of words in BM25. The question weighs two thirds, less if it refers back
+(`Turn.history_share`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import accumulate, pairwise
 from typing import TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.confidence.replies import (
@@ -34,7 +36,7 @@ _T = TypeVar("_T")
 # was it built?", "And the price?") or has only function words ("Why not?"). They were not
 # learned; see docs/measurements/conversation.md.
 _SHARE, _SHARE_IF_REFERRED_TO, _SHARE_IF_ELLIPTICAL = 1 / 3, 1 / 2, 0.8
-_DECAY = 0.7  # weight of a turn, if that of the one after it is 1: subjects change
+_DECAY = 0.7  # weight of a turn relative to the next: subjects change
 _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
@@ -103,10 +105,16 @@ class Turn:
 
     @property
     def views(self) -> tuple[int | None, ...]:
-        """How many of its turns a question with turns is searched with; () if it has none."""
-        if not self.context_turns:
+        """How many of its turns a question with turns is searched with; () if it has none.
+
+        None, those since the latest that does not refer back, and all.
+        """
+        turns = self.context_turns
+        if not turns:
             return ()
-        return (0, 1, None) if self.context_turns[1:] else (0, None)
+        back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
+        since = next(back, len(turns))
+        return (0, since, None) if since < len(turns) else (0, None)
 
     @property
     def history_share(self) -> float:
@@ -220,7 +228,9 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
 
     The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
     before it (the j-th one back). The coefficient of the question is ``1 - s``, where s is its
-    `Turn.history_share`; those of the turns are proportional to ``0.7^j`` and sum to s. In the bag
+    `Turn.history_share`; those of the turns are proportional to ``0.7^j`` and sum to s. For a turn
+    that does not refer back, j only counts later turns that do not, either: follow-ups keep to
+    their subject. In the bag
     of words, the weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of
     terms in a bag, so that a long turn does not outweigh a short question.
 
@@ -244,11 +254,18 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     shares = np.zeros((len(asked), len(said)), dtype=np.float32)
     for row, (start, stop) in enumerate(pairwise(ends)):
         shares[row, row] = 1 - asked[row].history_share
-        by_age = _DECAY ** np.arange(stop - start)[::-1]
+        by_age = _DECAY ** _ages(asked[row].context_turns)
         shares[row, start:stop] = asked[row].history_share * by_age / max(by_age.sum(), 1)
     mean, scales = shares @ said.mean, shares**2 @ said.scales
     terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
     return Gaussian.factored(mean, scales, said.profile, terms=terms)
+
+
+def _ages(turns: Sequence[str]) -> NDArray[np.intp]:
+    """Return how many turns are later; for one that does not refer back, only of its kind."""
+    whole = np.array([not refers_back(turn) for turn in turns], dtype=bool)
+    later = np.cumsum(whole[::-1])[::-1] - whole
+    return np.where(whole, later, np.arange(len(turns))[::-1])
 
 
 def _mix_bags(terms: Terms, shares: FloatArray) -> Terms:

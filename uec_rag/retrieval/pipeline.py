@@ -2,7 +2,7 @@
 
 The questions and the turns before them are already encoded (`UEC.encode`).
 
-    search                   searches for questions alone and, if they have turns, with one and all
+    search                   searches for questions alone and, if they have turns, with some and all
       judge                  mixes the questions with their turns
       find                   splits the questions into blocks, and for each (`find_block`)
         RemoteStore.fetch    looks up the candidates of its question, if the store is remote
@@ -60,8 +60,8 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
-# Confidence above which a question is searched without its turns, and with the latest only.
-_NEEDS_NO_TURNS, _NEEDS_ONE_TURN = 0.85, 0.5
+# Confidence above which a question is searched without its turns, and without earlier subjects.
+_NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
 _CLEAR = 0.7  # clarity above which "And tar?" is searched without its turns
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
@@ -121,9 +121,9 @@ def search(
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
-    A question with turns is searched alone, with the latest turn and with all. The `clearest_view`
-    is kept, with what is known of the question alone (`with_alone`). A verifier only reads what is
-    found in the view kept.
+    A question with turns is searched alone, with those on the latest subject and with all. The
+    `clearest_view` is kept, with what is known of the question alone (`with_alone`). A verifier
+    only reads what is found in the view kept.
 
     Parameters
     ----------
@@ -754,13 +754,15 @@ def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | 
     views : mapping of int or None to Estimate
         The estimate for each of `Turn.views`.
     """
-    alone, latest, everything = views[0], views.get(1), views[None]
+    alone, everything = views[0], views[None]
     if alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < readings.ASK:
         clear = alone.clarity > _CLEAR or not refers_back(question)
         if clear and not is_incomplete(question):
             return 0
-    if latest is not None and latest.confidence > _NEEDS_ONE_TURN:
-        return 1 if latest.clarity > everything.clarity else None
+    for most in views.keys() - {0, None}:
+        latest = views[most]
+        if latest.confidence > _NEEDS_LATEST and latest.clarity > everything.clarity:
+            return most
     return None
 
 
