@@ -202,6 +202,15 @@ def test_a_name_in_the_titles_of_several_subjects_is_asked_back_about_however_mu
     assert probability(question, several) > ASK > 0.3 > probability(question, one)
 
 
+def test_an_option_alone_is_shared_by_the_sources_that_have_it():
+    held = [("-n",), ("-n", "tar"), (), ("-n",)]
+    found = candidates(["add", "tar", "log", "add"], held, idf={"What": 1.0, "-n": 3.0, "n": 3.0})
+    assert named("What -n", found)["namesakes"] == pytest.approx(1 / 3)
+    said = replace(found, idf={"-n": 3.0, "n": 3.0, "tar": 4.0})
+    assert named("-n of tar", said)["namesakes"] < 0.1
+    assert named("-n", replace(found, words=[("n",)] * 4))["namesakes"] == 0
+
+
 def test_namesakes_are_told_by_their_titles_if_the_best_hit_has_none():
     said = ("Elkins", "founded")
     found = candidates(["", *PLACES], [said] * 3, [9, 5, 5])

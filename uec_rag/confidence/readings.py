@@ -65,6 +65,7 @@ _TITLED = 2.0  # log likelihood of a reading whose title has all that the questi
 _NAMED = 0.5  # share of a question's idf that a title in it needs to be what is meant
 _SEEN = 0.1  # share of the posterior that the passages under this title need
 _TOPIC, _FEWEST = 0.15, 20  # share and number of the passages from which a word is their topic
+_OF_OPTIONS = frozenset({"option", "options", "flag", "switch", "argument", "parameter"})
 MOST_READINGS, LONGEST_LABEL = 5, 60
 _LEAST = 0.02  # likelihood from which a reading is offered
 _LABEL_FROM = 60  # number of first words of a passage to search for a label
@@ -380,7 +381,11 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
             -np.log(max(sum(map(_is_content, words)), 1)),
             np.log1p(-best) - np.log(best),
             lacks,
-            max(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12), of_title),
+            max(
+                shared.max(initial=0.0) / max(float(idf @ idf), 1e-12),
+                of_title,
+                _shared_options(candidates),
+            ),
             named,
         ],
         dtype=np.float32,
@@ -435,6 +440,19 @@ def _titles_named(candidates: Candidates) -> tuple[bool, float]:
             elif len(sources) == 1 and sum(map(idf.__getitem__, stems)) >= enough:
                 named = True
     return named, shared / max(sum(value**2 for value in idf.values()), 1e-12)
+
+
+def _shared_options(candidates: Candidates) -> float:
+    """Return P(an option of another source is meant than of the likeliest); 0 if more is said."""
+    options = {word for word in candidates.idf if word.startswith("-")}
+    known = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
+    if not options or any(_is_content(w) and w.casefold() not in known for w in candidates.idf):
+        return 0.0
+    mass = Counter[str]()
+    for row, words in enumerate(candidates.words):
+        if options <= {*words}:
+            mass[candidates.sources[row] or candidates.titles[row]] += candidates.weights[row]
+    return 1 - max(mass.values()) / mass.total() if mass else 0.0
 
 
 def _asks_for_the_topic(question: str, candidates: Candidates) -> bool:
