@@ -220,11 +220,6 @@ def test_saving_again_replaces_and_saving_elsewhere_does_not(fitted, saved, enco
     other = UEC(encoders, coefficients="uniform")
     other.save(saved)
     assert not UEC.load(saved, encoders=by_name(other)).is_fitted
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "mine.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="exists and is not a saved UEC ensemble"):
-        fitted.save(tmp_path / "notes")
     Retriever(fitted).save(tmp_path / "index")
     with pytest.raises(FileExistsError, match="exists and is not a saved UEC ensemble"):
         fitted.save(tmp_path / "index")
-    assert (tmp_path / "notes" / "mine.txt").read_text() == "mine"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, index_of, labelled, rightness
+from tests.helpers import Remembering, index_of, labelled, rightness
 from uec_rag import UEC, Retriever
 from uec_rag.evaluation.evaluate import _coverage, compared, evaluate
 
@@ -127,14 +127,9 @@ def test_without_an_answer_nothing_is_measured(full, labels):
 
 
 def test_each_question_is_encoded_once(fit_pairs, texts, labels):
-    encode, seen = bag_of_words(64, "fine"), []
-
-    def noted(batch):
-        seen.extend(batch)
-        return encode(batch)
-
-    index = index_of(UEC([noted]).fit(fit_pairs), texts)
-    seen.clear()
+    encoder = Remembering(64, "fine")
+    index = index_of(UEC([encoder]).fit(fit_pairs), texts)
+    encoder.texts.clear()
     found = evaluate(index, labels, k=4)
     assert "calibrated" in found.confidence
-    assert seen == [*labels]
+    assert encoder.texts == [*labels]

@@ -117,12 +117,6 @@ def test_a_calibration_on_other_features_is_not_taken_over_and_that_is_said_once
     assert second.calibration is None
 
 
-def test_a_store_in_memory_publishes_nothing(uec):
-    retriever = index_of(uec, TEXTS, IDS)
-    retriever.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
-    assert retriever.calibration is not None
-
-
 def test_a_saved_index_is_opened_with_what_was_learned_since(uec, tmp_path):
     store = PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}")
     retriever = index_of(uec, TEXTS, IDS, store=store)
