@@ -9,6 +9,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # torch, BLAS and OpenMP read this when they load; more threads only slow down inputs this small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from opentelemetry.sdk.trace import TracerProvider
@@ -67,6 +68,19 @@ def full(fitted, texts):
     """An index of two hundred passages; not to be written to."""
     metadatas = [{"number": i, "even": i % 2 == 0} for i in range(len(texts))]
     return index_of(fitted, texts, metadatas=metadatas)
+
+
+@pytest.fixture(scope="session")
+def with_words(fit_pairs):
+    """An ensemble of a good encoder and of words; not to be changed."""
+    from uec_rag import UEC
+
+    return UEC([bag_of_words(64, "fine"), "bm25"]).fit(fit_pairs)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
 
 
 @pytest.fixture

@@ -7,11 +7,6 @@ from tests.helpers import random_gaussian
 from uec_rag import Gaussian
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
 def test_a_factored_variance_is_its_scales_times_its_profile(rng):
     factored = random_gaussian(rng, 5, 7, factors=2)
     np.testing.assert_allclose(factored.variance, factored.scales @ factored.profile, rtol=1e-6)

@@ -4,9 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from uec_rag.base import postings as module
-from uec_rag.base.gaussian import Gaussian, Saturation, Terms, together
+from uec_rag.base.gaussian import Saturation, Terms, together
 from uec_rag.base.postings import Corpus, Postings, with_room
-from uec_rag.base.similarity import moments
 
 K1, B = 1.5, 0.75
 TEXTS = st.lists(st.lists(st.integers(0, 12), max_size=15), min_size=1, max_size=20)
@@ -94,12 +93,6 @@ def test_a_word_that_no_passage_holds_counts_against_all():
     assert 0 < half[0] < known[0] < 1
 
 
-def test_without_saturation_similarities_are_inner_products():
-    held = Terms.of([[1, 2, 2], [3]], None)
-    found = Postings.of(held).similarities(Terms.of([[2, 3]], None), Corpus(2))
-    np.testing.assert_allclose(found, [[2, 1]])
-
-
 def test_an_earlier_version_knows_nothing_of_later_rows():
     first = Postings.of(terms([[1], [2]]))
     before = first.similarities(terms([[1]]), Corpus(2))
@@ -146,17 +139,6 @@ def test_terms_of_another_fit_are_refused():
     for other in (Terms.of([[1]], Saturation(2.0, B)), terms([[1]]).scaled(np.float32(0.5))):
         with pytest.raises(ValueError, match="another fit"):
             postings.written(1, other)
-
-
-def test_moments_take_the_candidates_for_the_corpus():
-    query = Gaussian.certain([[1.0, 0.0]], [terms([[1]])])
-    held = Gaussian.certain([[0.6, 0.8], [0.0, 1.0]], [terms([[1, 1], [2]])])
-    mu, sigma2 = moments(query, held)
-    expected = np.array([0.6, 0.0]) + bm25([1], [[1, 1], [2]])
-    np.testing.assert_allclose(mu, [expected], atol=1e-6)
-    assert not sigma2.any()
-    with pytest.raises(ValueError, match="blocks of terms"):
-        moments(query, Gaussian.certain([[0.6, 0.8]]))
 
 
 def test_rows_of_terms_can_be_chosen_and_joined():

@@ -16,11 +16,6 @@ SHAPES = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
 def of_each_pair(query, candidate, reference):
     return np.array(
         [

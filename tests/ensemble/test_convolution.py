@@ -31,11 +31,6 @@ from uec_rag.ensemble.fitted import Fitted
 FACTORS = pytest.mark.parametrize("factors", [(None, None), (1, 1), (1, None), (2, 1)])
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
 def convex(rng, n, k):
     return rng.dirichlet(np.ones(k), n).astype(np.float32)
 

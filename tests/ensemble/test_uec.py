@@ -280,8 +280,6 @@ def test_fitting_again_replaces_what_was_fitted(encoders, fit_pairs):
     ("given", "error", "message"),
     [
         ([("q", "p")] * 99, ValueError, "pairs: expected at least 32 distinct pairs"),
-        ([("q", "")], ValueError, "pairs[0]: the passage is empty"),
-        ("text", TypeError, "pairs: expected (query, passage) tuples, got str"),
         ({"other": []}, ValueError, "pairs: expected a list for each of the encoders ['recorded']"),
         ({"recorded": []}, ValueError, "pairs['recorded']: expected at least 32"),
     ],

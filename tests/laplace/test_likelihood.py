@@ -12,11 +12,6 @@ from uec_rag.laplace.likelihood import (
 )
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 

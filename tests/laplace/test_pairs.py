@@ -110,11 +110,6 @@ def test_pairs_nothing_can_be_fitted_on_are_refused(given, error, message):
         check_pairs(given)
 
 
-def test_the_message_names_the_argument_the_caller_used():
-    with pytest.raises(ValueError, match=re.escape("pairs['fine']: expected at least 32")):
-        check_pairs(GOOD[:3], "pairs['fine']")
-
-
 def test_a_fifth_of_the_answered_queries_is_held_out_and_the_seed_chooses_which(checked):
     fitting, held_out = split_queries(checked, seed=0)
     assert len(held_out) == round(0.2 * len(checked.queries))

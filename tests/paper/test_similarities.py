@@ -22,11 +22,6 @@ from uec_rag import Gaussian
 from uec_rag.base.similarity import score
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
 def as_torch(moments):
     mean, variance = (torch.tensor(part, dtype=torch.float64) for part in moments)
     return Independent(Normal(mean, variance.sqrt()), 1)

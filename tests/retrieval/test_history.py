@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from examples.chat import PASSAGES
-from tests.helpers import agree, assert_same_result, bag_of_words, index_of
-from uec_rag import UEC
+from tests.helpers import agree, assert_same_result, index_of
 from uec_rag.retrieval import Preferences
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -17,17 +16,12 @@ TEXTS = [f"{town} was founded in {1800 + place} and has a mill" for place, town 
 FOLLOW_UP, BEFORE = "When was it founded?", [["Tell me of Troy.", "Troy is a town."]]
 
 
-@pytest.fixture(scope="module")
-def uec(fit_pairs):
-    return UEC([bag_of_words(64, "fine"), "bm25"]).fit(fit_pairs)
-
-
 @pytest.fixture(scope="module", params=["memory", "qdrant"])
-def index(request, uec, texts):
+def index(request, with_words, texts):
     """An index in memory and one elsewhere; not to be written to."""
     elsewhere = request.param == "qdrant"
     return index_of(
-        uec,
+        with_words,
         [*texts[:60], *TEXTS],
         [*(f"p{i}" for i in range(60)), *TOWNS],
         store=QdrantStore(location=":memory:") if elsewhere else MemoryStore(),

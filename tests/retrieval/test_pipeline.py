@@ -23,11 +23,6 @@ def in_qdrant():
 STORES = {"memory": MemoryStore, "int8": lambda: MemoryStore(dtype="int8"), "qdrant": in_qdrant}
 
 
-@pytest.fixture(scope="module")
-def with_words(fit_pairs):
-    return UEC([bag_of_words(64, "fine"), "bm25"]).fit(fit_pairs)
-
-
 @pytest.fixture(scope="module", params=["fitted", "with_words", "unfitted"])
 def copied(request, texts, encoders):
     """An index in which every third text is there twice, and every ninth four times."""

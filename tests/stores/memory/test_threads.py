@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from tests.helpers import beside, python
+from tests.stores.memory.test_store import passage
 from uec_rag import Gaussian
-from uec_rag.stores import MemoryStore, Passage
-
-
-def passage(id_, text="text", **metadata):
-    return Passage(id_, text, metadata)
+from uec_rag.stores import MemoryStore
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
