@@ -19,27 +19,28 @@ def outcome(command):
     return CliRunner().invoke(app)
 
 
-def test_a_mistake_ends_in_one_line_and_exit_code_2():
-    def command() -> None:
-        raise ValueError("k: expected\n  at least 1, got [bold]0[/]")
+def failure(error):
+    """The outcome of a command that raises an error."""
 
-    result = outcome(command)
+    def command() -> None:
+        raise error
+
+    return outcome(command)
+
+
+def test_a_mistake_ends_in_one_line_and_exit_code_2():
+    result = failure(ValueError("k: expected\n  at least 1, got [bold]0[/]"))
     assert result.exit_code == 2
     assert result.stderr == "error: k: expected at least 1, got [bold]0[/]\n"
 
 
 def test_a_missing_key_is_named_without_quotes_around_the_message():
-    def command() -> None:
-        raise KeyError("filter: no passage has the key 'x'")
-
-    assert outcome(command).stderr == "error: filter: no passage has the key 'x'\n"
+    told = failure(KeyError("filter: no passage has the key 'x'")).stderr
+    assert told == "error: filter: no passage has the key 'x'\n"
 
 
 def test_a_defect_is_called_one():
-    def command() -> None:
-        raise ZeroDivisionError("division by zero")
-
-    result = outcome(command)
+    result = failure(ZeroDivisionError("division by zero"))
     assert result.exit_code == 2
     assert "ZeroDivisionError: division by zero" in result.stderr
     assert "report it" in result.stderr
@@ -47,18 +48,11 @@ def test_a_defect_is_called_one():
 
 def test_the_traceback_is_there_for_those_who_ask(monkeypatch):
     monkeypatch.setenv("UEC_DEBUG", "1")
-
-    def command() -> None:
-        raise ValueError("wrong")
-
-    assert isinstance(outcome(command).exception, ValueError)
+    assert isinstance(failure(ValueError("wrong")).exception, ValueError)
 
 
 def test_an_exit_code_of_the_command_is_kept():
-    def command() -> None:
-        raise typer.Exit(1)
-
-    result = outcome(command)
+    result = failure(typer.Exit(1))
     assert result.exit_code == 1
     assert result.stderr == ""
 

@@ -64,15 +64,6 @@ class TestMaking:
             UECRetriever.from_store(InMemoryVectorStore(plain))
 
 
-class TestHowMany:
-    async def test_at_construction_and_at_call(self, store):
-        retriever = UECRetriever(vectorstore=store, k=7)
-        assert len(retriever.invoke(QUERY)) == 7
-        assert len(retriever.invoke(QUERY, k=2)) == 2
-        assert len(await retriever.ainvoke(QUERY, k=3)) == 3
-        assert len(retriever.bind(k=1).invoke(QUERY)) == 1
-
-
 class TestWhatComesBack:
     async def test_of_several_questions_in_one_search(self, retriever, monkeypatch):
         queries = passages(3, seed=9)
@@ -123,11 +114,6 @@ class TestWhatComesBack:
         even = lambda document: document.metadata["parity"] == 0  # noqa: E731
         assert {d.metadata["parity"] for d in retriever.invoke(QUERY, filter=even)} == {0}
         assert {d.metadata["parity"] for d in await retriever.ainvoke(QUERY, filter=even)} == {0}
-
-    @pytest.mark.parametrize("query", [{"query": QUERY}, None])
-    def test_a_question_that_is_no_string_is_refused(self, retriever, query):
-        with pytest.raises(TypeError, match="input: expected a question, a string, or a mapping"):
-            retriever.invoke(query)
 
     def test_an_unknown_keyword_is_refused(self, retriever):
         with pytest.raises(TypeError, match="unexpected keyword argument 'top_k'"):

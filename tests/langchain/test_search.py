@@ -164,17 +164,6 @@ class TestRelevance:
         assert ids(retriever.invoke(QUERY)) == ids(await retriever.ainvoke(QUERY)) == kept
 
 
-class TestUncertainty:
-    def test_the_documents_are_those_of_the_plain_search_and_the_stored_ones_stay_plain(
-        self, store
-    ):
-        found = store.similarity_search_with_uncertainty(QUERY, k=5)
-        plain = store.similarity_search(QUERY, k=5)
-        assert ids(found) == ids(plain)
-        assert plain == store.get_by_ids(ids(plain))
-        assert all(document.metadata.keys() == {"parity", "place"} for document in plain)
-
-
 class TestMaximalMarginalRelevance:
     def test_works_on_one_state_while_documents_go(self, store):
         def forgetful(document):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.llms import CompletionResponse, MockLLM
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
 from tests.helpers import WORDS, Remembering, bag_of_words, passages
@@ -36,6 +37,19 @@ def always(action):
             return replace(decision, action=action, reason=reason, readings=readings)
 
     return Always.at(0.5)
+
+
+class Saying(MockLLM):
+    """A language model that always says the same."""
+
+    words: str = ""
+
+    def __init__(self, words):
+        super().__init__()
+        self.words = words
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        return CompletionResponse(text=self.words)
 
 
 @pytest.fixture(scope="session")

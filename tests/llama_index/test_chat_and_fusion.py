@@ -1,7 +1,6 @@
 """With LlamaIndex's own engines and retrievers around ours."""
 
 import pytest
-from llama_index.core.base.llms.types import CompletionResponse
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
     CondenseQuestionChatEngine,
@@ -11,7 +10,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
 
-from tests.llama_index.conftest import always
+from tests.llama_index.conftest import Saying, always
 from uec_rag.confidence.decision import REASONS
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine
 from uec_rag.llama_index.gate import NOTICE
@@ -76,19 +75,9 @@ async def test_a_chat_engine_over_our_query_engine_asks_back(retriever, question
     assert [message.role.value for message in chat.chat_history] == ["user", "assistant"] * 2
 
 
-class Rephrasing(MockLLM):
-    """Answers every prompt with one more question."""
-
-    question: str = ""
-
-    def complete(self, prompt, **kwargs):
-        return CompletionResponse(text=self.question)
-
-
 @pytest.fixture(params=MODES)
 def fusion(request, retriever, texts):
-    llm = Rephrasing()
-    llm.question = " ".join(texts[3].split()[:6])  # that the same passage answers
+    llm = Saying(" ".join(texts[3].split()[:6]))  # a question that the same passage answers
     return QueryFusionRetriever(
         [retriever], llm=llm, mode=request.param, num_queries=2, similarity_top_k=4, use_async=False
     )
@@ -103,11 +92,10 @@ def test_fusion_joins_what_two_queries_found(fusion, question):
 def test_fusion_hands_on_the_turns_with_the_question_and_none_with_those_it_writes(retriever):
     asked = []
     retriever._search = lambda bundle, history: asked.append((bundle.query_str, history)) or []
-    llm = Rephrasing()
-    llm.question = "How long does the repair take?"
+    llm = Saying("How long does the repair take?")
     fusion = QueryFusionRetriever([retriever], llm=llm, num_queries=2, use_async=False)
     fusion.retrieve(UECQueryBundle("And how long?", history=["Who repairs the door?"]))
-    assert asked == [("And how long?", ["Who repairs the door?"]), (llm.question, None)]
+    assert asked == [("And how long?", ["Who repairs the door?"]), (llm.words, None)]
 
 
 async def test_fused_nodes_pass_the_gate(fusion, question):

@@ -3,10 +3,10 @@ from dataclasses import asdict
 import pytest
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from tests.llama_index.conftest import Saying
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import RiskThreshold
@@ -92,22 +92,6 @@ def test_it_is_a_llama_index_component():
     assert UECGatePostprocessor().to_dict()["class_name"] == "UECGatePostprocessor"
 
 
-class Saying(CustomLLM):
-    """A language model that always says the same."""
-
-    words: str
-
-    @property
-    def metadata(self):
-        return LLMMetadata()
-
-    def complete(self, prompt, formatted=False, **kwargs):
-        return CompletionResponse(text=self.words)
-
-    def stream_complete(self, prompt, formatted=False, **kwargs):
-        raise NotImplementedError
-
-
 @pytest.mark.parametrize(
     ("words", "action"), [("Yes.", "answer"), ("no", "abstain"), ("Well ...", "abstain")]
 )
@@ -115,14 +99,14 @@ def test_a_language_model_says_if_the_passages_suffice(words, action):
     alone = RiskThreshold(0.5, 0.1, None, 100, 50, 5, 9)
     gate = Gate(alone, 4, second=SecondOpinion(0.2, 0.9, 100, 60, 60, 5))
     nodes = found("answer", 0.4, "a", "b")
-    processor = UECGatePostprocessor(gate=gate, second=Saying(words=words))
+    processor = UECGatePostprocessor(gate=gate, second=Saying(words))
     left = [one.node_id for one in processor.postprocess_nodes(nodes, query_str="?")]
     assert left == (["a", "b"] if action == "answer" else [NOTICE])
-    assert judge(nodes, "?", gate, llm_judge(Saying(words=words))).action == action
+    assert judge(nodes, "?", gate, llm_judge(Saying(words))).action == action
     restored = UECGatePostprocessor(**processor.model_dump())
     assert (restored.gate, restored.second) == (gate, None)
     with pytest.raises(ValueError, match="second: expected together with the gate"):
-        judge(nodes, "?", None, llm_judge(Saying(words=words)))
+        judge(nodes, "?", None, llm_judge(Saying(words)))
 
 
 class Recorder(BaseEventHandler):

@@ -75,12 +75,6 @@ def test_an_index_persisted_with_its_storage_context_comes_back(index, fitted, t
         assert [hit.score for hit in after] == pytest.approx([hit.score for hit in before])
 
 
-def test_a_hypothetical_answer_is_searched_with_in_place_of_the_question(index, texts):
-    bundle = QueryBundle("lumane", custom_embedding_strs=[texts[7]])
-    assert index.as_retriever().retrieve(bundle)[0].node_id == "n7"
-    assert UECRetriever.from_index(index).retrieve(bundle)[0].node_id == "n7"
-
-
 def test_a_foreign_retriever_of_the_same_question_does_not_disturb(index, question):
     bundle = QueryBundle(question, embedding=[0.1] * 7)  # as LlamaIndex leaves it on the question
     assert index.as_retriever().retrieve(bundle)[0].node_id == "n3"

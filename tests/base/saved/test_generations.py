@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.helpers import files_of as generation
 from tests.helpers import python
 from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile
 from uec_rag.base.saved.generations import alone, is_last, reading, writing
@@ -40,10 +41,6 @@ def contents(path):
     return {
         str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()
     }
-
-
-def generation(path):
-    return path / read_manifest(path).generation
 
 
 def fail(path, error):
@@ -309,24 +306,15 @@ def test_a_disk_that_takes_no_more_is_said_whatever_a_library_says(tmp_path, err
 
 def damage(path, how):
     file = generation(path) / "inner" / "text.txt"
-    if how == "truncated":
-        file.write_text("hel")
-    elif how == "grown":
-        file.write_text("hello hello")
-    elif how == "flipped":
-        file.write_text("hellp")
+    texts = {"truncated": "hel", "grown": "hello hello", "flipped": "hellp"}
+    linked = {"linked": file, "folder linked": file.parent, "generation linked": generation(path)}
+    if how in texts:
+        file.write_text(texts[how])
     elif how == "missing":
         file.unlink()
-    elif how == "linked":
-        file.rename(path / "elsewhere.txt")
-        file.symlink_to(path / "elsewhere.txt")
-    elif how == "folder linked":
-        file.parent.rename(path / "elsewhere")
-        file.parent.symlink_to(path / "elsewhere")
-    elif how == "generation linked":
-        folder = generation(path)
-        shutil.move(folder, path / "elsewhere")
-        folder.symlink_to(path / "elsewhere")
+    elif how in linked:
+        shutil.move(linked[how], path / "elsewhere")
+        linked[how].symlink_to(path / "elsewhere")
     elif how == "generation missing":
         shutil.rmtree(generation(path))
     elif how == "pipe":
