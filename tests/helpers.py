@@ -134,25 +134,14 @@ def index_of(uec, texts, ids=None, metadatas=None, store=None):
 
 
 METADATA_KEYS = {
-    "uec_score",
-    "uec_sigma2",
-    "uec_relevance",
-    "uec_confidence",
-    "uec_in_corpus",
-    "uec_underspecified",
-    "uec_decision",
-    "uec_reason",
+    *("uec_score", "uec_sigma2", "uec_relevance", "uec_confidence", "uec_in_corpus"),
+    *("uec_underspecified", "uec_decision", "uec_reason"),
 }
 """What a search adds to a document's or a node's metadata."""
 
 DETAILS = METADATA_KEYS | {
-    "uec_mu",
-    "uec_within",
-    "uec_between",
-    "uec_readings",
-    "uec_basis",
-    "uec_coefficients",
-    "uec_members",
+    *("uec_mu", "uec_within", "uec_between", "uec_readings", "uec_basis"),
+    *("uec_coefficients", "uec_members"),
 }
 """What it adds where it is asked for details."""
 

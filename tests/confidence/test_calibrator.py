@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -7,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics.functional.classification import binary_calibration_error
 
-from uec_rag.confidence.model import Calibrator, fit_calibrator, sigmoid
+from uec_rag.confidence.model import fit_calibrator, sigmoid
 
 
 def sample(count, seed=0, shift=0.0, scale=1.0):
@@ -104,13 +102,3 @@ def test_recalibration_without_labels_is_refused():
     calibrator = fit_calibrator(*sample(200))
     with pytest.raises(ValueError, match="expected at least one"):
         calibrator.recalibrated(np.zeros((0, 2), np.float32), [])
-
-
-def test_saved_and_restored():
-    calibrator = fit_calibrator(*sample(200)).recalibrated(*sample(50, seed=4))
-    assert Calibrator.restore(json.loads(json.dumps(calibrator.metadata()))) == calibrator
-
-
-def test_a_broken_file_is_refused():
-    with pytest.raises(ValueError, match="Calibrator: no saved one looks like"):
-        Calibrator.restore({"weights": [1.0]})

@@ -40,10 +40,9 @@ def test_a_black_box_is_named_after_what_it_wraps(source, name):
     assert BlackBoxEncoder(source, name="mine").name == "mine"
 
 
-def test_a_callable_gives_unit_vectors_that_are_their_own_features(remote, texts):
+def test_vectors_of_a_callable_are_their_own_features(remote, texts):
     encoder = BlackBoxEncoder(remote)
     encoded = encoder.encode(texts, "passage")
-    np.testing.assert_allclose(np.linalg.norm(encoded.embedding, axis=1), 1, rtol=1e-6)
     assert encoded.features is encoded.embedding
     assert remote.calls == [texts]
     assert (encoder.dimension, encoder.feature_dimension) == (8, 8)

@@ -310,13 +310,6 @@ def test_a_closing_dense_layer_is_the_last_layer(tiny, texts, normalize, bias):
     np.testing.assert_array_equal(encoder.gain, np.ones(6))
 
 
-def test_without_a_bias_the_features_lead_exactly_to_the_embedding(tiny, texts):
-    model = tiny(dense={"out_features": 6, "bias": False})
-    encoded = SentenceTransformerEncoder(model).encode(texts, "query")
-    weight = model[2].linear.weight.detach().numpy()
-    np.testing.assert_allclose(encoded.features @ weight.T, encoded.embedding, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -332,14 +325,6 @@ def test_without_a_closing_linear_layer_the_features_are_the_embedding(tiny, tex
     encoded = encoder.encode(texts, "passage")
     assert encoded.features is encoded.embedding
     assert encoder.feature_dimension == encoder.dimension
-
-
-@pytest.mark.parametrize("last_layer", ["projection", "ffn"])
-def test_reading_the_last_layer_leaves_the_embedding_as_it_is(tiny, texts, last_layer):
-    dense = {"out_features": 6} if last_layer == "projection" else None
-    model = tiny(dense=dense)
-    encoded = SentenceTransformerEncoder(model, last_layer=last_layer).encode(texts, "passage")
-    np.testing.assert_allclose(encoded.embedding, unit(model.encode(texts)), atol=1e-6)
 
 
 @pytest.mark.parametrize("last_layer", ["projection", "ffn"])

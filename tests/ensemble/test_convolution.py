@@ -408,11 +408,6 @@ def test_evidence_of_other_encoders_is_refused():
         weights([0.0] * len(FEATURES)).coefficients(np.zeros((1, 3, 6), np.float32))
 
 
-def test_saved_and_restored():
-    original = EvidenceWeights((-0.1, 0.2, 0.3, 0.4, -0.5, 0.6), (1.0,) * 6, (2.0,) * 6, (0.0, 0.1))
-    assert EvidenceWeights.restore(json.loads(json.dumps(original.metadata()))) == original
-
-
 def test_weights_of_other_features_are_refused():
     state = weights([0.0] * len(FEATURES)).metadata() | {"features": ["trace"]}
     with pytest.raises(ValueError, match="EvidenceWeights: expected one learned on "):

@@ -164,11 +164,6 @@ def test_a_reply_that_names_none_is_searched_among_the_other_passages(chat, aske
     assert (only.ids, only.decision.action) == ([], "abstain")
 
 
-def test_a_reply_in_other_words_is_searched_with_the_question(chat, asked):
-    assert chat.search(["I mean rsync, please"], history=[asked])[0].ids[0] == "rsync"
-    assert chat.search(["The one that pushes"], history=[asked])[0].ids[0] == "git push"
-
-
 def test_a_label_that_is_none_any_more_is_searched_as_words(chat, asked):
     sentence = asked[1].replace("git push", "tar")
     [found] = chat.search(["tar"], history=[[VAGUE, sentence]])

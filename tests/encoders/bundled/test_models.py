@@ -6,7 +6,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.encoders.conftest import WORDS
-from uec_rag.encoders import CachedEncoder, load_encoder
+from uec_rag.encoders import load_encoder
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 
 
@@ -120,14 +120,6 @@ def test_of_a_question_that_was_asked_only_its_vector_is_kept(encoder):
 def test_its_inner_layers_cannot_be_read(encoder):
     with pytest.raises(ValueError, match="no accessible inner layers"):
         load_encoder(encoder.spec, last_layer="ffn")
-
-
-def test_a_cache_may_be_put_before_it(encoder, texts, tmp_path):
-    cached = CachedEncoder(encoder, tmp_path)
-    for _ in range(2):
-        np.testing.assert_array_equal(
-            cached.encode(texts, "passage").embedding, encoder.encode(texts, "passage").embedding
-        )
 
 
 def test_a_missing_onnxruntime_is_a_clear_error(monkeypatch, tmp_path):
