@@ -81,13 +81,6 @@ def test_what_stays_wrong_is_not_tried_again(error):
     assert source.calls == 1
 
 
-def test_a_service_that_stays_away_ends_with_its_own_error():
-    source = Failing(*[ConnectionError("no route")] * 100)
-    with pytest.raises(ConnectionError, match="no route"):
-        BlackBoxEncoder(source).encode(["a"], "passage")
-    assert source.calls == 5
-
-
 @pytest.mark.parametrize(("within", "calls"), [(None, 5), (60.0, 5), (0.02, 2)])
 def test_what_stays_away_is_not_asked_longer_than_is_said(monkeypatch, within, calls):
     monkeypatch.setattr(retries, "_wait", lambda state: 0.025)

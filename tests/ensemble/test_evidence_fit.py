@@ -23,6 +23,11 @@ def fit_set(seed=0, queries=120, passages=400, foreign=0.0):
     return similarities.astype(np.float32), [[int(g)] for g in gold], np.zeros((queries, 2))
 
 
+def learned(similarities, relevant, trace, **options):
+    """What is learned of a set."""
+    return fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace, **options)
+
+
 def accuracy(similarities, relevant, coefficients):
     logits = [a * s + b for a, s, b in zip(SLOPES, similarities, INTERCEPTS, strict=True)]
     fused = np.einsum("nk,knc->nc", coefficients, logits)
@@ -30,8 +35,7 @@ def accuracy(similarities, relevant, coefficients):
 
 
 def test_a_gate_learns_to_leave_out_the_encoder_that_is_lost():
-    similarities, relevant, trace = fit_set(foreign=0.6)
-    weights = fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace)
+    weights = learned(*fit_set(foreign=0.6))
     fresh, wanted, trace = fit_set(seed=1, foreign=0.6)
     coefficients = weights.coefficients(corpus_evidence(fresh, SLOPES, INTERCEPTS, trace))
     uniform = np.full_like(coefficients, 0.5)
@@ -40,7 +44,7 @@ def test_a_gate_learns_to_leave_out_the_encoder_that_is_lost():
 
 def test_equally_good_encoders_keep_about_equal_weights():
     similarities, relevant, trace = fit_set()
-    weights = fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace)
+    weights = learned(similarities, relevant, trace)
     coefficients = weights.coefficients(corpus_evidence(similarities, SLOPES, INTERCEPTS, trace))
     assert np.abs(coefficients.mean(axis=0) - 0.5).max() < 0.1
 
@@ -49,19 +53,16 @@ def test_trouble_never_earns_weight_and_a_trace_that_is_asked_for_counts_the_way
     similarities, relevant, trace = fit_set(foreign=0.5)
     # A set on which the trace points the other way.
     inverted = -corpus_evidence(similarities, SLOPES, INTERCEPTS, trace)[:, :, 1] * 10
-    given = similarities, relevant, SLOPES, INTERCEPTS, inverted
-    assert fit_evidence_weights(*given, features=["trace"]).weights[0] > 0
-    weights = dict(zip(FEATURES, fit_evidence_weights(*given).weights, strict=True))
+    given = similarities, relevant, inverted
+    assert learned(*given, features=["trace"]).weights[0] > 0
+    weights = dict(zip(FEATURES, learned(*given).weights, strict=True))
     assert weights["trace"] == 0  # unless it is asked for
     assert max(weights["entropy"], weights["base"]) <= 0
     assert min(weights["gap"], weights["top"]) >= 0
 
 
 def test_only_the_features_asked_for_count():
-    similarities, relevant, trace = fit_set(foreign=0.5)
-    weights = fit_evidence_weights(
-        similarities, relevant, SLOPES, INTERCEPTS, trace, features=["entropy"]
-    )
+    weights = learned(*fit_set(foreign=0.5), features=["entropy"])
     assert [name for name, w in zip(FEATURES, weights.weights, strict=True) if w] == ["entropy"]
     assert weights.prior == (0.0, 0.0)
 
@@ -70,9 +71,7 @@ def test_a_prior_is_learned_on_request():
     similarities, relevant, trace = fit_set()
     rng = np.random.default_rng(5)
     similarities[1] = rng.normal(0.05, 0.08, similarities[1].shape)
-    weights = fit_evidence_weights(
-        similarities, relevant, SLOPES, INTERCEPTS, trace, features=(), learn_prior=True
-    )
+    weights = learned(similarities, relevant, trace, features=(), learn_prior=True)
     assert weights.prior[0] > weights.prior[1] + 0.1
 
 
@@ -85,18 +84,13 @@ def test_one_encoder_is_enough():
 
 
 def test_the_same_seed_gives_the_same_gate():
-    similarities, relevant, trace = fit_set(queries=50, passages=80)
-    first, second = (
-        fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace, seed=3)
-        for _ in range(2)
-    )
+    first, second = (learned(*fit_set(queries=50, passages=80), seed=3) for _ in range(2))
     assert first == second
 
 
 def test_unknown_features_are_refused():
-    similarities, relevant, trace = fit_set(queries=10, passages=20)
     with pytest.raises(ValueError, match=r"got \['luck'\]"):
-        fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace, features=["luck"])
+        learned(*fit_set(queries=10, passages=20), features=["luck"])
 
 
 def test_the_gradient_is_that_of_the_loss():
@@ -156,13 +150,11 @@ def test_where_a_question_has_several_answers_it_has_none_only_when_all_are_gone
 
 
 def test_deviation_counts_only_where_other_corpora_say_what_it_means():
-    similarities, relevant, trace = fit_set(foreign=0.5)
     other, answers, unusual = fit_set(seed=1, foreign=0.5)
     # There the second is as sure, of passages that answer nothing.
     beside = [AskedElsewhere([other[0], 2 * other[1][:, ::-1]], answers, unusual)]
-    given = similarities, relevant, SLOPES, INTERCEPTS, trace
     alone, together = (
-        dict(zip(FEATURES, fit_evidence_weights(*given, beside=others).weights, strict=True))
+        dict(zip(FEATURES, learned(*fit_set(foreign=0.5), beside=others).weights, strict=True))
         for others in ((), beside)
     )
     assert alone["deviation"] == 0

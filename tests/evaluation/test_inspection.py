@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.helpers import unit
 from uec_rag import UEC, Retriever
 from uec_rag.evaluation.inspection import disagreement, inspect, members_alone, neighbours, writing
 
@@ -68,27 +69,12 @@ def ids(ranking):
     return [[passage.id for passage in row] for row in ranking]
 
 
-def by_cosine(full, vectors, texts):
-    """Ids of the passages by the cosine of their vectors with those of queries."""
-    own, asked = (
-        np.concatenate([v / np.linalg.norm(v, axis=1, keepdims=True) for v in means], axis=1)
-        for means in (vectors, texts)
-    )
-    names = [passage.id for passage in full.passages()]
-    return [[names[i] for i in np.argsort(-row, kind="stable")[:5]] for row in asked @ own.T]
-
-
-def means(full, texts, role, members):
-    encoded = full.uec.encode(texts, role)
-    return [encoded[member].mean for member in members]
-
-
 def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, queries, parts, texts):
-    found = members_alone(full, queries, parts, 5)
+    found, stored = members_alone(full, queries, parts, 5), full.uec.encode(texts, "passage")
     assert [*found] == full.uec.names
-    for member, ranking in enumerate(found.values()):
-        stored = means(full, texts, "passage", [member])
-        assert ids(ranking) == by_cosine(full, stored, [parts[member].mean])
+    for ranking, asked, own in zip(found.values(), parts, stored, strict=True):
+        order = np.argsort(-(unit(asked.mean) @ unit(own.mean).T), axis=1, kind="stable")
+        assert ids(ranking) == [[f"p{i}" for i in row] for row in order[:, :5]]
 
 
 def test_one_encoder_has_no_others(queries):

@@ -86,28 +86,20 @@ class TestAdding:
             ({"texts": TEXTS, "ids": []}, ValueError, "ids: expected 3, one per text, got 0"),
             ({"texts": TEXTS, "ids": "abc"}, TypeError, "ids: expected a list of strings"),
             ({"texts": TEXTS, "meta": []}, TypeError, "unexpected keyword argument 'meta'"),
-        ],
-    )
-    async def test_bad_texts_are_refused_by_name(self, store, arguments, error, message):
-        with pytest.raises(error, match=message):
-            store.add_texts(**arguments)
-        with pytest.raises(error, match=message):
-            await store.aadd_texts(**arguments)
-        assert ids_of(store) == []
-
-    @pytest.mark.parametrize(
-        ("arguments", "error", "message"),
-        [
             ({"documents": ["lumane"]}, TypeError, r"documents\[0\]: expected a Document, got str"),
             ({"documents": Document("a")}, TypeError, "documents: expected a list of Documents"),
             ({"documents": [Document("a")], "id": ["1"]}, TypeError, "keyword argument 'id'"),
         ],
     )
-    async def test_bad_documents_are_refused_by_name(self, store, arguments, error, message):
+    async def test_bad_texts_and_documents_are_refused_by_name(
+        self, store, arguments, error, message
+    ):
+        kind = next(iter(arguments))
         with pytest.raises(error, match=message):
-            store.add_documents(**arguments)
+            getattr(store, f"add_{kind}")(**arguments)
         with pytest.raises(error, match=message):
-            await store.aadd_documents(**arguments)
+            await getattr(store, f"aadd_{kind}")(**arguments)
+        assert ids_of(store) == []
 
 
 class TestBlankDocuments:

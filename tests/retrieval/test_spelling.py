@@ -64,23 +64,19 @@ def test_a_search_reads_the_corrected_question_and_says_so(retriever):
     assert found.decide(0.99).reason.endswith(f" Note: {note}.")
 
 
+def holding(counts):
+    """What tells how many passages have each of some words; short ones are in nine."""
+    return lambda words: np.array([counts.get(word, 9 * (len(word) < 4)) for word in words])
+
+
 def test_of_several_words_the_one_that_most_passages_have_is_taken():
     held = {"form": 2, "from": 5}
-
-    def holding(words):
-        return np.array([held.get(word, 0) for word in words])
-
-    assert corrected("frmo", holding, held.__contains__, held.__contains__) == "from"
+    assert corrected("frmo", holding(held), held.__contains__, held.__contains__) == "from"
 
 
 def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
-    stems = {"probation": 1, "probator": 1, "probatory": 1}
-
-    def holding(words):
-        return np.array([stems.get(word, 0) for word in words])
-
-    known = {"probation"}.__contains__
-    assert corrected("probaton", holding, known, known) == "probation"
+    stems, known = {"probation": 1, "probator": 1, "probatory": 1}, {"probation"}.__contains__
+    assert corrected("probaton", holding(stems), known, known) == "probation"
 
 
 @pytest.mark.parametrize(
@@ -97,12 +93,9 @@ def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
 def test_a_word_that_is_no_token_replaces_others_if_passages_enough_have_it(question, read):
     stems = {"sitemap": 1, "pagination": 3, "paginator": 3, "netlify": 5, "drupal": 4, "welsh": 2}
     stems |= {"kubernetes": 6, "kubernets": 6}
-
-    def holding(words):
-        return np.array([stems.get(word, 9 * (len(word) < 4)) for word in words])
-
     tokens, english = {"sitemap"}, {"pagination", "welsh"}
-    assert corrected(question, holding, tokens.__contains__, english.__contains__) == read
+    known = tokens.__contains__, english.__contains__
+    assert corrected(question, holding(stems), *known) == read
 
 
 def test_a_question_with_many_unknown_words_stays(retriever):
@@ -133,8 +126,5 @@ def test_without_words_or_a_tokenizer_nothing_is_replaced(model):
     ],
 )
 def test_british_and_american_spelling_follow_the_corpus(held, read):
-    def holding(words):
-        return np.array([held.get(word, 9 * (len(word) < 4)) for word in words])
-
     spelt = {"optimise", "color"}.__contains__
-    assert corrected("optimise the color", holding, spelt, spelt) == read
+    assert corrected("optimise the color", holding(held), spelt, spelt) == read
