@@ -169,17 +169,9 @@ def test_a_label_says_itself_before_what_it_says_of_others():
 @pytest.mark.parametrize(
     "reply",
     [
-        "5",
-        "0",
-        "22",
-        "What is the first one called?",
-        "Why the second?",
+        *("5", "0", "22", "one of them", "a file", "2 files", "the first and a file"),
+        *("What is the first one called?", "Why the second?", "neither of the files opens"),
         "first of all, how long does it take?",
-        "one of them",
-        "a file",
-        "2 files",
-        "the first and a file",
-        "neither of the files opens",
     ],
 )
 def test_other_words_and_places_beyond_the_last_name_no_reading(reply):

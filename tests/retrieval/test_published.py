@@ -5,10 +5,9 @@ import uuid
 import warnings
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from tests.helpers import as_before, bag_of_words, index_of, pairs, passages
+from tests.helpers import as_before, assert_alike, bag_of_words, index_of, pairs, passages
 from tests.stores.kinds import KINDS, beside
 from tests.stores.postgres_server import server_dsn
 from uec_rag import UEC, Retriever
@@ -45,10 +44,8 @@ def opened(request, uec, tmp_path):
 
 def agree(*indexes):
     one, other = (index.search(QUESTIONS[:5], 4) for index in indexes)
-    assert (one.basis, one.ids) == (other.basis, other.ids)
-    for name in ("confidence", "coefficients", "relevance"):
-        found, expected = getattr(one, name), getattr(other, name)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, err_msg=name)
+    assert one.basis == other.basis
+    assert_alike(one, other, rtol=1e-5, atol=1e-7)
 
 
 def test_a_calibration_counts_for_all_that_search(opened):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import NUMERIC, LinearHead, bag_of_words, index_of, of_members, unit
+from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, of_members, unit
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
 from uec_rag.ensemble.fitted import OWN_ERROR
@@ -175,12 +175,8 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(
     monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", room * 200 * 4)
     blocks = full.search(queries, k=5)
     assert sizes == expected
-    assert blocks.ids == whole.ids
     assert len(blocks.decisions) == len(blocks.queries) == 20
-    for name in NUMERIC:
-        np.testing.assert_allclose(
-            getattr(blocks, name), getattr(whole, name), rtol=1e-4, atol=1e-6
-        )
+    assert_alike(blocks, whole, rtol=1e-4, atol=1e-6)
 
 
 async def test_an_asynchronous_search_leaves_the_event_loop_to_others(full, queries, monkeypatch):
