@@ -98,7 +98,6 @@ def test_an_empty_value_is_not_the_current_folder_and_its_place_is_named(run, be
     [
         ("ask", "-k", "0"),
         ("ask", "--threshold", "1.5"),
-        ("ask", "--store", "s3://a/b"),
         ("index", "--workers", "many"),
         ("index", "--gpus", "-1"),
         ("serve", "--port", "70000"),

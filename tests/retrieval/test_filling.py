@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers import assert_same_result, files_of, index_of
+from tests.helpers import assert_same_result, files_of
 from uec_rag import UEC, Retriever
 from uec_rag.stores import MemoryStore
 
@@ -33,15 +33,6 @@ def test_it_is_what_would_have_been_saved(fitted, texts, queries, tmp_path, dtyp
     loaded.add(["badero"], ids=["new"])
     loaded.save(tmp_path / "filled")
     assert len(Retriever.load(tmp_path / "filled", fitted)) == len(texts) + 1
-
-
-def test_an_iterator_of_any_length_is_added(fitted, texts, queries, tmp_path):
-    with Retriever.filling(tmp_path / "filled", fitted) as filled:
-        ids = filled.add(text for text in texts)
-    assert len({*ids}) == len(texts)
-    retriever = index_of(fitted, texts, ids)
-    loaded = Retriever.load(tmp_path / "filled", fitted)
-    assert_same_result(loaded.search(queries), retriever.search(queries))
 
 
 def test_one_that_fails_leaves_what_was_there(small, texts, tmp_path):
