@@ -380,6 +380,8 @@ def test_a_section_is_named_with_the_title_of_its_document_and_the_file_if_other
     titled = replace(found, documents=["Rye bread", "Flour", "Flour"])
     labels = [one.label for one in readings(titled)]
     assert labels == ["Rye bread", "Flour (oats)", "Flour (wheat)"]
+    ground = replace(titled, sources=["rye.md", "oats/flour.md", "wheat/flour.md"])
+    assert [one.label for one in readings(ground)][1:] == ["oats/flour", "wheat/flour"]
     assert document_of({"document_title": "Rye bread", "title": "Recap"}) == "Rye bread"
     assert document_of({"Header 1": "Rye bread", "Header 2": "Recap"}) == "Rye bread"
 

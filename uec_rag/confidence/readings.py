@@ -262,7 +262,9 @@ class Candidates:
         for source, title in titled:
             bearers = of_title[_plain(title)]
             if source and title and of_source[source] == 1 and bearers <= _FEW_BEARERS:
-                names[source] = title if bearers == 1 else f"{title} ({names[source]})"
+                says_it = _stems(title) <= _stems(PurePath(names[source]).name)
+                of_file = names[source] if says_it else f"{title} ({names[source]})"
+                names[source] = title if bearers == 1 else of_file
         return names
 
 
