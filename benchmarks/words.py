@@ -120,7 +120,7 @@ def indexing(uec: UEC, texts: Texts) -> tuple[float, float]:
     split = time.process_time() - start
     postings = Postings.none()
     for first in range(0, _AT_ONCE, _BATCH):
-        postings = postings.written(first, terms[first : first + _BATCH])
+        postings = postings.with_rows(first, terms[first : first + _BATCH])
     return split / _AT_ONCE, (time.process_time() - start - split) / _AT_ONCE
 
 

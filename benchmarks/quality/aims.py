@@ -56,7 +56,7 @@ from uec_rag.confidence.model import (
     shipped_model,
     sigmoid,
 )
-from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.retrieval.pipeline import compare
 
 K, LABELS, DRAWS, RISK = 10, 100, 10, 0.1
@@ -385,7 +385,7 @@ def main(
     ensembles, groups = [], []
     for members in ensemble:
         uec = UEC([cached(load_encoder(name)) for name in members.split(",")])
-        if tuple(members.split(",")) == EMBEDDED:
+        if tuple(members.split(",")) == DEFAULT_ENCODERS:
             uec.fitted = UEC().fitted
         else:
             uec.fit(pairs)

@@ -35,7 +35,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import CachedEncoder, load_encoder
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.conversation import Turn as QueryTurn
 from uec_rag.ensemble.conversation import texts_of, turns_of
 
@@ -222,7 +222,7 @@ def ensemble(models: Sequence[str], fit: Path, cache: Path) -> UEC:
     if not models:
         return shipped(cache)
     members = [load_encoder(name) for name in models]
-    cached = [e if isinstance(e, WithoutVectors) else CachedEncoder(e, cache) for e in members]
+    cached = [e if isinstance(e, TermEncoder) else CachedEncoder(e, cache) for e in members]
     return UEC(cached).fit(load_collection(fit, "train").pairs())
 
 

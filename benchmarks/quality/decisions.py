@@ -42,7 +42,7 @@ from uec_rag.confidence.readings import (
     readings,
     underspecified,
 )
-from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
+from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.ensemble.conversation import Turn
 from uec_rag.retrieval.pipeline import _MISSING_NAME, judge, make_result
@@ -369,7 +369,7 @@ def write(model: Calibrator, ask: float) -> None:
 
 def embedded() -> UEC:
     """`UEC()` that remembers what it encoded."""
-    encoders = [load_encoder(name) for name in EMBEDDED]
+    encoders = [load_encoder(name) for name in DEFAULT_ENCODERS]
     uec = UEC([CachedEncoder(encoders[0], cache_folder() / "embeddings"), *encoders[1:]])
     uec.fitted = UEC().fitted
     return uec

@@ -21,7 +21,7 @@ from benchmarks.paper.data import Collection, load_collection
 from benchmarks.quality.options import Data
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.encoders import CachedEncoder
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.base import TermEncoder
 from uec_rag.encoders.bundled.packages import cache_folder
 
 ELSEWHERE = {
@@ -44,7 +44,7 @@ def main(
     cache = cache_folder() / "embeddings"
     uec = UEC(model) if model else UEC()
     uec.encoders = [
-        encoder if isinstance(encoder, WithoutVectors) else CachedEncoder(encoder, cache)
+        encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, cache)
         for encoder in uec.encoders
     ]
     if model:

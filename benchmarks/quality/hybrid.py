@@ -41,7 +41,7 @@ from benchmarks.quality.options import (
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.base import TermEncoder
 
 _DEPTH = 100
 _C = 60
@@ -118,7 +118,7 @@ def shipped(cache: Path) -> UEC:
     """`UEC()`, whose members look into a folder before they encode."""
     uec = UEC()
     uec.encoders = [
-        e if isinstance(e, WithoutVectors) else CachedEncoder(e, cache) for e in uec.encoders
+        e if isinstance(e, TermEncoder) else CachedEncoder(e, cache) for e in uec.encoders
     ]
     return uec
 

@@ -27,7 +27,7 @@ from benchmarks.quality.retrieval import evaluate
 from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.base import TermEncoder
 
 SETS = "belebele_en,xquad_en,xquad_ru,xquad_zh"
 _CHARACTERS = 320
@@ -78,7 +78,7 @@ def main(
     for name in model:
         encoder = load_encoder(name)
         cost = milliseconds(encoder, collections[0])
-        if not isinstance(encoder, WithoutVectors):
+        if not isinstance(encoder, TermEncoder):
             encoder = CachedEncoder(encoder, cache)
         uec = UEC([encoder], coefficients="uniform")
         found = [evaluate(uec, collection).ndcg10 for collection in collections]

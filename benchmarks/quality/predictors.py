@@ -50,7 +50,7 @@ from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import shipped_model
-from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.encoders.lexical import ENGLISH, split_words
 from uec_rag.ensemble.convolution import gap
 from uec_rag.retrieval.pipeline import compare, fuse
@@ -192,7 +192,7 @@ def main(
     groups = []
     for members in ensemble:
         uec = UEC([cached(load_encoder(name)) for name in members.split(",")])
-        if tuple(members.split(",")) == EMBEDDED:
+        if tuple(members.split(",")) == DEFAULT_ENCODERS:
             uec.fitted = UEC().fitted
         else:
             uec.fit(pairs)

@@ -30,7 +30,7 @@ from benchmarks.paper.data import Collection, load_collection, sample_collection
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.fit import FitView, fit_temperature
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
-from uec_rag.encoders import EMBEDDED, CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
@@ -349,7 +349,7 @@ def run(
                 continue
             uec = UEC(list(encoders))
             collections = [loaded(data / name, size) for name in names]
-            if specs == EMBEDDED:
+            if specs == DEFAULT_ENCODERS:
                 uec.fitted = UEC().fitted
             elif kind != "unfitted":
                 uec.fit(pairs)

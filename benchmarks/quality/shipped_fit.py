@@ -23,8 +23,8 @@ from benchmarks.quality.options import CACHE, Cache, Data, Markdown
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
-from uec_rag.encoders import EMBEDDED, CachedEncoder
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder
+from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.save import SHIPPED_FIT, write_ensemble
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
@@ -118,9 +118,9 @@ def main(
 ) -> None:
     """Print the table; with --write put the fit into the package."""
     warnings.simplefilter("ignore")
-    uec = UEC(EMBEDDED)
+    uec = UEC(DEFAULT_ENCODERS)
     uec.encoders = [
-        encoder if isinstance(encoder, WithoutVectors) else CachedEncoder(encoder, cache)
+        encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, cache)
         for encoder in uec.encoders
     ]
     pairs = load_collection(data / FIT, "train").pairs()

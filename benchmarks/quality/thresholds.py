@@ -42,7 +42,7 @@ from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.risk import RiskThreshold, conformal_threshold, risk_threshold
-from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.retrieval.pipeline import compare
 
 K, LABELS, DRAWS, FOREIGN = 4, 100, 20, 0.3
@@ -113,7 +113,7 @@ def systems_of(
     data: Path, names: Sequence[str], most: int, passages: int
 ) -> dict[str, dict[str, Answers]]:
     """Of each collection the cosine's answers and confidence's."""
-    uec = UEC([cached(load_encoder(name)) for name in EMBEDDED])
+    uec = UEC([cached(load_encoder(name)) for name in DEFAULT_ENCODERS])
     uec.fitted = UEC().fitted
     shipped = shipped_model("words")
     start = replace(shipped, temperature=uec.confidence_model.temperature)

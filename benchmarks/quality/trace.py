@@ -20,14 +20,14 @@ import numpy as np
 import typer
 
 from benchmarks.paper.data import load_collection
-from benchmarks.quality.embedded import ENGLISH, OTHERS
+from benchmarks.quality.bundled import ENGLISH, OTHERS
 from benchmarks.quality.members import sampled
 from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
 from benchmarks.quality.retrieval import evaluate
 from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, load_encoder
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble import convolution, fit_queries
 from uec_rag.ensemble.convolution import FEATURES, LEADERS, CoefficientRule, Uniform
 from uec_rag.ensemble.evidence_fit import fit_evidence_weights
@@ -51,7 +51,7 @@ def main(
     pairs = load_collection(data / fit, "train").pairs()
     for row in ensemble:
         loaded = [load_encoder(member) for member in row.split(",")]
-        uec = UEC([e if isinstance(e, WithoutVectors) else CachedEncoder(e, cache) for e in loaded])
+        uec = UEC([e if isinstance(e, TermEncoder) else CachedEncoder(e, cache) for e in loaded])
         convolution.LEADERS = LEADERS
         rules: dict[str, CoefficientRule] = {"all alike": Uniform()}
         rules["evidence"] = uec.fit(pairs).fitted.rule

@@ -48,7 +48,7 @@ from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.base.gaussian import probit
 from uec_rag.confidence.model import log_odds
-from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.fitted import OWN_ERROR
 
@@ -250,7 +250,7 @@ def main(
     seen: dict[str, dict[str, Seen]] = {}
     for members in ensemble:
         uec = UEC([cached(load_encoder(name)) for name in members.split(",")])
-        if tuple(members.split(",")) == EMBEDDED:
+        if tuple(members.split(",")) == DEFAULT_ENCODERS:
             uec.fitted = UEC().fitted
         else:
             uec.fit(load_collection(data / fit, "train").pairs()[:pairs])

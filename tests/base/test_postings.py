@@ -44,7 +44,7 @@ def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries,
     postings, start = Postings.none(), 0
     while start < len(passages):  # batches of any size
         stop = data.draw(st.integers(start + 1, len(passages)))
-        postings, start = postings.written(start, terms(passages[start:stop])), stop
+        postings, start = postings.with_rows(start, terms(passages[start:stop])), stop
     alive = np.array(data.draw(st.lists(st.booleans(), min_size=start, max_size=start)))
     left = np.flatnonzero(alive)
     if not len(left):
@@ -59,7 +59,7 @@ def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries,
 def test_similarities_do_not_depend_on_what_is_summed_up_at_a_time(monkeypatch):
     rng = np.random.default_rng(0)
     texts = [rng.integers(0, 30, rng.integers(0, 12)).tolist() for _ in range(100)]
-    postings, corpus = Postings.of(terms(texts[:60])).written(60, terms(texts[60:])), Corpus(100)
+    postings, corpus = Postings.of(terms(texts[:60])).with_rows(60, terms(texts[60:])), Corpus(100)
     queries = terms(texts[:20])
     expected = postings.similarities(queries, corpus)
     one_by_one = [postings.similarities(queries[row : row + 1], corpus)[0] for row in range(20)]
@@ -96,7 +96,7 @@ def test_a_word_that_no_passage_holds_counts_against_all():
 def test_an_earlier_version_knows_nothing_of_later_rows():
     first = Postings.of(terms([[1], [2]]))
     before = first.similarities(terms([[1]]), Corpus(2))
-    first.written(2, terms([[1], [1]]))
+    first.with_rows(2, terms([[1], [1]]))
     np.testing.assert_array_equal(first.similarities(terms([[1]]), Corpus(2)), before)
 
 
@@ -110,7 +110,7 @@ def test_a_posting_takes_five_bytes_where_counts_are_below_256():
 def test_many_small_batches_leave_few_segments():
     postings = Postings.none()
     for row in range(300):
-        postings = postings.written(row, terms([[row % 7, row]]))
+        postings = postings.with_rows(row, terms([[row % 7, row]]))
     assert len(postings.segments) <= 16
     whole = Postings.of(terms([[row % 7, row] for row in range(300)]))
     asked = terms([[3, 20]])
@@ -122,7 +122,7 @@ def test_many_small_batches_leave_few_segments():
 def test_saved_postings_come_back(tmp_path):
     postings = Postings.none()
     for start in (0, 3):
-        postings = postings.written(start, terms([[1, 1, 2], [300 * [5][0]], [2]]))
+        postings = postings.with_rows(start, terms([[1, 1, 2], [300 * [5][0]], [2]]))
     state = postings.save(tmp_path, "words", np.array([0, 2, 4, 5]))
     loaded, corpus = Postings.load(tmp_path, state, 4), Corpus(4)
     kept = postings.chosen(np.array([0, 2, 4, 5]))
@@ -131,14 +131,14 @@ def test_saved_postings_come_back(tmp_path):
         loaded.similarities(asked, corpus), kept.similarities(asked, corpus)
     )
     # A loaded one is read only, and grows all the same.
-    assert loaded.written(4, terms([[1]])).similarities(asked, Corpus(5)).shape == (1, 5)
+    assert loaded.with_rows(4, terms([[1]])).similarities(asked, Corpus(5)).shape == (1, 5)
 
 
 def test_terms_of_another_fit_are_refused():
     postings = Postings.of(terms([[1]]))
     for other in (Terms.of([[1]], Saturation(2.0, B)), terms([[1]]).scaled(np.float32(0.5))):
         with pytest.raises(ValueError, match="another fit"):
-            postings.written(1, other)
+            postings.with_rows(1, other)
 
 
 def test_rows_of_terms_can_be_chosen_and_joined():

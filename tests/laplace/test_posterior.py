@@ -14,7 +14,7 @@ from tests.helpers import LinearHead, pairs
 from uec_rag.base.similarity import moments
 from uec_rag.encoders import Encoded
 from uec_rag.laplace.fit import fit_posterior
-from uec_rag.laplace.pairs import OfVectors, check_pairs, split_queries, training_pairs
+from uec_rag.laplace.pairs import VectorSimilarities, check_pairs, split_queries, training_pairs
 from uec_rag.laplace.posterior import Posterior
 
 DRAWS = 20_000
@@ -42,7 +42,7 @@ def pair_by_pair(posterior, head, encoded):
     checked, queries, passages = encoded
     fitting, _ = split_queries(checked, seed=0)
     train = training_pairs(
-        checked, fitting, OfVectors(queries.embedding, passages.embedding), seed=0
+        checked, fitting, VectorSimilarities(queries.embedding, passages.embedding), seed=0
     )
     for q, p in zip(train.query_index, train.passage_index, strict=True):
         z, h = queries.embedding[q].astype(float), queries.features[q].astype(float)

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tests.server.conftest import HOST, TOKEN, asgi_scope
 from uec_rag.server import access
-from uec_rag.server.access import Access, Guard, Limits, harmless, limits_of
+from uec_rag.server.access import Access, Guard, Limits, limits_of, sanitised
 from uec_rag.server.running import LogFormatter, listen
 
 SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
@@ -177,7 +177,7 @@ def test_a_failure_shows_neither_the_caller_nor_the_log_where_things_are(caplog)
     ],
 )
 def test_folders_passwords_and_controls_are_not_shown(text, shown):
-    assert harmless(text) == shown
+    assert sanitised(text) == shown
 
 
 def test_a_log_line_with_what_somebody_else_wrote_stays_a_line():

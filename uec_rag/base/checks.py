@@ -222,12 +222,12 @@ def quoted(text: str) -> str:
     return marked.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def within(numbers: NDArray[Any], stop: int) -> bool:
+def are_in_range(numbers: NDArray[Any], stop: int) -> bool:
     """Return whether all integers are valid indices for a length."""
     return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < stop)
 
 
-def finite(numbers: NDArray[Any], *, least: float = -math.inf, most: float = math.inf) -> bool:
+def are_finite(numbers: NDArray[Any], *, least: float = -math.inf, most: float = math.inf) -> bool:
     """Return whether all numbers are finite, and between `least` and `most`."""
     if not numbers.size:
         return True
@@ -235,7 +235,7 @@ def finite(numbers: NDArray[Any], *, least: float = -math.inf, most: float = mat
     return math.isfinite(low) and math.isfinite(high) and low >= least and high <= most
 
 
-def ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) -> bool:
+def are_ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) -> bool:
     """Return whether numbers increase strictly within each segment.
 
     `numbers`: array, shape (n,). `starts`: indices at which segments start; by default, there is

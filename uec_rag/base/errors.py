@@ -33,7 +33,7 @@ class FingerprintMismatch(ValueError):
 
 
 @contextmanager
-def proving(kind: str) -> Iterator[None]:
+def as_save_check(kind: str) -> Iterator[None]:
     """Convert any error in the block, which loads a new save as a check, into RuntimeError."""
     try:
         yield

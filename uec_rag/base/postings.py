@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import ascending, finite, within
+from uec_rag.base.checks import are_ascending, are_finite, are_in_range
 from uec_rag.base.gaussian import FloatArray, Saturation, Terms
 from uec_rag.base.saved.files import read_array
 
@@ -78,14 +78,14 @@ def check_segment(segment: Segment, rows: int, *, counts: bool) -> None:
     keys, starts, held, weights = segment
     if len(starts) != len(keys) + 1 or len(held) != len(weights):
         raise ValueError("terms: expected one start per key, a final one, and a weight per row.")
-    if starts[0] != 0 or starts[-1] != len(held) or not ascending(starts):
+    if starts[0] != 0 or starts[-1] != len(held) or not are_ascending(starts):
         raise ValueError("terms: expected starts that ascend from 0 to the number of postings.")
-    if not ascending(keys) or not ascending(held, starts):
+    if not are_ascending(keys) or not are_ascending(held, starts):
         raise ValueError("terms: expected keys that ascend, and rows that ascend for each.")
     # Rows ascend, so the first and the last of each term are enough.
-    if not within(held[starts[:-1]], rows) or not within(held[starts[1:] - 1], rows):
+    if not are_in_range(held[starts[:-1]], rows) or not are_in_range(held[starts[1:] - 1], rows):
         raise ValueError(f"terms: expected rows from 0 to {rows - 1}.")
-    if not finite(weights, least=float(np.finfo(np.float32).tiny) if counts else -np.inf):
+    if not are_finite(weights, least=float(np.finfo(np.float32).tiny) if counts else -np.inf):
         raise ValueError("terms: expected finite weights, and counts above 0.")
 
 
@@ -302,9 +302,9 @@ class Postings:
     @classmethod
     def of(cls, terms: Terms) -> Postings:
         """Make the postings of one batch."""
-        return cls.none().written(0, terms)
+        return cls.none().with_rows(0, terms)
 
-    def written(self, start: int, terms: Terms) -> Postings:
+    def with_rows(self, start: int, terms: Terms) -> Postings:
         """Return the first `start` rows with new ones appended.
 
         Raises ValueError if the saturation or the scale differs from that of the existing rows.
@@ -475,7 +475,9 @@ class Postings:
         )
         segment = Segment(keys, starts, held, weights)
         check_segment(segment, rows, counts=saturation is not None)
-        if len(lengths) != rows or not finite(lengths, least=-np.inf if saturation is None else 0):
+        if len(lengths) != rows or not are_finite(
+            lengths, least=-np.inf if saturation is None else 0
+        ):
             raise ValueError(f"terms: expected lengths of {rows} passages.")
         if not np.isfinite(scale):
             raise ValueError(f"terms: expected a finite scale, got {scale}.")

@@ -35,12 +35,12 @@ _NAMES = frozenset(
 _Out = TypeVar("_Out")
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Return whether an error may be transient: a lost connection, or "too many requests".
 
     Examples
     --------
-    >>> is_passing(TimeoutError()), is_passing(ValueError())
+    >>> is_transient(TimeoutError()), is_transient(ValueError())
     (True, False)
     """
     if isinstance(error, (ConnectionError, TimeoutError)):
@@ -79,7 +79,7 @@ def _policy(within: float | None = None) -> dict[str, Any]:
 
     late = stop_never if within is None else stop_after_delay(within)
     return {
-        "retry": retry_if_exception(is_passing),
+        "retry": retry_if_exception(is_transient),
         "stop": stop_after_attempt(_TRIES) | late,
         "wait": _wait,
         "before_sleep": _announce,

@@ -31,16 +31,16 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
     Because of the cache, a text is encoded only once for fitting and indexing, and not again after
     an interruption.
     """
-    from uec_rag.encoders import EMBEDDED, CachedEncoder
-    from uec_rag.encoders.base import WithoutVectors
+    from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder
+    from uec_rag.encoders.base import TermEncoder
     from uec_rag.encoders.bundled.packages import cache_folder
     from uec_rag.ensemble import UEC
 
-    say(f"Loading {', '.join(models or EMBEDDED)} ...")
+    say(f"Loading {', '.join(models or DEFAULT_ENCODERS)} ...")
     uec = UEC(models)
     folder = cache_folder() / "embeddings"
     uec.encoders = [
-        encoder if isinstance(encoder, WithoutVectors) else CachedEncoder(encoder, folder)
+        encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, folder)
         for encoder in uec.encoders
     ]
     return uec

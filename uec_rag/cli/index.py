@@ -154,7 +154,7 @@ def index(
     say(f"Reading {folder} ...")
     from uec_rag.corpora import fitting_pairs, passages_of
     from uec_rag.corpora.folder import read_files
-    from uec_rag.corpora.passages import note_states
+    from uec_rag.corpora.passages import add_file_metadata
 
     with progress() as bar:
         read = read_files(
@@ -172,7 +172,7 @@ def index(
     from uec_rag.stores.places import filling
 
     passages = passages_of(documents, **chunks_of(ensemble, cut))
-    note_states(passages, documents, cut)
+    add_file_metadata(passages, documents, cut)
     say(f"{counted(len(documents), 'file')}, {counted(len(passages), 'passage')}")
     if uec is None:
         if pairs is not None:

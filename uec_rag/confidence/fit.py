@@ -44,7 +44,7 @@ class FitView:
 
 
 def fit_confidence(
-    views: Sequence[FitView], k: int = 10, *, standardised: bool = False, at_home: bool = False
+    views: Sequence[FitView], k: int = 10, *, standardised: bool = False, same_corpora: bool = False
 ) -> ConfidenceModel:
     """Fit the model to queries over several corpora, some of which lack the answer.
 
@@ -60,7 +60,7 @@ def fit_confidence(
         Number of hits that confidence is about.
     standardised : bool
         Whether the logits are those of an unfitted ensemble; see `ConfidenceModel`.
-    at_home : bool
+    same_corpora : bool
         Whether later queries are over these very corpora; the examples then have full weight.
 
     Raises
@@ -73,9 +73,9 @@ def fit_confidence(
     known = replace(shipped, temperature=fit_temperature(views))
     examples = Examples.joined([view_examples(view, known, k) for view in views])
     moved, relearned = known.moved(examples), known.relearned(examples)
-    if moved.surprise(examples) - relearned.surprise(examples) > _CLEAR_GAIN:
+    if moved.nll(examples) - relearned.nll(examples) > _CLEAR_GAIN:
         return relearned
-    if at_home:
+    if same_corpora:
         return moved
     return known.moved(replace(examples, weight=_WEIGHT * examples.weight))
 

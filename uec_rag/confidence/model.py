@@ -560,7 +560,7 @@ class ConfidenceModel(Record):
             unanswerable=examples.unanswerable,
         )
 
-    def surprise(self, examples: Examples) -> float:
+    def nll(self, examples: Examples) -> float:
         """Compute the mean NLL of `in_corpus` plus that of `found`, in nats."""
         features, right, weight = examples.cutoffs()
         evidence, there, weights, penalty = examples.questions

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Document, has_words
-from uec_rag.corpora.questions import question_of, stands_in
+from uec_rag.corpora.questions import occurs_in, question_of
 from uec_rag.corpora.readers import READERS
 from uec_rag.stores.base import Passage
 
@@ -62,7 +62,7 @@ def passages_of(
         Documents as returned by `read_folder`, with distinct sources.
     size : int
         Maximum length of a passage, in characters, without its heading and without what is repeated
-        if a table or a block of code in Markdown is split, see `completed`.
+        if a table or a block of code in Markdown is split, see `with_whole_blocks`.
     overlap : int
         Maximum number of characters that consecutive passages of a section share.
     length : callable
@@ -100,7 +100,7 @@ def passages_of(
         for part in document.sections:
             parts = split(part.text)
             if suffix in _MARKDOWN:
-                parts = completed(
+                parts = with_whole_blocks(
                     part.text,
                     parts,
                     size // 3,
@@ -169,7 +169,7 @@ def _blocks(
                 yield _Block(starts[first], *ends, f"{head}\n", f"\n{tail}")
 
 
-def completed(
+def with_whole_blocks(
     text: str,
     chunks: Sequence[str],
     most: int,
@@ -233,7 +233,7 @@ def file_name(source: str) -> str:
     return name if sum(character.isalpha() for character in name) > 1 else ""
 
 
-def bookkeeping(passage: Passage) -> set[str]:
+def bookkeeping_keys(passage: Passage) -> set[str]:
     """Return the metadata keys by which an index keeps track of its files, useless to a model.
 
     "position" is only included if `passages_of` made the passage.
@@ -249,7 +249,9 @@ def bookkeeping(passage: Passage) -> set[str]:
     return known.keys() & {HASH, COUNT, CUT, *(["position"] if ours else [])}
 
 
-def note_states(passages: Sequence[Passage], documents: Iterable[Document], cut: str = "") -> None:
+def add_file_metadata(
+    passages: Sequence[Passage], documents: Iterable[Document], cut: str = ""
+) -> None:
     """Add `HASH`, `COUNT` and, if `cut` is not empty, `CUT` to the metadata of passages."""
     hashes = {document.source: document.sha256 for document in documents}
     counts = Counter(passage.metadata["source"] for passage in passages)
@@ -313,7 +315,7 @@ def fitting_pairs(
         for chunk in chunks[:1] if section.heading else chunks:
             pair = question_of([section.heading] if telling else [], chunk, _SHORTEST_BODY)
             # A lower-case beginning continues a sentence of the page before.
-            if pair is not None and not pair[0][0].islower() and not stands_in(*pair):
+            if pair is not None and not pair[0][0].islower() and not occurs_in(*pair):
                 passage_of.setdefault(*pair)
     query_of = {passage: query for query, passage in passage_of.items()}
     pairs = [(query, passage) for passage, query in query_of.items()]

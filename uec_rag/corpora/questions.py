@@ -111,7 +111,7 @@ def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, s
     ('Bread wants time.', 'Let it rise.')
     """
     for title in titles:
-        if " " in title and _asks_for(title, text, shortest) and not stands_in(title, text):
+        if " " in title and _asks_for(title, text, shortest) and not occurs_in(title, text):
             return title, text
     first, rest = split_first_sentence(text)
     return (first, rest) if _asks_for(first, rest, shortest) else None
@@ -125,7 +125,7 @@ def _asks_for(question: str, answer: str, shortest: int) -> bool:
     )
 
 
-def stands_in(question: str, text: str) -> bool:
+def occurs_in(question: str, text: str) -> bool:
     """Return whether a text contains a question word for word."""
     return _words(question) in _words(text)
 

@@ -26,14 +26,14 @@ import ray
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.encoders import Encoded, Encoder, Role
-from uec_rag.encoders.base import EncoderInside, InThread, WithoutVectors
+from uec_rag.encoders.base import EncoderInside, InThread, TermEncoder
 from uec_rag.ensemble.faults import missing_members
 from uec_rag.ensemble.fit import fit as fit_here
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 from uec_rag.retrieval.result import without_findings
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Passage, content_id, keepable
+from uec_rag.stores.base import Passage, checked_passage, content_id
 from uec_rag.stores.places import filling
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _pools(encoders: Sequence[Encoder], resources: Resources) -> Iterator[list[P
             pool.close()
 
 
-class OnCluster(InThread, EncoderInside):
+class ClusterEncoder(InThread, EncoderInside):
     """A dense encoder that runs on a pool.
 
     Parameters
@@ -181,7 +181,7 @@ def fit(uec: UEC, pairs: PairsLike, resources: Resources = Resources()) -> UEC:
 
     with _pools(uec.encoders, resources) as pools:
         encoders = [
-            encoder if isinstance(encoder, WithoutVectors) else OnCluster(encoder, pool)
+            encoder if isinstance(encoder, TermEncoder) else ClusterEncoder(encoder, pool)
             for encoder, pool in zip(uec.encoders, pools, strict=True)
         ]
         uec.fitted = fit_here(
@@ -246,7 +246,7 @@ def index(
     """
     uec = retriever.uec
     members = zip(uec.names, uec.encoders, strict=True)
-    words = {name for name, encoder in members if isinstance(encoder, WithoutVectors)}
+    words = {name for name, encoder in members if isinstance(encoder, TermEncoder)}
     window = _AHEAD * resources.workers
     in_flight: deque[tuple[list[Passage], list[ObjectRef[Encoded]]]] = deque()
     read = written = 0
@@ -365,4 +365,4 @@ def _passage(row: object, text: str) -> Passage | None:
     metadata: dict[str, Any] = {key: row[key] for key in row if key not in (text, "id")}
     named = row.get("id")
     id_ = content_id(row[text], metadata) if named is None else str(named)
-    return keepable(Passage(id_, row[text], metadata))
+    return checked_passage(Passage(id_, row[text], metadata))

@@ -171,7 +171,7 @@ class IdentityHead(InThread):
         return np.ones(self.dimension, dtype=np.float32)
 
 
-class WithoutVectors(IdentityHead):
+class TermEncoder(IdentityHead):
     """The base of encoders that return `Terms` instead of vectors."""
 
     dimension = 0

@@ -22,7 +22,7 @@ from uec_rag.encoders.base import (
     EncoderInside,
     Float32Array,
     Role,
-    WithoutVectors,
+    TermEncoder,
     checked_texts,
 )
 
@@ -122,7 +122,7 @@ class CachedEncoder(EncoderInside):
     def __init__(
         self, encoder: Encoder, folder: str | Path | None, *, revision: str | None = None
     ) -> None:
-        if isinstance(encoder, WithoutVectors):
+        if isinstance(encoder, TermEncoder):
             raise ValueError(f"encoder {encoder.name!r} makes no vectors to cache; use it directly")
         self.revision = revision or encoder.revision
         if folder is not None and not self.revision:

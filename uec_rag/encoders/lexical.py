@@ -19,7 +19,7 @@ import Stemmer
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import Saturation, Terms
-from uec_rag.encoders.base import Encoded, Role, WithoutVectors, checked_texts
+from uec_rag.encoders.base import Encoded, Role, TermEncoder, checked_texts
 
 # Function words that distinguish English from other languages in the Latin script; words of both
 # lists count as English.
@@ -422,7 +422,7 @@ _PROBE = (
 )
 
 
-class Lexical(WithoutVectors):
+class Lexical(TermEncoder):
     """BM25 as an encoder that represents a text by its terms instead of a vector.
 
     The similarity of a query and a passage is the BM25 score, divided by the highest score that any

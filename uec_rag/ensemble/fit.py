@@ -15,8 +15,14 @@ from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.convolution import Evidence, check_one_space
-from uec_rag.ensemble.evidence_fit import AskedElsewhere
-from uec_rag.ensemble.fit_queries import LANGUAGES, FitQueries, Questions, choose_questions, made_up
+from uec_rag.ensemble.evidence_fit import OtherCorpus
+from uec_rag.ensemble.fit_queries import (
+    LANGUAGES,
+    FitQueries,
+    Questions,
+    choose_questions,
+    translated_to_made_up,
+)
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
@@ -121,7 +127,7 @@ def _in_no_language(
     questions: Questions,
     seed: int,
     show_progress: bool,
-) -> list[AskedElsewhere]:
+) -> list[OtherCorpus]:
     """Make questions in made-up languages, which BM25 answers and dense models do not.
 
     Returns none unless the ensemble has both kinds of members.
@@ -130,13 +136,13 @@ def _in_no_language(
         return []
     out = []
     for number, language in enumerate(LANGUAGES):
-        strange = made_up(questions, language, seed + number)
+        strange = translated_to_made_up(questions, language, seed + number)
         shown = {"show_progress": show_progress}
         queries = fitted.gaussians([e.encode(strange.queries, "query", **shown) for e in encoders])
         corpus = fitted.gaussians([e.encode(strange.corpus, "passage", **shown) for e in encoders])
         similarities = [moments(q, c)[0] for q, c in zip(queries, corpus, strict=True)]
         traces = fitted.standardised_traces(queries)
-        out.append(AskedElsewhere(similarities, strange.relevant, traces))
+        out.append(OtherCorpus(similarities, strange.relevant, traces))
     return out
 
 

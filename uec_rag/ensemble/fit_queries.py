@@ -19,8 +19,8 @@ from uec_rag.confidence.fit import FitView, fit_confidence
 from uec_rag.encoders.verifier import Verifier, bounded
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.evidence_fit import (
-    AskedElsewhere,
     CorpusView,
+    OtherCorpus,
     corpus_views,
     fit_evidence_weights,
 )
@@ -165,7 +165,7 @@ class FitQueries:
         )
 
     def fit_evidence_weights(
-        self, fitted: Fitted, beside: Sequence[AskedElsewhere] = ()
+        self, fitted: Fitted, beside: Sequence[OtherCorpus] = ()
     ) -> EvidenceWeights:
         """Learn the evidence weights; `beside` as in `evidence_fit.fit_evidence_weights`.
 
@@ -346,7 +346,7 @@ _IDEOGRAPHS = 1000
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def made_up(questions: Questions, language: Language, seed: int) -> Questions:
+def translated_to_made_up(questions: Questions, language: Language, seed: int) -> Questions:
     """Translate some questions and passages into a made-up language.
 
     `seed`: random seed of the sample and of the permutation of letters.
@@ -354,7 +354,7 @@ def made_up(questions: Questions, language: Language, seed: int) -> Questions:
     Examples
     --------
     >>> asked = Questions(["Who came?"], ["He came late.", "Nobody came."], [[0]])
-    >>> strange = made_up(asked, Language(1.0), seed=1)
+    >>> strange = translated_to_made_up(asked, Language(1.0), seed=1)
     >>> strange.relevant, strange.queries == asked.queries, len(strange.corpus)
     ([[0]], False, 2)
     """

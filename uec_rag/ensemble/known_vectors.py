@@ -19,7 +19,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import CachedEncoder, Encoded, Encoder, Role
-from uec_rag.encoders.base import EncoderInside, InThread, WithoutVectors
+from uec_rag.encoders.base import EncoderInside, InThread, TermEncoder
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.uec import UEC
 
@@ -46,7 +46,7 @@ def vector_owner(uec: UEC, name: str) -> VectorOwner:
     names = [
         known
         for known, encoder in zip(uec.names, uec.encoders, strict=True)
-        if not isinstance(encoder, WithoutVectors)
+        if not isinstance(encoder, TermEncoder)
     ]
     if name not in names:
         raise ValueError(f"vectors: expected one of {[*names, ENSEMBLE]}, got {name!r}.")
@@ -99,7 +99,7 @@ def _view(uec: UEC) -> UEC:
         if uec not in _MEMBERS:
             _MEMBERS[uec] = [
                 encoder
-                if isinstance(encoder, (CachedEncoder, WithoutVectors))
+                if isinstance(encoder, (CachedEncoder, TermEncoder))
                 else CachedEncoder(encoder, None)
                 for encoder in uec.encoders
             ]

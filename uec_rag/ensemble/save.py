@@ -33,7 +33,7 @@ from uec_rag.laplace.posterior import Posterior, PosteriorSummary
 # Which of the models that a saved ensemble names may be loaded.
 #
 # A saved folder may come from an untrusted source. Models that it names are fetched, with the
-# user's token, only if the user allows it; local and embedded models are always loaded.
+# user's token, only if the user allows it; local and bundled models are always loaded.
 
 
 _Member = TypeVar("_Member", Encoder, Verifier)
@@ -381,7 +381,7 @@ def read_ensemble(
 
 
 SHIPPED_FIT = Path(__file__).with_name("shipped")
-"""The folder of the shipped fit of the embedded ensemble, which `UEC()` uses.
+"""The folder of the shipped fit of the default ensemble, which `UEC()` uses.
 
 It was made by `benchmarks/quality/shipped_fit.py`. Its posterior is an approximation of the fitted
 one that differs from a multiple of the identity in 64 directions.
@@ -397,7 +397,7 @@ def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: Fit
     Parameters
     ----------
     encoders : sequence of Encoder
-        The embedded encoders.
+        The bundled encoders.
     options : FitOptions
         The options of the ensemble. If they differ from those of the shipped fit, `unfitted` is
         returned.

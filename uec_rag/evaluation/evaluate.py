@@ -14,10 +14,10 @@ from uec_rag.base.checks import visible
 from uec_rag.base.environment import require
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
-from uec_rag.encoders.base import WithoutVectors
-from uec_rag.evaluation.inspection import Ranking, alone, fused, members_alone
+from uec_rag.encoders.base import TermEncoder
+from uec_rag.evaluation.inspection import Ranking, fused, search_by_each_member, search_by_member
 from uec_rag.retrieval.calibrate import FEWEST, calibrate_with_labels, corpus_fingerprint
-from uec_rag.retrieval.gate import confidence_at, made_up, shared_answers
+from uec_rag.retrieval.gate import confidence_at, questions_from_passages, shared_answers
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -104,7 +104,7 @@ def evaluate(
     require("serve", "ir-measures")
     view = retriever.snapshot()
     if labels is None:
-        queries, relevant, view = made_up(view)
+        queries, relevant, view = questions_from_passages(view)
     else:
         queries, relevant = list(labels), [set(ids) for ids in labels.values()]
     if not queries or not any(relevant):
@@ -121,7 +121,7 @@ def evaluate(
         found += view.search_encoded(queries[rows], [part[rows] for part in parts], depth)
     result = SearchResult(found)
     rankings = {"ensemble": result.passages}
-    members = members_alone(view, queries, parts, depth)
+    members = search_by_each_member(view, queries, parts, depth)
     rankings |= members
     if members:
         rankings["reciprocal rank fusion"] = fused([*members.values()])
@@ -132,7 +132,7 @@ def evaluate(
     right = _right(result.passages, relevant, JUDGED)[kept]
     calibrated = _cross_validated(view, queries, relevant, parts, k, progress)
     best = _best_member(view, scores)
-    similar = alone(view, best, queries, parts, JUDGED)
+    similar = search_by_member(view, best, queries, parts, JUDGED)
     similar = SearchResult([similar[row] for row in kept])
     of_kept = [relevant[row] for row in kept]
     return Evaluation(
@@ -197,7 +197,7 @@ def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np
 def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) -> str:
     """Find the best dense member, or the best of all if none is, as a baseline."""
     named = zip(view.uec.names, view.uec.encoders, strict=True)
-    dense = [name for name, encoder in named if not isinstance(encoder, WithoutVectors)]
+    dense = [name for name, encoder in named if not isinstance(encoder, TermEncoder)]
     names = dense or list(view.uec.names)
     return max(names, key=lambda name: float(np.mean([*scores.get(name, {"": [0.0]}).values()])))
 

@@ -106,7 +106,7 @@ def inspect(
         batch = queries[start : start + _BATCH]
         parts = retriever.uec.encode(batch, "query")
         result = retriever.search_encoded(batch, parts, _DEPTH)
-        alone = members_alone(retriever, batch, parts, _DEPTH)
+        alone = search_by_each_member(retriever, batch, parts, _DEPTH)
         shares = disagreement(alone) if alone else [0.0] * len(batch)
         for row, query in enumerate(batch):
             # The passages that a question was made from do not count.
@@ -132,7 +132,7 @@ def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Pa
     query = [passage_at(retriever, id_).text[:_BEGINNING]]
     parts = retriever.uec.encode(query, "query")
     together = retriever.search_encoded(query, parts, k + 1).passages
-    alone = members_alone(retriever, query, parts, k + 1)
+    alone = search_by_each_member(retriever, query, parts, k + 1)
     return {
         name: [near for near in found[0] if near.id != id_][:k]
         for name, found in {"": together, **alone}.items()
@@ -148,7 +148,7 @@ def passage_at(retriever: Retriever, id_: str) -> Passage:
     )
 
 
-def writing(retriever: Retriever) -> dict[str, object]:
+def describe_languages(retriever: Retriever) -> dict[str, object]:
     """Determine the scripts or languages of an index's first passages, and whether they are known.
 
     Returns a mapping of "languages" (most frequent first), "fitted_on" (those of the fit, empty if
@@ -171,7 +171,7 @@ _C = 60  # the constant of Cormack et al.
 _COMPARED = 10  # first hits whose overlap is measured
 
 
-def members_alone(
+def search_by_each_member(
     retriever: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> dict[str, Ranking]:
     """Search by each encoder's similarity alone.
@@ -190,10 +190,10 @@ def members_alone(
     names = retriever.uec.names
     if len(names) < 2 or retriever.uec.space == "shared":
         return {}
-    return {name: alone(retriever, name, queries, parts, k).passages for name in names}
+    return {name: search_by_member(retriever, name, queries, parts, k).passages for name in names}
 
 
-def alone(
+def search_by_member(
     retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
     """Search by one encoder's similarity, which is then `mu`, without a verifier."""

@@ -254,11 +254,11 @@ def _speaker_and_text(given: object, place: int) -> tuple[str, str]:
 
 def messages_of(state: object) -> Sequence[AnyMessage]:
     """Return the messages of a graph's state: its "messages", or the state if it is a list."""
-    found = state if isinstance(state, list) else member(state, "messages")
+    found = state if isinstance(state, list) else state_value(state, "messages")
     return cast(Sequence[AnyMessage], found or [])
 
 
-def member(state: object, key: str) -> object:
+def state_value(state: object, key: str) -> object:
     """Return a value of a graph's state, a mapping or an object; None if it is missing."""
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
 

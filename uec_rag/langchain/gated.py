@@ -74,7 +74,7 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
     return _joined(question, documents, decision)
 
 
-def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
+def read_decision(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
     if isinstance(found, Mapping):
         return cast(Gated, {key: found[key] for key in GateOutput.__annotations__})
@@ -153,7 +153,7 @@ def retriever_tool(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
         given = in_context(retriever, query, _turns_of_agent(runtime))
-        found = told(query, retriever.invoke(given, config))
+        found = read_decision(query, retriever.invoke(given, config))
         labels = [reading["label"] for reading in found["readings"]]
         passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
         return tool_reply(found["decision"], found["reason"], labels, passages), found

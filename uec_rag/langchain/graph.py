@@ -11,8 +11,8 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.runtime import Runtime
 
 from uec_rag.confidence.decision import Action
-from uec_rag.langchain.documents import member, messages_of, place_of_question, turns
-from uec_rag.langchain.gated import Gated, GateOutput, in_context, told
+from uec_rag.langchain.documents import messages_of, place_of_question, state_value, turns
+from uec_rag.langchain.gated import Gated, GateOutput, in_context, read_decision
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
@@ -43,7 +43,7 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
         question, before = _question_and_turns(state)
         found = retriever.invoke(in_context(retriever, question, before), config, **_within(state))
         # The chosen reading applies to this search only.
-        return cast(Gated, {**told(question, found), **dict.fromkeys(_within(state))})
+        return cast(Gated, {**read_decision(question, found), **dict.fromkeys(_within(state))})
 
     return RunnableLambda(node, name="retrieve")
 
@@ -59,7 +59,7 @@ def route_on_decision(state: object) -> Action:
     ValueError
         If the state has neither.
     """
-    match member(state, "decision"):
+    match state_value(state, "decision"):
         case "answer" | "clarify" | "abstain" as action:
             return action
     found = searches(messages_of(state))
@@ -93,7 +93,7 @@ def _is_gated(artifact: object) -> bool:
 
 
 def _question_and_turns(state: object) -> tuple[str, list[str]]:
-    question, messages = member(state, "question"), messages_of(state)
+    question, messages = state_value(state, "question"), messages_of(state)
     place = place_of_question(messages)
     if not isinstance(question, str) or not question or _is_earlier(question, state):
         if place == len(messages):
@@ -109,14 +109,14 @@ def _is_earlier(question: str, state: object) -> bool:
 
     A checkpointer keeps it for the next turn. If a reading is chosen, the question is asked again.
     """
-    if not member(state, "decision") or _within(state):
+    if not state_value(state, "decision") or _within(state):
         return False
     said = [message.text for message in messages_of(state) if isinstance(message, HumanMessage)]
     return question in said[:-1] and question != said[-1]
 
 
 def _within(state: object) -> dict[str, Any]:
-    chosen = member(state, "within")
+    chosen = state_value(state, "within")
     return {} if chosen is None else {"within": chosen}
 
 

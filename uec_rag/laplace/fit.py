@@ -27,10 +27,10 @@ from uec_rag.laplace.likelihood import (
 from uec_rag.laplace.pairs import (
     LabelledPairs,
     Negatives,
-    OfTerms,
-    OfVectors,
     Pairs,
     Similarities,
+    TermSimilarities,
+    VectorSimilarities,
     held_out_pairs,
     split_queries,
     training_pairs,
@@ -81,9 +81,13 @@ def fit_posterior(
         The function that computes the curvature of a layer.
     """
     fitting, held_out = split_queries(pairs, seed)
-    similar: Similarities = OfVectors(queries.embedding, passages.embedding)
+    similar: Similarities = VectorSimilarities(queries.embedding, passages.embedding)
     if queries.terms is not None and passages.terms is not None:
-        similar, likelihood, negatives = OfTerms(queries.terms, passages.terms), "pairs", "hard"
+        similar, likelihood, negatives = (
+            TermSimilarities(queries.terms, passages.terms),
+            "pairs",
+            "hard",
+        )
     train = training_pairs(pairs, fitting, similar, seed, negatives)
     similarity = similar.of_pairs(train)
     if likelihood == "pairs":
@@ -108,7 +112,7 @@ def fit_posterior(
         nll_deterministic=float(deterministic.mean()),
         by_prior=("slope",) if decided_by_prior(slope, plain) else (),
     )
-    if isinstance(similar, OfTerms):
+    if isinstance(similar, TermSimilarities):
         empty = np.zeros((0, 0), dtype=np.float32)
         return Posterior(structure, empty, empty.reshape(int(structure == "kron"), 0), summary)
 

@@ -172,7 +172,7 @@ def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 @dataclass(frozen=True, eq=False)
-class OfVectors:
+class VectorSimilarities:
     """Similarities as inner products of unit embeddings, shapes (n_q, d) and (n_p, d)."""
 
     queries: FloatArray
@@ -198,7 +198,7 @@ class OfVectors:
         return product
 
 
-class OfTerms:
+class TermSimilarities:
     """Similarities of terms; document frequencies are those of the passages."""
 
     def __init__(self, queries: Terms, passages: Terms) -> None:
@@ -206,7 +206,7 @@ class OfTerms:
         self._postings = Postings.of(passages)
 
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
-        """See `OfVectors`."""
+        """See `VectorSimilarities`."""
         out = np.empty(passage.shape, dtype=np.float32)
         order = np.argsort(query, kind="stable")  # to compute a query's similarities once
         for part in _slices(len(query), self._corpus.rows):
@@ -215,15 +215,15 @@ class OfTerms:
         return out
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """See `OfVectors`."""
+        """See `VectorSimilarities`."""
         return self.of(pairs.query_index, pairs.passage_index[:, None])[:, 0]
 
     def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """See `OfVectors`."""
+        """See `VectorSimilarities`."""
         return self._postings.similarities(self._queries[query], self._corpus)
 
 
-Similarities: TypeAlias = OfVectors | OfTerms
+Similarities: TypeAlias = VectorSimilarities | TermSimilarities
 """The similarities of queries and passages, by vectors or by words."""
 
 

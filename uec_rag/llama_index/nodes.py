@@ -23,7 +23,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
 from uec_rag.confidence.replies import Within
-from uec_rag.corpora.passages import bookkeeping
+from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.ensemble.conversation import turns_of
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.result import FoundMetadata, own_metadata
@@ -76,7 +76,7 @@ def node_of(passage: Passage) -> BaseNode:
         node.metadata = own_metadata(node.metadata)
         return node
     metadata = copy.deepcopy(own_metadata(passage.metadata))
-    hidden = sorted(bookkeeping(passage))
+    hidden = sorted(bookkeeping_keys(passage))
     return TextNode(
         id_=passage.id,
         text=passage.text,

@@ -19,7 +19,7 @@ from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble import UEC
 from uec_rag.retrieval import Retriever
 from uec_rag.stores.base import Filter
@@ -174,7 +174,7 @@ def _check_mode(uec: UEC, query: VectorStoreQuery) -> None:
         raise ValueError(f"alpha: expected a number from 0 to 1, got {query.alpha}.")
 
 
-def counted(uec: UEC, query: VectorStoreQuery) -> dict[str, float] | None:
+def mode_weights(uec: UEC, query: VectorStoreQuery) -> dict[str, float] | None:
     """Return the weight of each member in the query's mode; None for the ensemble's own weights."""
     wordwise = _wordwise(uec)
     if query.mode in _WORDS:
@@ -191,7 +191,7 @@ def counted(uec: UEC, query: VectorStoreQuery) -> dict[str, float] | None:
 
 
 def _wordwise(uec: UEC) -> list[bool]:
-    return [isinstance(encoder, WithoutVectors) for encoder in uec.encoders]
+    return [isinstance(encoder, TermEncoder) for encoder in uec.encoders]
 
 
 def is_of(vector: FloatArray, uec: UEC, parts: Sequence[Gaussian]) -> bool:

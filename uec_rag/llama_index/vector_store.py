@@ -31,7 +31,14 @@ from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
-from uec_rag.llama_index.query import ALIKE, check_asked, counted, is_of, likeness, passage_filter
+from uec_rag.llama_index.query import (
+    ALIKE,
+    check_asked,
+    is_of,
+    likeness,
+    mode_weights,
+    passage_filter,
+)
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Filter, Passage, Store
@@ -273,7 +280,7 @@ class UECVectorStore(BasePydanticVectorStore):
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # The vectors of the hits must still be available after the search.
-        shares, weights = counted(self.uec, query), kwargs.get("weights")
+        shares, weights = mode_weights(self.uec, query), kwargs.get("weights")
         index = self._retriever.snapshot() if shares is None else self._retriever.counting(shares)
         index = index if weights is None else index.weighting(weights)
         found = self._found(index, text, vector, fetched, where)

@@ -309,6 +309,6 @@ def published(store: SharedState, known: Published | None) -> Published | None:
     return known._replace(written=stamp.written, current=known.written == stamp.written)
 
 
-def written(store: Store) -> str:
+def store_state(store: Store) -> str:
     """Return the state of a store that processes share; "" for other stores."""
     return store.stamp().written if isinstance(store, SharedState) else ""

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.encoders.base import WithoutVectors
-from uec_rag.retrieval.calibrate import corpus_fingerprint, publish, written
+from uec_rag.encoders.base import TermEncoder
+from uec_rag.retrieval.calibrate import corpus_fingerprint, publish, store_state
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, SharedState, Store
 from uec_rag.stores.places import filling
@@ -57,7 +57,7 @@ def copy_index(
     def with_words(passages: list[Passage], gaussians: Gaussian) -> Gaussian:
         return gaussians.with_terms(uec.embed_terms([passage.text for passage in passages]))
 
-    has_words = any(isinstance(encoder, WithoutVectors) for encoder in uec.encoders)
+    has_words = any(isinstance(encoder, TermEncoder) for encoder in uec.encoders)
     convert = with_words if has_words else None  # stores return vectors without their words
     store.bind(uec.fingerprint)
     held = frozen_view(source.store)
@@ -71,7 +71,7 @@ def copy_index(
             calibration = replace(calibration, corpus=corpus_fingerprint(store))
         copy.set_calibration(calibration, current=current)
         if not done.others:
-            publish(store, calibration, written(store) if current else _EARLIER)
+            publish(store, calibration, store_state(store) if current else _EARLIER)
     return copy, done
 
 

@@ -14,7 +14,7 @@ from uec_rag.base.errors import SavedMeanwhile, warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.document import Document
 from uec_rag.corpora.folder import read_files
-from uec_rag.corpora.passages import COUNT, CUT, HASH, Chunks, note_states, passages_of
+from uec_rag.corpora.passages import COUNT, CUT, HASH, Chunks, add_file_metadata, passages_of
 from uec_rag.encoders.base import token_counter
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import corpus_fingerprint
@@ -179,7 +179,7 @@ class EncodedFiles:
         """
         cut = cut_of(retriever)
         passages = passages_of(documents, **chunks_of(retriever.uec, cut))
-        note_states(passages, documents, cut)
+        add_file_metadata(passages, documents, cut)
         sources = {*gone, *(document.source for document in documents)}
         ids = {passage.id for passage in passages}
         checked = make_passages(

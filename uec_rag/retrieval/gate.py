@@ -30,7 +30,7 @@ from uec_rag.confidence.second_opinion import Judge, SecondOpinion, cascade, opi
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import Result, SearchResult, check_threshold
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.self_calibrate import trial
+from uec_rag.retrieval.self_calibrate import make_trial
 from uec_rag.stores.base import Filter
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -607,11 +607,11 @@ class LabelledSearch:
         """Search for questions made from the passages, to be used if there are no labels.
 
         They are harder to answer than the questions of users, and every fifth has no answer (see
-        `made_up`). A threshold is chosen on one question per answer.
+        `questions_from_passages`). A threshold is chosen on one question per answer.
 
         Raises ValueError if too few questions can be made.
         """
-        queries, relevant, tried = made_up(retriever)
+        queries, relevant, tried = questions_from_passages(retriever)
         groups = shared_answers(relevant)
         found = cls.of(tried, queries, relevant, k=k, groups=groups, progress=progress)
         corpus = corpus_fingerprint(retriever.store)
@@ -699,14 +699,14 @@ class LabelledSearch:
         )
 
 
-def made_up(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:
+def questions_from_passages(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:
     """Make questions from the passages.
 
     Returns the questions, the ids that answer each, and the index to ask, with the retriever's own
     calibration; see `uec_rag.retrieval.self_calibrate.trial`. Raises ValueError if too few
     questions can be made.
     """
-    queries, relevant, store = trial(retriever.uec, retriever.store)
+    queries, relevant, store = make_trial(retriever.uec, retriever.store)
     tried = Retriever(retriever.uec, store, unanswerable=retriever.unanswerable)
     tried.set_calibration(retriever.calibration, current=True)
     return queries, relevant, tried

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from uec_rag.base.saved.generations import alone
+from uec_rag.base.saved.generations import locked_for_saving
 from uec_rag.base.saved.manifest import MANIFEST, Entry, read_manifest
 from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate
 from uec_rag.retrieval.retriever import Retriever
@@ -178,7 +178,7 @@ class LiveIndex:
         with self._writing, ExitStack() as stack:
             remote = self._now.retriever.store.remote
             if not remote:
-                stack.enter_context(alone(self.place.index, KIND, wait=_PATIENCE))
+                stack.enter_context(locked_for_saving(self.place.index, KIND, wait=_PATIENCE))
             self.refresh()
             retriever = stack.enter_context(self.use()).retriever
             if remote:

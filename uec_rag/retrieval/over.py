@@ -19,7 +19,7 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies
-from uec_rag.base.retries import is_passing
+from uec_rag.base.retries import is_transient
 from uec_rag.confidence.replies import UnknownReading, Within
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.known_vectors import check_owner, encode, vector_owner
@@ -96,7 +96,7 @@ class ExternalRetriever(Retriever):
     It searches like any other retriever; methods that write or read the whole corpus raise.
     """
 
-    store: ForeignStore
+    store: ExternalStore
 
     def _accept_fit(self) -> None:
         """Do nothing: no stored value depends on the fit."""
@@ -153,7 +153,7 @@ def retriever_over(
         check_k(size, "size")
     if stored is not None and vectors is None:
         raise ValueError("stored: expected `vectors` too, the name of the member that made them.")
-    engine_store = ForeignStore(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
+    engine_store = ExternalStore(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
     return ExternalRetriever(uec, engine_store)
 
 
@@ -193,7 +193,7 @@ class _Drawn:
     gaussians: Gaussian | None = None
 
 
-class ForeignStore:
+class ExternalStore:
     """An adapter of an engine as the store of a `Retriever`, which searches by `fetch`.
 
     Parameters
@@ -228,7 +228,7 @@ class ForeignStore:
         try:
             return function(*arguments)
         except Exception as error:
-            kind = ConnectionError if is_passing(error) else RuntimeError
+            kind = ConnectionError if is_transient(error) else RuntimeError
             line = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise kind(
                 f"store: {self._engine.name} failed when it was asked for {what} ({line}). Check "

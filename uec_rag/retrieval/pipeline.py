@@ -163,7 +163,7 @@ def judge(
     parts: Sequence[Gaussian],
     views: Sequence[View],
     k: int,
-) -> Iterator[tuple[View, Judged]]:
+) -> Iterator[tuple[View, JudgedQuestion]]:
     """Judge questions, each with as many of the turns before it as its view has.
 
     Yields each view with its findings and the probabilities that are estimated from them.
@@ -187,7 +187,7 @@ def judge(
             each = model.probabilities(found.features, method.unanswerable)
         for row in range(len(found.asked)):
             known = Estimate() if each is None else estimate(found, row, each.of(row))
-            yield next(left), Judged(found, row, known)
+            yield next(left), JudgedQuestion(found, row, known)
 
 
 class RemoteStore(Protocol):
@@ -702,7 +702,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedQuestion:
     """One question of `Findings`, with its estimates."""
 
     found: Findings
@@ -785,7 +785,7 @@ def with_alone(in_turn: Estimate, alone: Estimate, asked: Turn) -> Estimate:
     return replace(known, probabilities=mixed, underspecified=unresolved)
 
 
-def make_result(judged: Judged, k: int, size: int, alone: Estimate | None = None) -> Result:
+def make_result(judged: JudgedQuestion, k: int, size: int, alone: Estimate | None = None) -> Result:
     """Decide on a question, and assemble its result.
 
     `size`: number of passages that were searched. `alone`: the estimate for the question without

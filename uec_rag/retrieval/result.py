@@ -17,7 +17,7 @@ from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK, Reading
-from uec_rag.stores.base import Found, Passage
+from uec_rag.stores.base import Passage, StoreHits
 
 if TYPE_CHECKING:
     import pandas
@@ -157,7 +157,7 @@ class Result:
 
     @classmethod
     def of_vector(
-        cls, found: Found, coefficients: FloatArray, shares: FloatArray, names: tuple[str, ...]
+        cls, found: StoreHits, coefficients: FloatArray, shares: FloatArray, names: tuple[str, ...]
     ) -> Self:
         """Create the result of a query vector, with the similarity as relevance.
 
@@ -240,7 +240,7 @@ class Result:
         return replace(self, query=query, decision=with_note(self.decision, note))
 
     @property
-    def settled(self) -> Result:
+    def without_clarifying(self) -> Result:
         """The result with the decision to answer or abstain, without asking back."""
         clear = replace(self.decision, underspecified=0.0, readings=())
         return replace(self, decision=clear).deciding(self.decision.threshold)

@@ -45,7 +45,7 @@ from uec_rag.retrieval.calibrate import (
     corpus_fingerprint,
     publish,
     published,
-    written,
+    store_state,
 )
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.pipeline import Method, search
@@ -380,7 +380,7 @@ class Retriever(Index):
         found = replace(found, decision=replace(found.decision, size=0))
         found = found.no_surer_than(limit.decision.confidence)
         # If several readings were chosen, asking back would repeat the same question.
-        return found.settled if len(named) > 1 else found
+        return found.without_clarifying if len(named) > 1 else found
 
     def _search_turns(
         self, turns: Sequence[Turn], parts: Sequence[Gaussian], request: Request
@@ -632,7 +632,7 @@ class Retriever(Index):
         k = check_k(k)
         check_unanswerable(unanswerable)
         store = self.store.snapshot()
-        wanted, state = check_labels(queries, relevant_ids, store), written(store)
+        wanted, state = check_labels(queries, relevant_ids, store), store_state(store)
         changes = self._changes
         calibration = calibrate_with_labels(
             self.uec,
@@ -680,7 +680,7 @@ class Retriever(Index):
                 "calibrate with labelled queries."
             )
         store, changes = self.store.snapshot(), self._changes
-        state = written(store)
+        state = store_state(store)
         calibration = self_calibrate(self.uec, store, k, corpus_fingerprint(store), seed)
         self.set_calibration(calibration, current=changes == self._changes)
         self._published = publish(self.store, calibration, state)

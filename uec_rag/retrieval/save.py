@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from uec_rag.base.checks import check_type
-from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corrupted, proving
+from uec_rag.base.errors import FingerprintMismatch, as_corrupted, as_save_check, corrupted
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.base.saved.generations import Saved, reading, writing
 from uec_rag.encoders.loading import MemberLike
@@ -93,7 +93,7 @@ def _write_rest(
 def _prove(folder: Path, uec: UEC, store: Store) -> None:
     """Check that the written files load before they replace a saved index; RuntimeError if not."""
     uec.prove(folder / "ensemble")
-    with proving(KIND):
+    with as_save_check(KIND):
         _read_learned(folder)
         if getattr(store, "remote", False):  # an open engine may refuse to be opened again
             read_json(folder / "store" / "store.json")

@@ -91,7 +91,7 @@ def self_calibrate(
         sizes = len(sample) // 4, len(sample)
         used = fitted if weights is None else replace(fitted, rule=Evidence(weights))
         reader = uec.verification and replace(uec.verification, on_error="raise")
-        model = fit_confidence(fit_queries.views(used, sizes, reader), k, at_home=True)
+        model = fit_confidence(fit_queries.views(used, sizes, reader), k, same_corpora=True)
     return calibrated(model=model, evidence_weights=weights, of_fit=known is not None)
 
 
@@ -106,7 +106,7 @@ def _own_questions(store: Store, most: int, seed: int) -> tuple[list[Passage], O
 _UNANSWERED = 5  # every fifth question has no answer
 
 
-def trial(
+def make_trial(
     uec: UEC, store: Store, most: int = _MOST_QUESTIONS, seed: int = 0
 ) -> tuple[list[str], list[set[str]], MemoryStore]:
     """Make questions from the passages, to evaluate a search without labels.

@@ -21,7 +21,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from uec_rag.encoders.base import Encoder, WithoutVectors, token_counter
+from uec_rag.encoders.base import Encoder, TermEncoder, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.stores.memory import MemoryStore
 
@@ -63,7 +63,7 @@ def corrected_questions(
     questions: Sequence[str], encoders: Sequence[Encoder], store: MemoryStore
 ) -> list[str]:
     """Replace misspelt words of questions; see `uec_rag.retrieval.Retriever.corrected`."""
-    sparse: list[Encoder] = [each for each in encoders if isinstance(each, WithoutVectors)]
+    sparse: list[Encoder] = [each for each in encoders if isinstance(each, TermEncoder)]
     words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
     [(block, tokens), *_], count = words, token_counter(encoders)
 

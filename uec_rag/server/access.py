@@ -54,7 +54,7 @@ _HIDDEN = [
 ]
 
 
-def harmless(text: str) -> str:
+def sanitised(text: str) -> str:
     r"""Remove folders and secrets from text and make it one line without control characters.
 
     Examples
@@ -231,7 +231,7 @@ def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
         if not is_kind or all(row[:2] == (place, True) for row in others):
             found.setdefault(".".join(place) or "body", []).append(said)
     lines = (f"{place}: {' or '.join(said)}" for place, said in found.items())
-    return harmless("; ".join(lines).replace(" or should be ", " or "))
+    return sanitised("; ".join(lines).replace(" or should be ", " or "))
 
 
 _KINDS = {"str", "list[str]", "Message"}
@@ -259,7 +259,7 @@ def explained(error: Exception) -> tuple[int, str]:
         return 503, "The index cannot be reached or written; try again later."
     if isinstance(error, TypeError | ValueError | KeyError | ImportError | RecursionError):
         own = isinstance(error, KeyError) and error.args  # str() of a KeyError quotes its message
-        return 422, harmless(str(error.args[0] if own else error))
+        return 422, sanitised(str(error.args[0] if own else error))
     return 500, "The server failed on this request; its log says why."
 
 

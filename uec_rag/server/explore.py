@@ -27,13 +27,13 @@ from starlette.responses import Response
 from uec_rag.corpora.folder import LARGEST
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.tables import ids_named, read_questions
-from uec_rag.evaluation.inspection import writing
+from uec_rag.evaluation.inspection import describe_languages
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.files import add_files, delete_file, file_of
 from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
-from uec_rag.server.access import Access, Guard, explained, harmless, log, problem
+from uec_rag.server.access import Access, Guard, explained, log, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
 from uec_rag.server.running import log_to_stderr, serve
@@ -65,14 +65,14 @@ class Question(BaseModel, strict=True):
     within: Chosen | None = None
 
 
-class Promise(BaseModel):
+class Guarantee(BaseModel):
     """The guarantee of a gate: the share of wrong answers, of all questions or of the answers."""
 
     wrong: float | None = Field(None, gt=0, lt=1)
     risk: float | None = Field(None, gt=0, lt=1)
 
 
-class Work:
+class TaskRunner:
     """A runner of long tasks, one at a time in a thread, with the last result of each kind."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     """
     folder = Path(live.place.index).absolute()
     gate_path = gate_file or folder / GATE_FILE
-    work, asked = Work(), deque[View](maxlen=_REMEMBERED)
+    work, asked = TaskRunner(), deque[View](maxlen=_REMEMBERED)
     tuned: list[LabelledSearch] = []  # at most one
     staged = Path(tempfile.mkdtemp(prefix="uec-rag-"))
     known: dict[str, tuple[tuple[int, int], View]] = {}  # views of the whole index by name
@@ -172,12 +172,12 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             "formats": [*READERS],
             "largest_file": LARGEST,
             "largest_table": LARGEST_TABLE,
-            "problem": harmless(live.problem),
+            "problem": sanitised(live.problem),
         }
 
     @app.get("/api/writing")
     def written() -> View:
-        return of_index("writing", writing)
+        return of_index("writing", describe_languages)
 
     @app.post("/api/ask")
     def ask(given: Question) -> View:
@@ -259,7 +259,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         return work.start("tune", search)
 
     @app.post("/api/gate")
-    def save_gate(given: Promise) -> View:
+    def save_gate(given: Guarantee) -> View:
         if not tuned:
             raise HTTPException(409, "Search labelled questions first; then save.")
         if (given.wrong is None) == (given.risk is None):
@@ -344,7 +344,7 @@ def run(place: Place, access: Access, port: int, gate_file: Path | None = None) 
 
 def _plain_name(name: str) -> str:
     """Return a file's name without folders; HTTP error 422 if it is empty or hidden."""
-    own = harmless(PurePosixPath(name.replace("\\", "/")).name)
+    own = sanitised(PurePosixPath(name.replace("\\", "/")).name)
     if not own or own.startswith("."):
         raise HTTPException(422, "name: expected the name of a file that is not hidden.")
     return own
@@ -358,7 +358,7 @@ async def _received(request: Request, name: str, most: int) -> AsyncIterator[byt
         if size > most:
             raise HTTPException(
                 413,
-                f"{harmless(name)}: more than {most // 2**20} MB, the most that a file may have "
+                f"{sanitised(name)}: more than {most // 2**20} MB, the most that a file may have "
                 "here; split it. Nothing was changed.",
             )
         yield chunk

@@ -25,12 +25,12 @@ from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.replies import UnknownReading
-from uec_rag.corpora.passages import bookkeeping
+from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.retriever import check_history
-from uec_rag.server.access import Access, Guard, explained, harmless, invalid, log, problem
+from uec_rag.server.access import Access, Guard, explained, invalid, log, problem, sanitised
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import (
@@ -91,7 +91,7 @@ Sure = Annotated[float, Field(description="Probability that the documents answer
 Held = Annotated[float, Field(description="Probability that the corpus has an answer.")]
 
 
-class Found(BaseModel):
+class SearchResponse(BaseModel):
     """The hits of a search, best first."""
 
     confidence: Sure
@@ -154,7 +154,7 @@ def documents_of(result: SearchResult) -> list[Document]:
             metadata={
                 key: value
                 for key, value in passage.metadata.items()
-                if key not in bookkeeping(passage)
+                if key not in bookkeeping_keys(passage)
             },
             score=float(result.scores[0, rank]),
             sigma2=float(result.sigma2[0, rank]),
@@ -218,11 +218,11 @@ def create_app(
         return result
 
     @app.post("/search")
-    async def search(question: Question) -> Found:
+    async def search(question: Question) -> SearchResponse:
         """Find the passages with the highest scores."""
         result = await found(question, decides=False)
         sure, held = float(result.confidence[0]), float(result.in_corpus[0])
-        return Found(confidence=sure, in_corpus=held, documents=documents_of(result))
+        return SearchResponse(confidence=sure, in_corpus=held, documents=documents_of(result))
 
     @app.post("/ask")
     async def ask(question: Question) -> Answer:
@@ -243,7 +243,7 @@ def create_app(
         """Report whether the store answers; warn if the newest saved version cannot be opened."""
         with live.use() as opened, _explained(mine=False):
             count = await asyncio.to_thread(len, opened.retriever)
-        return {"status": "ready", "passages": count, "warning": harmless(live.problem)}
+        return {"status": "ready", "passages": count, "warning": sanitised(live.problem)}
 
     @app.get("/metrics")
     async def counted() -> Response:

@@ -22,7 +22,7 @@ from uec_rag.base.version import __version__
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
-from uec_rag.server.access import Access, Guard, harmless, invalid, log
+from uec_rag.server.access import Access, Guard, invalid, log, sanitised
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY
 from uec_rag.server.running import log_to_stderr, serve
@@ -66,7 +66,7 @@ class Outcome(BaseModel):
     passages: list[Hit]
 
 
-class Searched(BaseModel):
+class SearchOutput(BaseModel):
     """The passages found, best first."""
 
     passages: list[Hit]
@@ -144,7 +144,7 @@ def _explained(kind: type[Exception]) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise kind(harmless(str(error))) from None
+        raise kind(sanitised(str(error))) from None
     except Exception as error:
         log.error("a request failed: %s", type(error).__name__, exc_info=error)
         raise kind("The search failed; the server's log says why.") from None
@@ -187,8 +187,10 @@ def create_server(
 
     async def search(
         question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None
-    ) -> Searched:
-        return Searched(passages=_hits(await found(question, k, history, within, decides=False)))
+    ) -> SearchOutput:
+        return SearchOutput(
+            passages=_hits(await found(question, k, history, within, decides=False))
+        )
 
     async def passage(place: str) -> str:
         """Return the text of a passage that a search found, by its URI."""

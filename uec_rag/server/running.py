@@ -24,7 +24,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.retrieval import Gate
-from uec_rag.server.access import Guard, Limits, harmless, log
+from uec_rag.server.access import Guard, Limits, log, sanitised
 
 # Connections that may be accepted before they are counted. Together with `Limits.connections`, they
 # stay below the usual limit of 1,024 open files per process.
@@ -48,7 +48,7 @@ class LogFormatter(logging.Formatter):
             if debug:
                 return f"{line}\n{self.formatException(record.exc_info)}"
             line += f" ({type(error).__name__}: {error})"
-        return harmless(line)
+        return sanitised(line)
 
 
 LOGGING: dict[str, Any] = {

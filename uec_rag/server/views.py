@@ -29,9 +29,9 @@ from uec_rag.evaluation.inspection import (
     disagreement,
     fused,
     inspect,
-    members_alone,
     neighbours,
     passage_at,
+    search_by_each_member,
 )
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.files import file_of
@@ -152,7 +152,7 @@ def ask_view(
         "sigma": hits[0]["sigma"] if hits else None,
     }
     parts = retriever.uec.encode([question], "query")
-    rankings = members_alone(retriever, [question], parts, _FUSED)
+    rankings = search_by_each_member(retriever, [question], parts, _FUSED)
     if not rankings or not hits:
         return view | {"others": [], "disagreement": None}
     first = max(shares, key=lambda name: shares[name])

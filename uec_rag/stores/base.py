@@ -61,7 +61,7 @@ Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class StoreHits:
     """The hits of n queries, best first, k each or all passages if there are fewer.
 
     Attributes
@@ -146,7 +146,7 @@ class Store(Protocol):
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> Found:
+    ) -> StoreHits:
         """Find the k passages with the highest s_hat for n queries."""
 
     def save(self, folder: Path) -> None:
@@ -360,7 +360,7 @@ def _check_distinct(ids: Iterable[str], seen: set[str]) -> None:
         seen.add(id_)
 
 
-def keepable(passage: Passage) -> Passage:
+def checked_passage(passage: Passage) -> Passage:
     """Check one passage, and copy its metadata, as `make_passages` does.
 
     TypeError or ValueError if it is not a passage, or could not be saved.
@@ -438,7 +438,7 @@ def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[P
     """Check passages and their Gaussians, and return the passages with copied metadata.
 
     ValueError if there is not one Gaussian per passage, if an id occurs twice, or if a mean is
-    above 1e6 or a variance above 1e19; and as in `keepable`.
+    above 1e6 or a variance above 1e19; and as in `checked_passage`.
     """
     check_type(gaussians, Gaussian, "gaussians", "a Gaussian")
     check_range(gaussians, "gaussians")
@@ -447,7 +447,9 @@ def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[P
             f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
         )
     checked = [
-        passage if isinstance(getattr(passage, "metadata", None), _Checked) else keepable(passage)
+        passage
+        if isinstance(getattr(passage, "metadata", None), _Checked)
+        else checked_passage(passage)
         for passage in passages
     ]
     _check_distinct((passage.id for passage in checked), set())

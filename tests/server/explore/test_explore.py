@@ -15,7 +15,7 @@ from tests.server.explore.conftest import HOST, table
 from uec_rag import Gate, Retriever
 from uec_rag.cli import app
 from uec_rag.encoders.lexical import marked
-from uec_rag.evaluation.inspection import fused, members_alone
+from uec_rag.evaluation.inspection import fused, search_by_each_member
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server import explore
@@ -95,7 +95,7 @@ def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, 
     question = "the hive and the anchor"
     shown, retriever = ask(client, question, 3), Retriever.load(index)
     parts = retriever.uec.encode([question], "query")
-    alone = members_alone(retriever, [question], parts, 100)
+    alone = search_by_each_member(retriever, [question], parts, 100)
     first = max(shown["shares"], key=shown["shares"].get)
     own, fusion = ([hit["id"] for hit in one["hits"]] for one in shown["others"])
     assert own == [p.id for p in alone[first][0][:3]]

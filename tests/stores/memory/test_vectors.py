@@ -16,7 +16,7 @@ def written(widths, *lengths):
     """Means written in several goes."""
     means, start = Means(), 0
     for length in lengths:
-        means = means.written(start, MATRIX[start : start + length], widths)
+        means = means.with_rows(start, MATRIX[start : start + length], widths)
         start += length
     return means
 
@@ -48,18 +48,18 @@ def test_each_block_lies_together_in_memory():
 
 
 def test_earlier_means_stay_as_they_were_and_share_memory_where_there_is_room():
-    first = Means().written(0, MATRIX[:4], (12,))
-    second = first.written(4, MATRIX[4:5], (12,))
-    third = second.written(5, MATRIX[5:7], (12,))
+    first = Means().with_rows(0, MATRIX[:4], (12,))
+    second = first.with_rows(4, MATRIX[4:5], (12,))
+    third = second.with_rows(5, MATRIX[5:7], (12,))
     assert third.blocks[0] is second.blocks[0]
-    again = third.written(5, MATRIX[100:101], (12,))
+    again = third.with_rows(5, MATRIX[100:101], (12,))
     np.testing.assert_array_equal(again.rows(slice(6)), MATRIX[[0, 1, 2, 3, 4, 100]])
     np.testing.assert_array_equal(first.rows(slice(4)), MATRIX[:4])
 
 
 @pytest.mark.parametrize("start", [0, 1])
 def test_new_widths_count_only_where_nothing_is_stored(start):
-    means = written((5, 7), 3).written(start, MATRIX[:2], (12,))
+    means = written((5, 7), 3).with_rows(start, MATRIX[:2], (12,))
     assert means.widths == ((5, 7) if start else (12,))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from uec_rag.base import regular
-from uec_rag.base.checks import finite
+from uec_rag.base.checks import are_finite
 from uec_rag.base.errors import corrupted
 
 
@@ -184,7 +184,7 @@ def read_tensors(file: Path) -> dict[str, NDArray[Any]]:
     except (SafetensorError, KeyError) as error:  # KeyError: a number type that NumPy lacks
         raise corrupted(file, f"cannot be read ({error}); save it again.") from error
     for name, tensor in tensors.items():
-        if tensor.dtype.kind == "f" and not finite(tensor):
+        if tensor.dtype.kind == "f" and not are_finite(tensor):
             raise corrupted(file, f"holds NaN or infinity in {name!r}; save it again.")
     return tensors
 

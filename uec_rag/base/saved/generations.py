@@ -127,7 +127,9 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
 
 
 @contextmanager
-def alone(path: str | os.PathLike[str], kind: str, *, wait: float = 0.0) -> Iterator[None]:
+def locked_for_saving(
+    path: str | os.PathLike[str], kind: str, *, wait: float = 0.0
+) -> Iterator[None]:
     """Lock a folder against saves by other processes and threads while the block runs.
 
     This thread may save, and all may read. To change a saved `kind` safely, load, change and save
@@ -157,7 +159,7 @@ def alone(path: str | os.PathLike[str], kind: str, *, wait: float = 0.0) -> Iter
 
 
 def _turns() -> set[Path]:
-    """Return the folders that this thread has locked by `alone` and is not saving at present."""
+    """Return the folders that this thread has locked for saving and is not saving now."""
     turns: set[Path] = _this_thread.__dict__.setdefault("turns", set())
     return turns
 

@@ -26,7 +26,7 @@ import truststore
 
 from uec_rag.base.checks import one_line
 from uec_rag.base.regular import open_regular
-from uec_rag.base.retries import is_passing, retried
+from uec_rag.base.retries import is_transient, retried
 from uec_rag.base.version import __version__
 
 _PUBLIC = "https://pypi.org/simple"
@@ -160,7 +160,7 @@ class PackageIndex:
             with opener.open(request, timeout=_TIMEOUT) as answer:
                 yield answer
         except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
-            passing = isinstance(error, HTTPException) or is_passing(error)
+            passing = isinstance(error, HTTPException) or is_transient(error)
             why = str(error).removeprefix("<urlopen error ").strip(">") or type(error).__name__
             raise (ConnectionError if passing else OSError)(f"{address}: {why}") from error
 

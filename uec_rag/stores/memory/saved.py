@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import finite
+from uec_rag.base.checks import are_finite
 from uec_rag.base.errors import as_corrupted, corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
@@ -93,9 +93,9 @@ def read_state(folder: Path) -> State:
     with as_corrupted(folder):
         _check_belong_together(folder, ids, means, scales, profile, len(passages))
         scan = Scan.load(folder, settings.get("scan", {}))
-        if not bound >= 0 or not finite(scales, least=0):
+        if not bound >= 0 or not are_finite(scales, least=0):
             raise ValueError("expected lengths and variances that are numbers >= 0")
-        if profile is not None and not finite(profile, least=0):
+        if profile is not None and not are_finite(profile, least=0):
             raise ValueError("expected a profile of numbers >= 0")
         if scan is not None and ids:
             _check_scan(folder, scan, means)
@@ -250,8 +250,8 @@ class StreamedStore:
                 )
         lines = [line_of(passage) for passage in passages]
         widths, rows = old.means.widths if start else gaussians.widths, slice(len(passages))
-        means = Means().written(0, gaussians.mean, widths)
-        scan = None if old.scan is None else old.scan.written(0, len(passages), means)
+        means = Means().with_rows(0, gaussians.mean, widths)
+        scan = None if old.scan is None else old.scan.with_rows(0, len(passages), means)
         postings = old.postings_with(gaussians.terms)
         self._whole = False  # until all files have the same number of rows
         self._append(dict(rows_of(means, gaussians.scales, scan, rows)))

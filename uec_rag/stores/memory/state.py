@@ -28,7 +28,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies, Postings
 from uec_rag.base.saved.files import open_regular, read_array
 from uec_rag.stores import filters
-from uec_rag.stores.base import Filter, Passage, copied, keepable
+from uec_rag.stores.base import Filter, Passage, checked_passage, copied
 from uec_rag.stores.memory.vectors import Means, Scan, require_finite
 
 _REMEMBERED, _LONG = 4096, 4096  # size of the cache, and bytes of a passage too long for it
@@ -128,7 +128,7 @@ def _read_passage(
     assert file is not None
     line = file[offsets[row] : offsets[row + 1]]
     try:
-        passage = keepable(Passage(**json.loads(line)))  # refuses what no addition takes
+        passage = checked_passage(Passage(**json.loads(line)))  # refuses what no addition takes
     except (ValueError, TypeError, RecursionError) as error:
         raise IndexCorrupted(
             f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
@@ -375,7 +375,9 @@ class State:
         ValueError if the weights of the terms differ from those of the stored ones.
         """
         held = self.postings or [Postings.none() for _ in blocks]
-        return tuple(one.written(self.rows, terms) for one, terms in zip(held, blocks, strict=True))
+        return tuple(
+            one.with_rows(self.rows, terms) for one, terms in zip(held, blocks, strict=True)
+        )
 
     def selected_rows(self) -> NDArray[np.int64]:
         """Return the selected rows, ascending."""
@@ -470,7 +472,7 @@ def compacted(state: State) -> State:
         fingerprint=state.fingerprint,
         longest=state.longest,
         passages=passages,
-        scan=None if state.scan is None else state.scan.written(0, len(selected), means),
+        scan=None if state.scan is None else state.scan.with_rows(0, len(selected), means),
         alive=np.ones(len(selected), dtype=bool),
         row_of={passages[row].id: row for row in range(len(selected))},
         postings=tuple(held.chosen(selected) for held in state.postings),

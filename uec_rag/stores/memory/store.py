@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_beta, check_k, check_type
-from uec_rag.base.errors import proving
+from uec_rag.base.errors import as_save_check
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Corpus, Frequencies, Postings, with_room
 from uec_rag.base.similarity import best_rows
 from uec_rag.stores.base import (
     Filter,
-    Found,
     Passage,
+    StoreHits,
     Top,
     check_query,
     check_range,
@@ -58,7 +58,7 @@ def packed(store: MemoryStore) -> dict[str, bytes]:
     """
     with tempfile.TemporaryDirectory() as folder:
         store.save(Path(folder))
-        with proving("store"):
+        with as_save_check("store"):
             type(store).load(Path(folder))
         return {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}
 
@@ -130,7 +130,7 @@ class MemoryStore:
         held.extend(passages)
         view._state = State(
             rows=count,
-            means=Means().written(0, gaussians.mean, gaussians.widths),
+            means=Means().with_rows(0, gaussians.mean, gaussians.widths),
             scales=gaussians.scales,
             profile=gaussians.profile,
             longest=longest(gaussians.mean),
@@ -195,8 +195,8 @@ class MemoryStore:
             old = self._state
             check_fits(old, gaussians)
             start, stop = old.rows, old.rows + len(passages)
-            means = old.means.written(start, gaussians.mean, gaussians.widths)
-            scan = None if old.scan is None else old.scan.written(start, stop, means)
+            means = old.means.with_rows(start, gaussians.mean, gaussians.widths)
+            scan = None if old.scan is None else old.scan.with_rows(start, stop, means)
             postings = old.postings_with(gaussians.terms)
             scales = with_room(old.scales if start else gaussians.scales[:0], start, stop)
             alive = with_room(old.alive, start, stop)
@@ -394,7 +394,7 @@ class MemoryStore:
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> Found:
+    ) -> StoreHits:
         """Find the k passages with the highest s_hat, exactly.
 
         Of passages with equal scores, earlier ones come first.
@@ -416,14 +416,14 @@ class MemoryStore:
             check_query(query, state.means.dimension)
         k = min(k, len(view))
         if not k or not len(query):
-            return Found.nothing(len(query))
+            return StoreHits.nothing(len(query))
         found, step = [], max(1, _BLOCK // len(view))
         for start in range(0, len(query), step):
             some = query[start : start + step]
             found.append(view.top_k(some, k, beta=beta, mu=view._fused(some)))
         columns, scores, mu, sigma2 = map(np.concatenate, zip(*found, strict=True))
         passages = [[*map(copied, row)] for row in view.gather(columns)]
-        return Found(passages, scores, mu, sigma2, exact=True)
+        return StoreHits(passages, scores, mu, sigma2, exact=True)
 
     def _check_writable(self) -> None:
         if self._is_snapshot:

@@ -20,7 +20,7 @@ import numpy as np
 import simsimd
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import finite
+from uec_rag.base.checks import are_finite
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import with_room
@@ -38,7 +38,7 @@ def require_finite(numbers: list[FloatArray], most: float = math.inf) -> list[Fl
     IndexCorrupted if a number is NaN or infinite, or its absolute value exceeds `most`.
     """
     for some in numbers:
-        if not finite(some, least=-most, most=most):
+        if not are_finite(some, least=-most, most=most):
             raise IndexCorrupted(
                 "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
                 "float32 can multiply. Load the index with verify=True, or build it again."
@@ -76,7 +76,7 @@ class Means:
 
     Examples
     --------
-    >>> means = Means().written(0, np.eye(3, dtype="f4"), widths=(2, 1))
+    >>> means = Means().with_rows(0, np.eye(3, dtype="f4"), widths=(2, 1))
     >>> [block.shape for block in means.blocks]
     [(3, 2), (3, 1)]
     >>> means.products(slice(3), [np.ones((1, 3), "f4")])[0]
@@ -106,7 +106,7 @@ class Means:
         """Return the means of some rows; a slice is not copied."""
         return Means(tuple(block[rows] for block in self.blocks))
 
-    def written(self, start: int, mean: FloatArray, widths: Sequence[int]) -> Means:
+    def with_rows(self, start: int, mean: FloatArray, widths: Sequence[int]) -> Means:
         """Return the first `start` rows with new ones appended.
 
         Buffers that are long enough are shared, others are copied to longer ones.
@@ -201,7 +201,7 @@ class Scan:
         """The dimensions d_k of the blocks."""
         return [block.shape[1] for block in self.blocks]
 
-    def written(self, start: int, stop: int, means: Means) -> Scan:
+    def with_rows(self, start: int, stop: int, means: Means) -> Scan:
         """Compress the rows from `start` to `stop`, which `Means.written` has added."""
         blocks, scales, errors, lengths = [], [], [], []
         for k, block in enumerate(means.blocks):

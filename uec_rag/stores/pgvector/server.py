@@ -157,7 +157,9 @@ class Server:
         with self._pool.connection() as connection, connection.transaction():
             yield connection
 
-    def within(self, function: Callable[..., _T], *arguments: object, **named: object) -> _T:
+    def run_in_transaction(
+        self, function: Callable[..., _T], *arguments: object, **named: object
+    ) -> _T:
         """Call a function with a connection, in one transaction, with the retries of `asked`."""
 
         def whole() -> _T:
@@ -168,7 +170,9 @@ class Server:
 
     def rows(self, text: sql.Composed, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one statement."""
-        return self.within(lambda connection: connection.execute(text, values).fetchall())
+        return self.run_in_transaction(
+            lambda connection: connection.execute(text, values).fetchall()
+        )
 
     def close(self) -> None:
         """Close the connections."""

@@ -107,7 +107,7 @@ class PgVectorStore(EngineStore):
 
     def read_notes(self) -> CollectionSchema | None:
         """Return the schema of the stored Gaussians; None if there is no table."""
-        return self._server.within(notes_of, self._collection)
+        return self._server.run_in_transaction(notes_of, self._collection)
 
     def make(self, notes: CollectionSchema) -> None:
         """Create the tables, in place of existing empty ones.
@@ -123,7 +123,9 @@ class PgVectorStore(EngineStore):
                 f"gaussians: expected at most {statements.WIDEST} numbers of mean and variance, "
                 f"the limit of pgvector, got {width}; use fewer or narrower encoders."
             )
-        self._server.within(make_tables, self._collection, notes, with_index=not self._is_filling)
+        self._server.run_in_transaction(
+            make_tables, self._collection, notes, with_index=not self._is_filling
+        )
 
     @contextmanager
     def filling(self) -> Iterator[Self]:
@@ -145,7 +147,7 @@ class PgVectorStore(EngineStore):
             yield self
         finally:
             self._is_filling = False
-        self._server.within(make_index, self._collection)
+        self._server.run_in_transaction(make_index, self._collection)
 
     def put(self, points: Sequence[Point]) -> None:
         """Write points in batches, each in a transaction of its own."""
@@ -262,7 +264,7 @@ class PgVectorStore(EngineStore):
             )
             return connection.execute(query.text, query.values).fetchall()
 
-        return [*map(statements.point_of, self._server.within(search))]
+        return [*map(statements.point_of, self._server.run_in_transaction(search))]
 
     def read_stamp(self) -> Stamp:
         """Return the state of the collection."""

@@ -11,7 +11,7 @@ from packaging.version import Version
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from uec_rag.base.retries import is_passing, retried
+from uec_rag.base.retries import is_transient, retried
 from uec_rag.stores.base import KEPT, Stamp
 from uec_rag.stores.engine import point_id
 
@@ -118,7 +118,7 @@ class Place:
                 "added again."
             )
         message = str(error).replace(self._key, "***") if self._key else str(error)
-        if 400 <= status < 500 and not is_passing(error):
+        if 400 <= status < 500 and not is_transient(error):
             return ValueError(
                 f"store: Qdrant at {self._named!r} rejects the request ({message}). No partial "
                 "result was returned; check its limits and the settings of the collection."
@@ -140,7 +140,7 @@ class Place:
 _WRITTEN = "written"
 
 
-class Kept:
+class StateCollection:
     """The state that processes share: bytes by name, and the mark of the last write.
 
     It is stored in a collection named after that of the passages, with the suffix "_kept".

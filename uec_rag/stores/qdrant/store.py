@@ -46,7 +46,7 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
 from uec_rag.stores.qdrant import query
-from uec_rag.stores.qdrant.client import Kept, Place
+from uec_rag.stores.qdrant.client import Place, StateCollection
 
 _NOTES = "uec_rag"  # key of the schema in a collection's metadata
 _WRITE_BATCH = 128  # points per request
@@ -138,7 +138,7 @@ class QdrantStore(EngineStore):
         self._place = Place(location, where, url, api_key, timeout, client)
         self._client, self._ask = self._place.client, self._place.ask
         self._collection, self._settings = collection, settings
-        self._kept, self._is_indexed = Kept(self._place, collection), False
+        self._kept, self._is_indexed = StateCollection(self._place, collection), False
 
     def close(self) -> None:
         """Close the connection, or release the folder for another process."""

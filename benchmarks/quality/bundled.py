@@ -1,6 +1,6 @@
 """Which members make the ensemble that needs no hub: quality against time.
 
-    python -m benchmarks.quality.embedded DATA
+    python -m benchmarks.quality.bundled DATA
 
 Every ensemble is fitted on the training pairs of one collection and judged on others, as is each
 member alone: nDCG@10 over a fixed sample of queries, the mean of the English collections, of those
@@ -27,7 +27,7 @@ from benchmarks.quality.retrieval import evaluate
 from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.base import TermEncoder
 
 ENSEMBLES = [
     "arctic-embed-s",
@@ -85,7 +85,7 @@ def main(
     for member in dict.fromkeys(name for names_ in ensemble for name in names_.split(",")):
         encoder = load_encoder(member)
         cost[member] = milliseconds(encoder, collections[sets[0]])
-        words = isinstance(encoder, WithoutVectors)
+        words = isinstance(encoder, TermEncoder)
         members[member] = encoder if words else CachedEncoder(encoder, cache)
     scores: dict[str, dict[str, float]] = {}
     for row in ensemble:
