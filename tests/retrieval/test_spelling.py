@@ -65,7 +65,7 @@ def test_a_search_reads_the_corrected_question_and_says_so(retriever):
 
 
 def holding(counts):
-    """What tells how many passages have each of some words; short ones are in nine."""
+    """Return what counts the passages with each of some words; 9 for short words."""
     return lambda words: np.array([counts.get(word, 9 * (len(word) < 4)) for word in words])
 
 
@@ -115,6 +115,13 @@ def test_without_words_or_a_tokenizer_nothing_is_replaced(model):
     for members in ([model], ["bm25"]):
         retriever = index_of(UEC(members), TEXTS)
         assert retriever.corrected(["virtul"]) == ["virtul"]
+
+
+def test_a_word_with_digits_is_split_if_passages_have_its_parts_alone():
+    held = {"utf": 2, "8": 5, "md5": 1, "md": 1, "5": 9}
+    none = frozenset().__contains__
+    question = "Is UTF8 or md5 or blake8 a utf4711?"
+    assert corrected(question, holding(held), none, none) == "Is UTF-8 or md5 or blake8 a utf4711?"
 
 
 @pytest.mark.parametrize(

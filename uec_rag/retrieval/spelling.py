@@ -5,7 +5,7 @@ nor in a dictionary of English, and a common word of the corpus is one edit away
 additional, wrong or transposed letter. Common words are single tokens of a model that a passage
 contains, English words that a few do, and names that several do ("netlify"). A word in British
 spelling is replaced by that in American spelling if ten times as many passages have it, or the
-other way round.
+other way round. "utf8" is split if passages only have its parts, as in "UTF-8".
 
 All members then encode the corrected question, since a model splits a misspelt word into
 meaningless pieces; the result records it (`Result.asked_as`).
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # Words that are not identifiers, numbers or abbreviations. Capitalised words are excluded except at
 # the beginning, since a name that is not in the corpus need not be misspelt.
 _WORD = regex.compile(r"\b[a-z]{4,24}\b|(?<=^\W*)[A-Z][a-z]{3,23}\b")
+_WITH_DIGITS = regex.compile(r"\b(?P<letters>[A-Za-z]{2,24})(?P<digits>[0-9]{1,4})\b")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SHORTEST = 3  # letters of a replacement
 _FEW, _SEVERAL = 3, 5  # passages that contain a replacement which is not a token, or not a word
@@ -115,6 +116,18 @@ def corrected(
     >>> corrected("Who can sell a virtul pacakge", holding, known.__contains__, known.__contains__)
     'Who can sell a virtual package'
     """
+
+    def split(match: regex.Match[str]) -> str:
+        """Split a word with digits; with a hyphen, both parts are still a name to look for."""
+        forms = (match[0].lower(), match["letters"].lower(), match["digits"])
+        whole, letters, digits = holding(forms).tolist()
+        return (
+            f"{match['letters']}-{match['digits']}"
+            if letters and digits and not whole
+            else match[0]
+        )
+
+    text = _WITH_DIGITS.sub(split, text)
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
     if not words:
         return text
