@@ -44,5 +44,5 @@ def test_a_record_in_a_record_comes_back_from_json(name, slopes, offset, both):
     ],
 )
 def test_what_is_missing_unknown_or_of_another_type_is_refused_by_name(state, about):
-    with pytest.raises(ValueError, match=rf"(?s)no saved one looks like.*{about}"):
+    with pytest.raises(ValueError, match=rf"(?s)expected the fields of a saved.*{about}"):
         Sheet.restore(state)

@@ -91,7 +91,9 @@ def test_passages_may_lie_in_a_store_that_is_empty_and_is_looked_at_before_any_w
     asked = ("ask", tmp_path / "idx", "anchor", "--store", place, "--json")
     assert run(*asked, json_output=True)["passages"]
     again = run(*given, tmp_path / "other", code=2)
-    assert "--store holds 2 passages already" in " ".join(again.stderr.split())
+    assert "--store: expected an empty store, got one with 2 passages" in " ".join(
+        again.stderr.split()
+    )
     assert "Reading" not in again.stderr
     elsewhere = ("--store", "s3://a/b", "--out", tmp_path / "other")
     assert "Reading" not in run("index", few_documents, *elsewhere, code=2).stderr
@@ -196,7 +198,7 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, arguments, m
 
 def test_a_token_that_nothing_asks_for_is_noted(run):
     told = run("mcp", "nowhere", "--token", "x" * 20, code=2).stderr
-    assert "note: --token, or UEC_TOKEN: nothing asks for it over stdin" in told
+    assert "note: --token, or UEC_TOKEN: not used over stdin" in told
 
 
 def test_questions_are_asked_in_turn_until_an_empty_line(index):

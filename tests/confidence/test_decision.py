@@ -70,7 +70,7 @@ def test_what_is_asked_back_about_stays_so_if_its_readings_were_forgotten():
 def test_an_infinite_threshold_never_answers():
     decision = decide_one(1.0, threshold=np.inf)
     assert decision.action == "abstain"
-    assert "no threshold keeps the risk" in decision.reason
+    assert "no threshold keeps the share of wrong" in decision.reason
 
 
 def test_what_a_question_may_mean_is_told_of_an_answer_too():

@@ -217,5 +217,5 @@ def test_saved_and_restored():
 
 
 def test_a_broken_file_is_refused():
-    with pytest.raises(ValueError, match="ConfidenceModel: no saved one looks like"):
+    with pytest.raises(ValueError, match="ConfidenceModel: expected the fields of a saved"):
         ConfidenceModel.restore({"temperature": 1.0, "features": VERSION})

@@ -181,13 +181,14 @@ def test_the_report_warns_of_few_pairs_and_says_what_priors_decided(fitted):
     few = UEC([bag_of_words(200, "wide")]).fit(pairs(40)).report
     assert few.facts.pairs == (40,)
     told = str(few)
-    assert "Fitted on 40 pairs: below 300 slopes, variances and confidence rest on what is" in told
+    assert "Fitted on 40 pairs: with fewer than 300, slopes, variances and confidence" in told
     assert few.encoders["wide"].by_prior
     assert all(
-        f"The {what} of wide is what is usual" in told for what in few.encoders["wide"].by_prior
+        f"The {what} of wide was determined by the prior" in told
+        for what in few.encoders["wide"].by_prior
     )
     enough = UEC([bag_of_words(24, "narrow")]).fit(pairs(400)).report
-    assert "below 300" not in str(enough)
+    assert "fewer than 300" not in str(enough)
 
 
 def test_the_report_says_where_weights_are_constant_and_who_is_ignored(fit_pairs):
@@ -196,7 +197,7 @@ def test_the_report_says_where_weights_are_constant_and_who_is_ignored(fit_pairs
     assert constant.facts.deviations == pytest.approx((0, 0), abs=1e-4)
     assert sum(constant.facts.shares) == pytest.approx(1, abs=1e-5)
     assert "The encoders count the same in every query: good 1.00, noise 0.00." in str(constant)
-    assert "noise is as good as ignored: it counts for" in str(constant)
+    assert "noise is almost ignored: its weight is" in str(constant)
     varying = UEC([bag_of_words(32, "good"), LinearHead()]).fit(fit_pairs).report
     assert "ignored" not in str(varying)
 
@@ -204,8 +205,8 @@ def test_the_report_says_where_weights_are_constant_and_who_is_ignored(fit_pairs
 def test_the_report_says_what_the_level_of_confidence_rests_on(fitted):
     assert 0.1 < fitted.report.facts.unanswerable < 0.3
     assert re.search(
-        r"Confidence rests on (many collections, its level in part on these pairs|"
-        r"these pairs alone, which clearly told .*); \d\d% of the questions asked had no answer\.",
+        r"Confidence was learned from (many collections, its level in part on these pairs|"
+        r"these pairs alone, which clearly told .*); \d\d% of the questions had no answer\.",
         str(fitted.report),
     )
 

@@ -176,8 +176,8 @@ def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
     )
     told = Retriever(own.uec, unanswerable=0.25)
     assert told.report.endswith("Assumed unanswerable share: 25%.")
-    assert "Confidence rests on" in told.report
-    assert "fit the ensemble, or calibrate" in Retriever(UEC(encoders)).report
+    assert "Confidence was learned from" in told.report
+    assert "Fit the ensemble or calibrate" in Retriever(UEC(encoders)).report
 
 
 ASKED = [f"badero {word}" for word in WORDS[:FEWEST]]

@@ -40,12 +40,12 @@ def chinese():
 
 
 def messages(caught):
-    return [str(one.message) for one in caught if "look alike" in str(one.message)]
+    return [str(one.message) for one in caught if "cannot tell them apart" in str(one.message)]
 
 
 def test_a_corpus_that_encoders_cannot_tell_apart_is_said_once(uec, chinese):
     retriever = Retriever(uec)
-    with pytest.warns(UserWarning, match="Chinese or Japanese characters.*'fine'.*look alike"):
+    with pytest.warns(UserWarning, match="Chinese or Japanese characters.* cannot tell them apart"):
         retriever.add(chinese[:30])
     with warnings.catch_warnings(action="error"):
         retriever.add(chinese[30:])
@@ -83,7 +83,7 @@ def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, ch
     retriever = index_of(uec, chinese)
     result = retriever.search([translated(" ".join(WORDS[:3])), "1984"], k=4)
     strange, plain = result.decisions
-    assert "Chinese or Japanese characters, which the ensemble was not fitted on" in strange.reason
+    assert "was not fitted on questions in Chinese or Japanese characters" in strange.reason
     assert plain.unfamiliar == ""
     assert result[0].metadata(0, details=True)["uec_unfamiliar"] == strange.unfamiliar
     assert "uec_unfamiliar" not in result[1].metadata(0, details=True)
@@ -103,7 +103,7 @@ def test_a_question_is_in_the_letters_of_its_own_text_whatever_the_turns_before_
 def test_words_are_not_misled_by_a_foreign_language(chinese):
     fitted = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
     retriever = Retriever(fitted)
-    with pytest.warns(UserWarning, match="to 'fine' they look alike.* found by its words"):
+    with pytest.warns(UserWarning, match="'fine' cannot tell them apart.* found by its words"):
         retriever.add(chinese)
     result = retriever.search([chinese[0][:6]], k=4)
     assert result.unfamiliar[0]

@@ -70,7 +70,9 @@ def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
     with pytest.raises(TypeError, match=r"uec: expected a UEC, got str; make one with UEC\("):
         Retriever("all-MiniLM-L6-v2")
     for store in ([], MemoryStore):
-        with pytest.raises(TypeError, match=r"store: expected a store, as MemoryStore\(\), got"):
+        with pytest.raises(
+            TypeError, match=r"store: expected a store, such as MemoryStore\(\), got"
+        ):
             Retriever(full.uec, store)
 
 

@@ -115,7 +115,7 @@ async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_pat
                 await session.read_resource(f"uec-rag://passage/{place}")
     said = asked["structuredContent"]
     assert (said["decision"], len(said["passages"])) == ("abstain", 1)
-    assert said["what_to_do"].startswith("Do not answer, neither from these passages nor")
+    assert said["what_to_do"].startswith("Do not answer, either from these passages or")
 
 
 async def test_a_long_passage_is_cut_in_an_answer_and_whole_as_a_resource(tmp_path):

@@ -127,7 +127,7 @@ def listed(ids: Iterable[_T], name: str) -> list[_T]:
 def check_documents(documents: Iterable[_T], kind: type, name: str, for_strings: str) -> list[_T]:
     """Return documents as a list; TypeError if they are one document, or an item is not one.
 
-    `name`: that of `kind` in messages. `for_strings`: the function that takes strings instead.
+    `name`: the name of `kind` in messages. `for_strings`: the function that takes strings instead.
     """
     if isinstance(documents, kind):
         raise TypeError("documents: expected a list of Documents, got one; pass [document].")

@@ -1,4 +1,4 @@
-"""Locks that are free after a fork, which waits until no thread holds them.
+"""Locks that are free after a fork: it waits until no thread holds them.
 
 A forked child only has the thread that forked. Without this, a lock that another thread held would
 never be released in the child, and the state that it protects could be inconsistent.

@@ -403,7 +403,7 @@ class Postings:
         return self._find(distinct, corpus)[1][place]
 
     def _look_up(self, queries: Terms, corpus: Corpus, passages: int) -> _QueryTerms:
-        """Look up the terms of a few queries in a corpus of `passages` passages."""
+        """Look up the terms of a few queries in a corpus; `passages`: its number of passages."""
         keys, term = np.unique(queries.keys, return_inverse=True)
         pieces, held = self._find(keys, corpus)
         rare, counted = idf(held, passages)[term], [np.zeros(0)]
@@ -492,8 +492,8 @@ def _sum_up(
 ) -> None:
     """Add up the weighted contributions of pieces in an array of zeros, shape (rows,).
 
-    Rows are processed in stretches whose postings fit in a core's cache, which is five times as
-    fast as term by term. Each stretch is a product with a sparse matrix, whose columns are pieces.
+    Rows are processed in stretches whose postings fit in a core's cache, which is faster than term
+    by term. Each stretch is a product with a sparse matrix, whose columns are pieces.
     """
     from scipy.sparse import csc_array
 

@@ -106,7 +106,8 @@ class Record:
             raise
         except (AttributeError, DaciteError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(
-                f"{cls.__name__}: no saved one looks like {dict(metadata)} ({error})."
+                f"{cls.__name__}: expected the fields of a saved {cls.__name__}, got "
+                f"{dict(metadata)} ({error})."
             ) from error
 
 

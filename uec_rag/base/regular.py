@@ -56,7 +56,7 @@ def open_regular(
         handle = os.open(path, flags, dir_fd=dir_fd)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise NotRegularError(error.errno, "no regular file but a link", str(path)) from error
+            raise NotRegularError(error.errno, "a link, not a regular file", str(path)) from error
         raise
     try:
         check_regular(os.fstat(handle), path)

@@ -68,7 +68,7 @@ def retrying(function: Callable[..., _Out], within: float | None = None) -> Call
 
 
 async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:
-    """`retried` for an asynchronous function."""
+    """Run `retried` for an asynchronous function."""
     from tenacity import AsyncRetrying
 
     return await AsyncRetrying(**_policy())(function, *arguments)

@@ -3,9 +3,9 @@
 `moments` and `score` take queries q (n, d) and candidates c (m, d) and return (n, m) matrices. For
 divergences and distances instead of the score, see `benchmarks/paper`.
 
-Weighted sums of similarities to a whole corpus are computed in cache-sized tiles: at a million
-passages, the temporary arrays of a plain expression cost more than the arithmetic. As measured,
-Python threads make it slower, since switching threads takes longer than a tile.
+Weighted sums of similarities to a whole corpus are computed in cache-sized tiles: the temporary
+arrays of a plain expression would cost more than the arithmetic. Python threads are not used, since
+switching them takes longer than a tile.
 """
 
 from __future__ import annotations

@@ -154,9 +154,9 @@ def ask(
     """Answer a question from an index: the best passages, with the confidence in them.
 
     Without a question, prompts for questions until an empty line or the end of the input. On a
-    terminal, this is a conversation: follow-ups are searched with the questions before them. Reply
-    to a question back with the number or name of what you mean, or in other words. /new begins
-    another subject. With --json, their answers are a line each.
+    terminal, this is a conversation: follow-ups are searched with the questions before them. If you
+    are asked what you mean, reply with its number or name, or in other words. /new begins another
+    subject. With --json, each answer is one line.
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
@@ -169,10 +169,10 @@ def ask(
     if decides is not None and not decides.threshold.is_controlled:
         raise ValueError(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
-            "with 'uec-rag gate', from more questions or at a higher --risk"
+            "with 'uec-rag gate', from more questions or with a higher --wrong or --risk"
         )
     if decides is not None and place.gate is None:
-        say(f"The gate of the index decides (--no-gate: without it). {decides.report}")
+        say(f"The index's gate decides (use --no-gate to turn it off). {decides.report}")
     if decides is not None and not decides.fits(retriever):
         note(OUTDATED)
         decides = replace(decides, basis="", size=0)  # which its searches would compare again
@@ -180,11 +180,14 @@ def ask(
     several = chat or not first
     answer = partial(_answer, retriever, k, decides, json, several)
     if chat or (not first and sys.stdin.isatty()):
-        say(f"Ask, and go on from it; {_NEW}: another subject; an empty line ends it.")
+        say(
+            f"Ask a question, then follow-up questions. {_NEW} starts a new subject, an empty "
+            "line quits."
+        )
         _converse(answer, chain(first, _questions()), history)
     else:
         if not first:
-            say("Ask; an empty line ends it.")
+            say("Ask a question; an empty line quits.")
         for asked in first or _questions():
             answer(asked, history)
     if not json:
@@ -227,7 +230,7 @@ def _converse(
             turns, meant = [], []
             continue
         if _COMMAND.fullmatch(line):
-            say(f"There is no command {line}; {_NEW}: another subject; an empty line ends it.")
+            say(f"Unknown command {line}. {_NEW} starts a new subject, an empty line quits.")
             continue
         if line.isdecimal() and meant and not 0 < int(line) <= len(meant):
             say(f"Choose a number from 1 to {len(meant)}, or say which is meant.")

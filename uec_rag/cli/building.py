@@ -100,14 +100,15 @@ def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
     for name, figures in (("that comes with uec-rag", known), ("on PAIRS", found)):
         order, level, answered = figures
         say(
-            f"  the fit {name}: order (MRR) {order:.3f}, level (Brier) {-level:.3f}, right ones "
-            f"answered {answered:.0%}"
+            f"  the fit {name}: MRR {order:.3f}, Brier score {-level:.3f}, correct hits answered "
+            f"{answered:.0%}"
         )
     is_better = found != known and all(new >= old for new, old in zip(found, known, strict=True))
     if not is_better:
         uec.fitted = shipped
         note(
-            "the fit on PAIRS is not better in all of these: the one that comes with uec-rag stays"
+            "the fit on PAIRS is worse in at least one of these, or no better in any: the one "
+            "that comes with uec-rag stays"
         )
     return is_better
 

@@ -103,7 +103,7 @@ def evaluate(
     if difference is not None:
         mean, low, high = difference["difference"]
         print_text(
-            f"nDCG@{k} less that of {against}: {mean:+.3f} ({low:+.3f} to {high:+.3f}), "
+            f"nDCG@{k} minus that of {against}: {mean:+.3f} ({low:+.3f} to {high:+.3f}), "
             f"p = {difference['p']:.3f}, {difference['questions']} questions."
         )
     say(f"Written to {html}." if html else "With --html report.html all of it is on one page.")
@@ -112,7 +112,7 @@ def evaluate(
 def _print(found: Evaluation) -> None:
     facts = found.facts
     if facts["made_up"]:
-        note("the questions are made from the passages, and harder than users' are")
+        note("the questions were made from the passages and are harder than users' questions")
     print_text(
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
         f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95 % interval."
@@ -123,7 +123,7 @@ def _print(found: Evaluation) -> None:
         cells = (f"{mean:.3f} ±{(high - low) / 2:.3f}" for mean, low, high in of.values())
         ranking.add_row(plain(name), *cells)
     out.print(ranking)
-    levels = _table("confidence", "less the share that is right", "Brier score")
+    levels = _table("confidence", "minus the share answered correctly", "Brier score")
     for name, told in found.confidence.items():
         mean, low, high = told["level"]
         levels.add_row(name, f"{mean:+.3f} ±{(high - low) / 2:.3f}", f"{told['brier']:.3f}")

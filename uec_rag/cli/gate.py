@@ -67,7 +67,9 @@ def gate(
     ] = None,
     needless: Annotated[
         float | None,
-        typer.Option(help="Largest share of the answerable questions to ask back about."),
+        typer.Option(
+            help="Largest share of the answerable questions that get a clarifying question."
+        ),
     ] = None,
     one_per_answer: Annotated[
         bool,
@@ -131,8 +133,8 @@ def gate(
     saved_anew = not all(map(is_last, retriever.saved_as))
     if saved_anew and not made.fits(open_index(index, store, trust)):
         raise SavedMeanwhile(
-            "no gate is saved: the index has changed while the questions were searched, and what "
-            "the gate promises would be about another one; make it again"
+            "no gate was saved: the index changed while the questions were being searched, so "
+            "the gate's guarantee would not hold for it; run 'uec-rag gate' again"
         )
     made.save(to)
     if json:
@@ -161,9 +163,10 @@ def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:
     )
     allowed = next((one for one in found if one.is_controlled), None)
     return (
-        f"QUESTIONS: no gate is saved, it would abstain on every question. {target} takes at least "
-        f"{asked.needed} labelled questions, more if the surest are not all answered rightly; "
-        f"these are {asked.queries}, of which {right} find what answers them. "
+        f"QUESTIONS: no gate was saved, since it would abstain on every question. {target} takes "
+        f"at least {asked.needed} labelled questions, more if an answer of high confidence is "
+        f"wrong; {asked.queries} were usable (questions that get a clarifying question do not "
+        f"count), and the search found an answer to {right} of them. "
         + (
             "They allow no risk below 99%"
             if allowed is None

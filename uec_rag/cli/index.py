@@ -75,13 +75,18 @@ def index(
     chunk_size: Annotated[
         int | None,
         typer.Option(
-            help="Most tokens of a passage, as the first encoder counts; by default 800 characters."
+            help="Largest number of tokens in a passage, counted by the first encoder's "
+            "tokenizer; the default is 800 characters."
         ),
     ] = None,
-    overlap: Annotated[int, typer.Option(min=0, help="Most tokens that two passages share.")] = 0,
+    overlap: Annotated[
+        int, typer.Option(min=0, help="Largest number of tokens that consecutive passages share.")
+    ] = 0,
     max_characters: Annotated[
         int,
-        typer.Option(min=1, help="Most characters of text in a file; longer files are left out."),
+        typer.Option(
+            min=1, help="Largest number of characters in a file's text; longer files are left out."
+        ),
     ] = CHARACTERS,
     update: Annotated[
         bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
@@ -147,7 +152,8 @@ def index(
     place = None if store is None else store_at(store)
     if place is not None and uec is None and len(place):
         raise ValueError(
-            f"--store holds {len(place):,} passages already; expected an empty place, --update to "
+            f"--store: expected an empty store, got one with {len(place):,} passages; use "
+            "--update to "
             "bring their index up to date, or --uec with their ensemble to add to them"
         )
     ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
@@ -236,8 +242,8 @@ def _update(
         own = cut_of(opened.retriever)
     if cut not in ("", own):
         raise ValueError(
-            f"--update cuts files as {str(to)!r} was made, {_option(own)}, got {_option(cut)}; "
-            "leave these out, or make the index anew without --update"
+            f"--update splits files as {str(to)!r} was made: expected {_option(own)}, got "
+            f"{_option(cut)}; omit these options, or make the index again without --update"
         )
     for left in reversed(range(_ATTEMPTS)):
         try:
@@ -256,7 +262,7 @@ def _update(
     # A file that no longer contains text is counted as empty instead.
     changed = changes.changed - read.unreadable.keys() - read.empty.keys()
     if kept := sorted((changes.changed | changes.unchanged) & read.unreadable.keys()):
-        note(f"the index keeps what it has of {counted(len(kept), 'file')}{named(kept)}")
+        note(f"the index keeps its passages of {counted(len(kept), 'file')}{named(kept)}")
     counts = {"new": len(new), "changed": len(changed), "removed": len(changes.removed)}
     if json:
         more = {"unchanged": len(changes.unchanged), "empty": len(read.empty)}
@@ -397,7 +403,7 @@ def copy(
         print_json({"path": str(folder), **counts, "checksum": done.checksum})
         return
     where = folder if engine is None else engine.address
-    others = f", {done.others:,} others were there" if done.others else ""
+    others = f"; the store also held {done.others:,} other passages" if done.others else ""
     print_text(
         f"{counted(done.passages, 'passage')} in {where}, {done.written:,} of them written "
         f"now{others}; checksum {done.checksum}."

@@ -174,7 +174,7 @@ def mcp(
     Example: uec-rag mcp idx, as the command of a client's configuration.
     """
     if token is not None and not http:
-        note("--token, or UEC_TOKEN: nothing asks for it over stdin; with --http requests bring it")
+        note("--token, or UEC_TOKEN: not used over stdin; with --http, requests must send it")
     place = place_of(index, store, trust, gate, no_gate, threshold)
     require_server("mcp")
     if not http and (allow_host or limit or (host, port) != (_HOST, _PORT)):

@@ -203,7 +203,7 @@ def decide_one(
     elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]
     elif math.isinf(threshold):
-        reason = "No question is answered: no threshold keeps the risk of wrong answers."
+        reason = "No question is answered: no threshold keeps the share of wrong answers low."
     elif in_corpus < PLAUSIBLE:
         reason = REASONS["abstain"]
     elif confidence < in_corpus / 2:

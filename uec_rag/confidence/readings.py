@@ -36,7 +36,7 @@ from uec_rag.confidence.wording import (
 )
 
 ASK = 0.72
-"""The lowest P(underspecified) at which to ask back; 1.4 % of ordinary questions are above it."""
+"""The lowest P(underspecified) at which to ask for clarification."""
 
 SUBJECT_KEYS = ("title", "heading", "header")
 """Metadata keys for the subject of a passage; the first one that a passage has is used.

@@ -84,8 +84,8 @@ class RiskThreshold(Record):
         if self.is_controlled:
             return (
                 f"Answering above confidence {self.threshold:.3f}: {target}. Of {self.queries} "
-                f"calibration queries that are not asked back {self.answered} are answered, "
-                f"{self.wrong} of them wrongly. "
+                f"calibration queries that get no clarifying question, {self.answered} are "
+                f"answered, {self.wrong} of them wrongly. "
                 "The certainty is over random sets of calibration queries, including those that "
                 "would lead to abstaining on every query."
             )

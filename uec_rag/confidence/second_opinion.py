@@ -88,7 +88,7 @@ class SecondOpinion(Record):
         return (
             f"With the second opinion, asked from confidence {self.low:.3f} to {self.high:.3f}: "
             f"{self.answered / self.queries:.0%} of {self.queries} calibration queries are "
-            f"answered, {self.wrong / self.queries:.1%} wrongly, and it is asked about "
+            f"answered, {self.wrong / self.queries:.1%} wrongly, and the judge is asked about "
             f"{self.asked / self.queries:.0%}{silent}."
         )
 

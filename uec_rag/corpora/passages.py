@@ -270,8 +270,8 @@ def fitting_pairs(
     A unique heading of several words is the query for the first passage below it. If the heading is
     unsuitable, the first sentence of that passage is the query for the rest; in sections without a
     heading, this is done for each passage. (Later passages under a heading begin in the middle of a
-    thought; pairs made from them were measured to worsen the fit.) A query that occurs word for
-    word in its passage is not used, since the ensemble would learn nothing from it.
+    thought, and pairs made from them would worsen the fit.) A query that occurs word for word in
+    its passage is not used, since the ensemble would learn nothing from it.
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ class IdentityHead(InThread):
 
     @property
     def gain(self: _Embeds) -> Float32Array:
-        """Ones, shape (d,)."""
+        """The gain of each row of W: ones, shape (d,)."""
         return np.ones(self.dimension, dtype=np.float32)
 
 

@@ -3,8 +3,8 @@
 They also record the input of the model's last linear layer, which the Laplace posterior is over.
 
 sentence-transformers sorts texts by characters and forms batches of a fixed size. Here, a window of
-texts is tokenised while the model processes the previous one, then sorted by tokens. On a CPU,
-where a batch that exceeds the caches is slower, the tokens of a batch are limited, too
+texts is tokenised while the model processes the previous one, then sorted by tokens. On a CPU, the
+tokens of a batch are limited, too, since a batch that exceeds the caches is slower
 (benchmarks/encode.py).
 """
 

@@ -60,7 +60,7 @@ async def aencode_all(
     texts: list[str],
     role: Role,
 ) -> list[Encoded]:
-    """`encode_all` without blocking the event loop; members run concurrently."""
+    """Run `encode_all` without blocking the event loop; members run concurrently."""
     encodes = [partial(e.aencode, role=role) for e in encoders]
     outcomes = await asyncio.gather(*(_aattempt(encode, texts) for encode in encodes))
     return await asyncio.to_thread(_without_failures, outcomes, encoders, posteriors, len(texts))

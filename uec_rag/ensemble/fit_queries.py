@@ -169,8 +169,8 @@ class FitQueries:
     ) -> EvidenceWeights:
         """Learn the evidence weights; `beside` as in `evidence_fit.fit_evidence_weights`.
 
-        A prior per encoder is learned. As measured, the ridge penalty makes it irrelevant for pairs
-        of one domain, and it distinguishes languages if there are several.
+        A prior per encoder is learned: the ridge penalty makes it irrelevant for pairs of one
+        domain, and it distinguishes languages if there are several.
         """
         assert self.own is not None
         return fit_evidence_weights(

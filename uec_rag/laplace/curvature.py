@@ -105,7 +105,7 @@ class Curvature:
 
     @cached_property
     def eigenvalues(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Eigenvalues (at least 0) and eigenvectors of G, and of the mean A; for "kron"."""
+        """The eigenvalues (at least 0) and eigenvectors of G, and of the mean A; for "kron"."""
         output, features = self.factors
         found = [np.linalg.eigh(factor) for factor in (output, features / (2 * self.pairs))]
         return [(np.maximum(values, 0), vectors) for values, vectors in found]
@@ -184,9 +184,8 @@ def _of_batch(layer: Layer, batch: slice) -> Curvature:
 def by_laplace_torch(layer: Layer) -> Curvature:
     """Compute the same curvature with laplace-torch, the library that the paper uses.
 
-    Intended for comparisons, as ``fit_posterior(..., curvature=by_laplace_torch)``; it is 23 (kron)
-    to 788 (diag) times slower. Of its backends, only curvlinops can differentiate a layer that is
-    applied to two texts.
+    Intended for comparisons, as ``fit_posterior(..., curvature=by_laplace_torch)``; it is much
+    slower. Of its backends, only curvlinops can differentiate a layer that is applied to two texts.
 
     Raises ImportError if laplace-torch is not installed, ValueError if the likelihood is not
     "pairs".

@@ -29,8 +29,8 @@ def minimise(
     """Find a local minimum of a smooth function of a few parameters.
 
     Newton steps, with absolute eigenvalues of the Hessian, are projected to the bounds and halved
-    until the function decreases. L-BFGS-B of scipy took 0.01 s for the same two parameters on an
-    idle machine but 0.2 s on a busy one, since it wakes BLAS threads for tiny matrices.
+    until the function decreases. It is used in place of scipy's L-BFGS-B, which wakes BLAS threads
+    even for tiny matrices.
 
     Parameters
     ----------

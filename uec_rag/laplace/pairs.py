@@ -107,7 +107,7 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     if labelled and len(given) == 1:
         raise ValueError(
             f"{name}: every label is {given.pop()}; expected both 0 and 1. "
-            "Leave the labels out where all pairs are answers: negatives are then mined."
+            "Leave the labels out if all pairs are answers: negatives are then mined."
         )
     positives = sum(labels.values())
     if positives < MINIMUM:

@@ -144,8 +144,8 @@ class UECVectorStore(BasePydanticVectorStore):
         ------
         TypeError, ValueError
             If one is not a node, if an id occurs twice, or if embeddings do not have the dimension
-            of the ensemble, or are unlike those that it makes of the same texts. A few may be, of
-            texts that were changed after they were embedded.
+            of the ensemble, or most of them differ from those that it makes of the same texts. A
+            few may differ, if texts were changed after they were embedded.
 
         Returns
         -------

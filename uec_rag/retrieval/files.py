@@ -110,7 +110,8 @@ def add_passages(
 ) -> list[str]:
     """Add passages as `Retriever.add` does; one that replaces a file's passage belongs to the file.
 
-    It is kept until the file changes, since an update does not find the file incomplete.
+    Such a passage is kept until the file changes: an update counts it among the file's passages,
+    and so does not consider the file incomplete.
     """
     replaced = {passage.id: passage for passage in retriever.get(ids or [])}
     metadatas = [

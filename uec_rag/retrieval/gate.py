@@ -160,8 +160,8 @@ class Gate(Record):
         needless : float, optional
             Largest share of the answerable questions that are asked back, on average over random
             calibration sets. By default, `uec_rag.confidence.readings.ASK` is the threshold.
-        second : callable(question, passages) -> bool or float, optional
-            A judge of whether the passages suffice, which later is asked only between two
+        second : callable(question, texts) -> bool or float, optional
+            A judge of whether the passages suffice, which is later asked only between two
             thresholds. Calibration asks it about each of these queries. Not possible with `risk`.
         k : int
             Number of hits per query that an answer may use.
@@ -442,10 +442,11 @@ class Gate(Record):
             if self.second is not None:
                 parts.append(self.second.report)
             if self.needless is not None:
-                often = "never" if self.ask > 1 else f"if P(underspecified) >= {self.ask:.3f}"
+                asks = f"A clarifying question is asked if P(underspecified) >= {self.ask:.3f}"
                 parts.append(
-                    f"Asking back {often}: for at most {self.needless:.1%} of the answerable "
-                    "questions, on average over random sets of calibration queries."
+                    f"{'No clarifying question is asked' if self.ask > 1 else asks}: for at most "
+                    f"{self.needless:.1%} of the answerable questions, on average over random sets "
+                    "of calibration queries."
                 )
             return " ".join(parts)
         return (
@@ -494,7 +495,7 @@ def check_promise(
             check_share(cast(float, value), name, "a number in (0, 1)")
     if second is not None and not callable(second):
         raise TypeError(
-            "second: expected a callable(question, passages) -> bool or float, got "
+            "second: expected a callable(question, texts) -> bool or float, got "
             f"{type(second).__name__}."
         )
     if second is not None and risk is not None:

@@ -176,7 +176,10 @@ class Index:
         self.delete([passage.id for passage in self.store.passages()])
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate once over all passages, or those a filter selects, in the order of insertion."""
+        """Iterate once over all passages, or those that a filter selects.
+
+        With a store in memory, they are in the order of insertion.
+        """
         return self.store.passages(filter)
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:

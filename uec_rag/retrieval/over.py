@@ -134,8 +134,8 @@ def retriever_over(
     candidates : int
         Smallest number of passages to request from the engine in each search.
     vectors : str, optional
-        Name of the member that made the engine's vectors, or "ensemble", which then need not encode
-        candidates again. The first vector is checked against an encoding of its text.
+        Name of the member that made the engine's vectors, or "ensemble"; candidates are then not
+        encoded again. The first vector is checked against an encoding of its text.
     stored : callable, optional
         Returns vectors by id, in place of the engine's `stored`.
     size : int, optional

@@ -391,7 +391,7 @@ class Hits:
 
     @cached_property
     def text_number(self) -> NDArray[np.intp]:
-        """Number of each hit's text, from 0, best first; copies of a text share its number."""
+        """The number of each hit's text, from 0, best first; copies of a text share its number."""
         numbers = []
         for row in self.passages:
             seen: dict[str, int] = {}

@@ -807,9 +807,9 @@ class Retriever(Index):
             )
         else:
             rests = (
-                "Nothing is known of this ensemble: relevance and confidence are what "
-                "similarities, standardised over the corpus, were with others. For better, fit the "
-                "ensemble, or calibrate."
+                "The ensemble is not fitted: relevance and confidence come from a model that was "
+                "learned on other ensembles' similarities, standardised over the corpus. Fit "
+                "the ensemble or calibrate to improve them."
             )
         if self.unanswerable is not None:
             notes = [*notes, f"Assumed unanswerable share: {self.unanswerable:.0%}."]

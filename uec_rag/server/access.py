@@ -167,8 +167,9 @@ class Access:
         if self.is_local:
             return None
         return (
-            f"--host {self.host}: requests, answers and the token go over the network unencrypted; "
-            "put a proxy with TLS before it, and listen on an address that only the proxy reaches"
+            f"--host {self.host}: requests, answers and the token are sent unencrypted; put a "
+            "TLS proxy in front of the server, and listen on an address that only the proxy can "
+            "reach"
         )
 
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Response | None:
@@ -358,7 +359,9 @@ class Guard:
                 async with asyncio.timeout_at(end):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, "The request took too long to come; try again.") from None
+                raise HTTPException(
+                    408, "The request took too long to arrive; try again."
+                ) from None
             taken += len(message.get("body", b""))
             self._check_length(taken)
             more = message.get("more_body", False)

@@ -42,7 +42,10 @@ class ReadingFound(BaseModel):
 
     label: str
     ids: list[str] = Field(description="Ids of its passages, best first.")
-    probability: float = Field(description="Its share of the relevance of the hits.")
+    probability: float = Field(
+        description="Likelihood of the reading; the likelihoods of all "
+        "subjects of the hits sum to 1."
+    )
 
 
 def turns(history: Sequence[str | Message] | None) -> list[str]:

@@ -85,7 +85,9 @@ class TaskRunner:
         """Start a task; HTTP error 409 if another one is running."""
         with self._lock:
             if self._state["state"] == "running":
-                raise HTTPException(409, "Something else is still being done; wait for it.")
+                raise HTTPException(
+                    409, "Another task is still running; wait until it has finished."
+                )
             self._state = {"kind": kind, "state": "running", "what": "Starting", "done": 0}
         threading.Thread(target=self._run, args=(kind, function), daemon=True).start()
         return self.view()

@@ -103,13 +103,17 @@ class Answer(BaseModel):
     """The decision about the hits."""
 
     decision: Literal["answer", "clarify", "abstain"] = Field(
-        description="Answer from the documents, ask what is meant, or say that nothing is known.",
+        description="Answer from the documents, ask what the question means, or say that the "
+        "documents do not answer it.",
         examples=["abstain"],
     )
     reason: str = Field(examples=["The documents do not seem to answer this."])
-    question_back: str = Field(description="For the user, if the decision is to clarify.")
+    question_back: str = Field(
+        description="The question to ask the user, if the decision is to clarify; else empty."
+    )
     readings: list[ReadingFound] = Field(
-        description="The possible meanings of the question, likewise."
+        description="The possible meanings of the question, if the decision is to clarify; else "
+        "empty."
     )
     candidates: list[str] = Field(
         description="Ids of the documents that the question may be about."

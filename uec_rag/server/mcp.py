@@ -61,7 +61,8 @@ class Outcome(BaseModel):
     reason: str
     confidence: float = Field(description="Probability that the passages answer the question.")
     readings: list[ReadingFound] = Field(
-        description="What the question may mean, if the user is to be asked which is meant."
+        description="The possible meanings of the question, if the user should be asked which "
+        "one is meant."
     )
     passages: list[Hit]
 

@@ -166,7 +166,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._own = CollectorRegistry()
-        stages = "Seconds that a batch of queries took: to wait, to encode, to search, to judge."
+        stages = "Seconds per stage: waiting; encoding, searching and judging a batch."
         self.stages = self._histogram("stage_seconds", stages, _SECONDS, ["stage"])
         self.batches = self._histogram("batch_queries", "Queries searched at once.", _BATCHES)
         confidence = "Confidence of /ask; its mean is the sum over the count."
@@ -193,8 +193,8 @@ class Metrics:
             if self._calibrated is None:
                 self._calibrated = Gauge(
                     "uec_rag_calibrated_confidence",
-                    "Mean confidence of the questions that the gate was made of: as far as that of "
-                    "/ask is off it, questions have drifted.",
+                    "Mean confidence of the questions that the gate was calibrated on; if that "
+                    "of /ask differs, the questions have drifted.",
                     multiprocess_mode="max",
                     registry=self._own,
                 )

@@ -90,7 +90,7 @@ def check_store(store: object) -> None:
     """Raise TypeError if something is not a store, without its value, which may be an address."""
     if isinstance(store, type) or not callable(getattr(store, "bind", None)):
         got = store if isinstance(store, type) else type(store)
-        raise TypeError(f"store: expected a store, as MemoryStore(), got {got.__name__}.")
+        raise TypeError(f"store: expected a store, such as MemoryStore(), got {got.__name__}.")
 
 
 def check_query(query: Gaussian, dimension: int) -> None:
@@ -139,7 +139,10 @@ class Store(Protocol):
         """Return the Gaussians of ids; KeyError if an id is unknown."""
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate over all passages, or those that a filter selects, in the order of insertion."""
+        """Iterate over all passages, or those that a filter selects.
+
+        A store in memory iterates in the order of insertion.
+        """
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of a sample of `count` passages, or of all if there are fewer."""
@@ -194,8 +197,8 @@ def put_shared_state(store: SharedState, name: str, data: bytes) -> str:
     """
     if not store.stamp().written:
         raise ValueError(
-            f"store: it stores a {name} with its passages, and nothing was added to it yet; add "
-            "passages first."
+            f"store: expected one with passages, beside which the {name} is stored, got an empty "
+            "one; add passages first."
         )
     return store.put_state(name, data)
 

@@ -131,8 +131,7 @@ class OnnxEncoder(_RowByRow):
 
     Each thread encodes one text at a time, with a thread per core up to eight. A dynamically
     quantised graph computes its scale over a whole batch, so a text's vector would depend on the
-    rest of its batch (measured: cosines to itself as low as .990), and short texts would be padded;
-    one text at a time is twice as fast per core. Texts are truncated to 512 tokens.
+    rest of its batch, and short texts would be padded. Texts are truncated to 512 tokens.
 
     Parameters
     ----------

@@ -422,7 +422,7 @@ function showTuned(found) {
     : found.alike ? ` ${count(found.alike, "question")} share an answer with an earlier one. They succeed or fail together, so that the guarantee, which is for independent questions, would fail more often than stated: choose one question per answer.` : "";
   $("#tuned-of").textContent = found.name
     ? `${count(found.questions, "question")} of ${found.name}; an answer may use ${count(found.k, "passage")}.${alike}`
-    : `${count(found.questions, "question")} made from the passages, a fifth without an answer: a first sentence, or a heading, asks for the rest, which is harder to find than what users ask for. What is guaranteed here holds for such questions only; take labelled ones to know about yours.`;
+    : `${count(found.questions, "question")} made from the passages, a fifth without an answer: a first sentence, or a heading, asks for the rest, which is harder to find than what users ask for. The guarantee holds only for questions like these; for your users' questions, use labelled ones.`;
   $("#tuned").hidden = false;
   say($("#saved"), "");
   drawReliability();
@@ -441,7 +441,7 @@ function startTune() {
     const file = form.elements.table.files[0];
     if (!file) say($(".message", section), "Choose a file of labelled questions first.", true);
     else if (facts && file.size > facts.largest_table) {
-      say($(".message", section), `${file.name} has ${megabytes(file.size)}; a table of questions may have ${megabytes(facts.largest_table)}. Give fewer questions: some thousand are plenty.`, true);
+      say($(".message", section), `${file.name} has ${megabytes(file.size)}; a table of questions may have ${megabytes(facts.largest_table)}. Give fewer questions: a few thousand are plenty.`, true);
     } else search(file.name, file);
   });
   form.elements.made.addEventListener("click", () => search("", ""));
@@ -454,7 +454,7 @@ function startTune() {
       await showFacts();
       baseline = { name: `the saved gate (${promised(saved)})`, threshold: saved.threshold };
       showRisk();
-      say($("#saved"), `Saved as ${saved.file}: answers take a confidence above ${percent(saved.threshold, 1)} from now on, also of uec-rag ask, serve and mcp on this index.`);
+      say($("#saved"), `Saved as ${saved.file}: from now on, a question is answered if its confidence is above ${percent(saved.threshold, 1)}, also by uec-rag ask, serve and mcp with this index.`);
     } catch (error) {
       say($("#saved"), error.message, true);
     }
@@ -498,7 +498,7 @@ function showSeen(seen) {
       seen.variances.map((hit) => short(hit, `variance ${hit.variance.toPrecision(3)}`)),
       "Variances are 0: the ensemble is not fitted."),
     list("Passages that come up for everything",
-      `Among the first 10 hits of ${count(seen.questions, "question")}, not counting those that a passage was asked for by. By chance each would come up ${seen.fair.toFixed(1)} times.`,
+      `Among the first 10 hits of ${count(seen.questions, "question")}, not counting the questions made from that passage. By chance, each would come up ${seen.fair.toFixed(1)} times.`,
       seen.hubs.map((hit) => short(hit, count(hit.times, "time"))), "No passage comes up for other questions than its own."),
     list("Questions of the highest variance", "Standard deviation of the similarity of the first hit.",
       seen.uncertain.map((one) => h("li", {}, askLink(one.question), dim(` ${fixed(one.sigma)}`))),
@@ -557,7 +557,7 @@ async function showFacts() {
 function languages(found) {
   const unknown = found.languages.filter((one) => found.fitted_on.length && !found.fitted_on.includes(one));
   const familiar = found.strange ?? (unknown.length ? `the fit knows no ${unknown.join(", ")}, and its encoders tell the passages apart`
-    : found.fitted_on.length ? "as in the pairs that the ensemble was fitted on" : "the ensemble is not fitted, so whether it knows that is not known");
+    : found.fitted_on.length ? "as in the pairs that the ensemble was fitted on" : "the ensemble is not fitted, so it cannot be told whether it knows this language");
   return found.languages.length ? `${found.languages.join(", ")}: ${familiar}` : "nothing is written yet";
 }
 
@@ -579,7 +579,7 @@ async function showIndex(given) {
   await attempt(section, async () => {
     if (!id) return showFacts();
     const found = await call(`api/file?${given}`);
-    const pages = [[found.start - found.at_once, "Those before"], [found.start + found.at_once, "Those after"]];
+    const pages = [[found.start - found.at_once, "Previous"], [found.start + found.at_once, "Next"]];
     const last = Math.min(found.start + found.at_once, found.total);
     $("#file").replaceChildren(
       h("h3", {}, found.source, dim(` passages ${found.start + 1} to ${last} of ${found.total}`)),

@@ -144,11 +144,13 @@ def _check_belong_together(
         raise corrupted(
             folder,
             f"holds {held[:-3]} means, {held[-3]} variances, "
-            f"{held[-2]} passages and {held[-1]} ids; expected as many of each. "
-            "Save the index again.",
+            f"{held[-2]} passages and {held[-1]} ids; expected the same number of each. Save the "
+            "index again.",
         )
     if not all(isinstance(id_, str) for id_ in ids) or len({*ids}) < len(ids):
-        raise corrupted(folder, "has ids that are no strings, or one twice; save it again.")
+        raise corrupted(
+            folder, "has an id that is not a string, or that occurs twice; save it again."
+        )
     of = (scales.shape[1], means.dimension)  # what the variances are made of, and of what width
     if ids and of != ((means.dimension,) * 2 if profile is None else profile.shape):
         raise corrupted(
@@ -245,8 +247,9 @@ class StreamedStore:
         for passage in passages:
             if passage.id in self._ids:
                 raise ValueError(
-                    f"ids: {passage.id!r} was added before; an index that is being filled replaces "
-                    "nothing. Leave out what comes twice, or load the index first."
+                    f"ids: {passage.id!r} was added before; passages cannot be replaced while an "
+                    "index is being filled. Leave out duplicates, or finish filling, load the "
+                    "index and add to it."
                 )
         lines = [line_of(passage) for passage in passages]
         widths, rows = old.means.widths if start else gaussians.widths, slice(len(passages))

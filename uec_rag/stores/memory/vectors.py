@@ -130,8 +130,8 @@ class Means:
     def products(self, rows: Rows, queries: Sequence[FloatArray]) -> list[FloatArray]:
         """Multiply queries with consecutive parts of the means, which need not match the blocks.
 
-        This only uses BLAS, since no alternative is faster on all machines: on one it takes half
-        the time, on another twice. Products with damaged rows are rejected by `require_finite`.
+        This only uses BLAS, since no alternative is faster on all machines. Products with damaged
+        rows are rejected by `require_finite`.
 
         `queries`: list of array, shapes (n, width), whose widths add up to the dimension. Returns a
         list of arrays of shape (n, len(rows)).

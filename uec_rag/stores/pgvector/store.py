@@ -64,7 +64,8 @@ class PgVectorStore(EngineStore):
         PGPASSWORD or ~/.pgpass if possible. Host, database, user and encryption settings are saved
         and shown in messages; passwords, `options` and everything else are not.
     collection : str
-        Name of the table; the names of other tables append "_notes", "_words" and so on.
+        Name of the main table; other tables have the same name followed by "_notes", "_words" and
+        so on.
     connections : int
         Largest number of open connections.
     timeout : float
