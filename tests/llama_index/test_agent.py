@@ -57,6 +57,13 @@ async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(
     assert shown == (found.nodes[0].text in output.content) == (action != "clarify")
 
 
+def test_the_source_is_what_the_passage_calls_it(fitted, nodes, question):
+    for node in nodes:
+        node.metadata["file_path"] = "docs/a.md"
+    tool = retriever_tool(UECRetriever.from_nodes(nodes, fitted, 2), gate=always("answer"))
+    assert '[1] ("docs/a.md")' in tool.call(query=question).content
+
+
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize(
     ("action", "said"),

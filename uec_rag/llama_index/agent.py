@@ -15,6 +15,7 @@ from llama_index.core.tools import AsyncBaseTool, FunctionTool
 from pydantic import BaseModel
 
 from uec_rag.confidence.decision import Action
+from uec_rag.confidence.readings import source_of
 from uec_rag.llama_index.gate import competing, gate_of_index, judge
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
@@ -60,7 +61,7 @@ def retriever_tool(
     description: str = TOOL_DESCRIPTION,
     *,
     gate: Gate | float | None = None,
-    source_key: str = "file_name",
+    source_key: str | None = None,
 ) -> FunctionTool:
     """Create a tool from a retriever.
 
@@ -78,17 +79,20 @@ def retriever_tool(
     gate : Gate or float, optional
         The gate that decides instead of the search, or a threshold of confidence. By default, the
         gate of the index, if it has one.
-    source_key : str
-        Metadata key of the source of a passage to show to the model.
+    source_key : str, optional
+        Metadata key of the source of a passage to show to the model; by default, the first of
+        `SOURCE_KEYS` that the passage has.
     """
     decides = gate_of_index(retriever) if gate is None else gate
+
+    def source(node: NodeWithScore) -> object:
+        found = source_of(node.metadata) if source_key is None else node.metadata.get(source_key)
+        return found or None
 
     def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
         decision = judge(nodes, query, decides)
         labels = [reading.label for reading in decision.readings]
-        passages = [
-            (node.get_content(MetadataMode.NONE), node.metadata.get(source_key)) for node in nodes
-        ]
+        passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
         text = tool_reply(decision.action, decision.reason, labels, passages)
         return UECSearch(**decision.metadata() | hits, text=text)
