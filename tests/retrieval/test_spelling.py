@@ -120,8 +120,8 @@ def test_without_words_or_a_tokenizer_nothing_is_replaced(model):
 def test_a_word_with_digits_is_split_if_passages_have_its_parts_alone():
     held = {"utf": 2, "8": 5, "md5": 1, "md": 1, "5": 9}
     none = frozenset().__contains__
-    question = "Is UTF8 or md5 or blake8 a utf4711?"
-    assert corrected(question, holding(held), none, none) == "Is UTF-8 or md5 or blake8 a utf4711?"
+    said, read = (f"Is {utf} or md5 or blake8 a --utf8 in /utf8?" for utf in ("UTF8", "UTF-8"))
+    assert corrected(said, holding(held), none, none) == read
 
 
 @pytest.mark.parametrize(

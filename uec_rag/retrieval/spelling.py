@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 # Words that are not identifiers, numbers or abbreviations. Capitalised words are excluded except at
 # the beginning, since a name that is not in the corpus need not be misspelt.
 _WORD = regex.compile(r"\b[a-z]{4,24}\b|(?<=^\W*)[A-Z][a-z]{3,23}\b")
-_WITH_DIGITS = regex.compile(r"\b(?P<letters>[A-Za-z]{2,24})(?P<digits>[0-9]{1,4})\b")
+# Not in an option, a path or an identifier.
+_WITH_DIGITS = regex.compile(r"(?<![\w./@-])([A-Za-z]{2,24})([0-9]{1,4})(?![\w/@(-])")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SHORTEST = 3  # letters of a replacement
 _FEW, _SEVERAL = 3, 5  # passages that contain a replacement which is not a token, or not a word
@@ -119,13 +120,8 @@ def corrected(
 
     def split(match: regex.Match[str]) -> str:
         """Split a word with digits; with a hyphen, both parts are still a name to look for."""
-        forms = (match[0].lower(), match["letters"].lower(), match["digits"])
-        whole, letters, digits = holding(forms).tolist()
-        return (
-            f"{match['letters']}-{match['digits']}"
-            if letters and digits and not whole
-            else match[0]
-        )
+        whole, letters, digits = holding([part.lower() for part in match.group(0, 1, 2)]).tolist()
+        return f"{match[1]}-{match[2]}" if letters and digits and not whole else match[0]
 
     text = _WITH_DIGITS.sub(split, text)
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
