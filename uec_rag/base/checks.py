@@ -243,7 +243,7 @@ def are_ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None
 
     Examples
     --------
-    >>> ascending(np.array([1, 5, 2, 3]), np.array([0, 2])), ascending(np.array([1, 1]))
+    >>> are_ascending(np.array([1, 5, 2, 3]), np.array([0, 2])), are_ascending(np.array([1, 1]))
     (True, False)
     """
     falls = 0

@@ -44,8 +44,8 @@ class Record:
     Line(slope=2.0, offset=0.0)
     >>> Line.restore({"slope": "steep"})
     Traceback (most recent call last):
-    ValueError: Line: no saved one looks like {'slope': 'steep'} (wrong value type for field \
-"slope" - should be "float" instead of value "steep" of type "str").
+    ValueError: Line: expected the fields of a saved Line, got {'slope': 'steep'} (wrong \
+value type for field "slope" - should be "float" instead of value "steep" of type "str").
     """
 
     _restorers: ClassVar[dict[type, Callable[[Any], Any]]] = {}

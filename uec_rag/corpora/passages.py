@@ -186,11 +186,11 @@ def with_whole_blocks(
     Examples
     --------
     >>> table = "| tool | copies |\n| --- | --- |\n| rsync | yes |\n| tar | no |"
-    >>> print(completed(table, [table[:46], "| tar | no |"], 100)[1])
+    >>> print(with_whole_blocks(table, [table[:46], "| tar | no |"], 100)[1])
     | tool | copies |
     | --- | --- |
     | tar | no |
-    >>> completed("```sh\nls\ncd\n```", ["```sh\nls", "cd\n```"], 100)
+    >>> with_whole_blocks("```sh\nls\ncd\n```", ["```sh\nls", "cd\n```"], 100)
     ['```sh\nls\n```', '```sh\ncd\n```']
     """
     if len(chunks) < 2 or not ("|" in text or "```" in text or "~~~" in text):
@@ -241,7 +241,7 @@ def bookkeeping_keys(passage: Passage) -> set[str]:
     Examples
     --------
     >>> known = {"source": "a.md", "title": "Locks", "position": 0, "file_passages": 1}
-    >>> sorted(bookkeeping(Passage("a.md#0", "Locks turn.", known)))
+    >>> sorted(bookkeeping_keys(Passage("a.md#0", "Locks turn.", known)))
     ['file_passages', 'position']
     """
     known = passage.metadata

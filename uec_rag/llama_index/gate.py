@@ -165,7 +165,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     1
     >>> strict = UECGatePostprocessor(gate=0.9)
     >>> print(strict.postprocess_nodes(nodes)[0].text)
-    Do not answer, neither from these passages nor from memory: the documents do not hold the
+    Do not answer, either from these passages or from memory: the documents do not contain the
     answer. Reply with this alone: "It is not certain enough that these passages answer this."
     """
 

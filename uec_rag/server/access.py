@@ -59,7 +59,7 @@ def sanitised(text: str) -> str:
 
     Examples
     --------
-    >>> print(harmless("no index in '/home/me/my docs/idx' at postgresql://me:pw@host/db\x1b[2J"))
+    >>> print(sanitised("no index in '/home/me/my docs/idx' at postgresql://me:pw@host/db\x1b[2J"))
     no index in 'idx' at postgresql://host/db\x1b[2J
     """
     for pattern, instead in _HIDDEN:
