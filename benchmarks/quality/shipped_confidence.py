@@ -28,8 +28,13 @@ import typer
 import uec_rag.confidence
 from benchmarks.paper.data import Collection, load_collection, sample_collection
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.fit import FitView, fit_temperature
-from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
+from uec_rag.confidence.model import (
+    ConfidenceModel,
+    Examples,
+    FitView,
+    fit_temperature,
+    shipped_model,
+)
 from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.encoders.lexical import ENGLISH

@@ -9,8 +9,7 @@ from typing import Self
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.fit import fit_confidence
-from uec_rag.confidence.model import shipped_model
+from uec_rag.confidence.model import fit_confidence, shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.verifier import Verifier

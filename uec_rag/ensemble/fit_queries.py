@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.fit import FitView, fit_confidence
+from uec_rag.confidence.model import FitView, fit_confidence
 from uec_rag.encoders.verifier import Verifier, bounded
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.evidence_fit import (

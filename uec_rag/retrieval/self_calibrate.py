@@ -10,7 +10,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.fit import fit_confidence
+from uec_rag.confidence.model import fit_confidence
 from uec_rag.corpora.questions import OwnQuestions, make_questions
 from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, blocks
 from uec_rag.ensemble.fit_queries import FitQueries, Questions

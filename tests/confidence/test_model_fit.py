@@ -3,8 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from uec_rag.confidence.fit import FitView, fit_confidence, fit_temperature, view_examples
-from uec_rag.confidence.model import Examples, shipped_model
+from uec_rag.confidence.model import (
+    Examples,
+    FitView,
+    fit_confidence,
+    fit_temperature,
+    shipped_model,
+    view_examples,
+)
 from uec_rag.ensemble.evidence_fit import corpus_views
 
 
@@ -47,7 +53,7 @@ def test_confidence_is_about_as_often_right_as_it_says(k):
 
 
 def test_a_fit_moves_the_level_a_part_of_the_way_to_its_pairs(monkeypatch):
-    monkeypatch.setattr("uec_rag.confidence.fit._CLEAR_GAIN", np.inf)
+    monkeypatch.setattr("uec_rag.confidence.model._CLEAR_GAIN", np.inf)
     hard = views(unanswerable=0.4)
     model, known = fit_confidence(hard), shipped_model("fitted")
     known = replace(known, temperature=model.temperature, relevance=model.relevance)
