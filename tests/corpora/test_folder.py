@@ -626,6 +626,13 @@ def test_code_right_behind_a_tag_of_mdx_is_code(tmp_path):
     assert (section.heading, section.text) == ("Heading", "Text.")
 
 
+def test_indented_code_right_behind_text_of_mdx_is_code(tmp_path):
+    code = "    ~~~js\n    import a from 'a';\n    <Tag title='b'>\n    ~~~"
+    (tmp_path / "a.mdx").write_text(f"1. Do this:\n{code}\n\n# Heading\n\nText.\n")
+    before, _ = sections_of(tmp_path, "a.mdx")
+    assert before.text == f"1. Do this:\n\n{code}"
+
+
 @pytest.mark.parametrize("name", ["a.mdx", "docusaurus.md"])
 def test_of_components_in_mdx_the_titles_and_labels_are_read(tmp_path, name):
     (tmp_path / name).write_text(MDX)

@@ -48,6 +48,7 @@ _MDX = re.compile(
     re.MULTILINE,
 )
 _MDX_SHOWN = re.compile(r"\b(?:title|label|description)=([\"'])(.*?)\1", re.DOTALL)
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _ROLE = re.compile(r"(?::[a-zA-Z][\w:+.-]*:)?`([^`]+)`_{0,2}")
 _DIRECTIVE = re.compile(r"\.\. +([\w:.+-]+):: *(.*(?:\n[ \t]+(?!:[\w-]+:)\S.*)*)\n?((?s:.*))")
 _OPTIONS = re.compile(r"\A(?:[ \t]*:[\w-]+:.*\n?)+")
@@ -311,6 +312,7 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
         title, text = _front_title(*front.groups()), text[front.end() :]
     if title:
         sections.append(Section(title, "", is_title=True))
+    text = _with_fences_apart(text) if is_mdx else text
     lines = text.split("\n")
     parser = MarkdownIt()
     tokens = (parser.disable(["code", "html_block"]) if is_mdx else parser).parse(text)
@@ -342,6 +344,21 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
             title = title or (heading if is_title else "")
     body = "\n".join(lines[start:]).strip()
     return [*sections, Section(heading, body, is_title=is_title, depth=depth)]
+
+
+def _with_fences_apart(text: str) -> str:
+    """Insert a blank line before indented fences right behind text, which would be part of it."""
+    lines, fence = list[str](), ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if mark and fence:
+            closes = mark[1].startswith(fence) and line.strip() == mark[1]
+            fence = "" if closes else fence
+        elif mark:
+            fence = mark[1]
+            lines += [""] if lines and lines[-1].strip() and line[:4].isspace() else []
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _front_title(fence: str, matter: str) -> str:
