@@ -5,7 +5,9 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import QueryBundle, TextNode
 
+from uec_rag import Retriever
 from uec_rag.llama_index import UECRetriever, UECVectorStore
+from uec_rag.llama_index.agent import retriever_tool
 
 
 def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
@@ -69,6 +71,13 @@ def test_the_mean_of_two_equal_texts_has_half_the_variance_of_one(fitted, nodes,
 def test_what_is_no_index_is_refused(fitted):
     with pytest.raises(TypeError, match=r"expected a .*retriever\.Retriever, got UEC; for a saved"):
         UECRetriever(fitted)
+
+
+def test_a_memory_that_is_none_of_llamaindex_and_a_tool_of_no_retriever_are_refused(fitted):
+    with pytest.raises(TypeError, match=r"memory: .* got list; .*UECQueryBundle"):
+        UECRetriever(Retriever(fitted), memory=["Who pays?"])
+    with pytest.raises(TypeError, match="retriever: expected a UECRetriever or .* got str"):
+        retriever_tool("index")
 
 
 def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(counting, texts):

@@ -83,6 +83,11 @@ def retriever_tool(
         Metadata key of the source of a passage to show to the model; by default, the first of
         `SOURCE_KEYS` that the passage has.
     """
+    if not isinstance(retriever, BaseRetriever):
+        raise TypeError(
+            "retriever: expected a UECRetriever or another retriever of LlamaIndex, got "
+            f"{type(retriever).__name__}."
+        )
     decides = gate_of_index(retriever) if gate is None else gate
 
     def source(node: NodeWithScore) -> object:

@@ -159,6 +159,11 @@ class UECRetriever(BaseRetriever):
                 f"{type(retriever).__name__}; for a saved index Retriever.load(path), else see "
                 "from_texts, from_nodes, from_documents and from_index."
             )
+        if memory is not None and not isinstance(memory, BaseMemory):
+            raise TypeError(
+                "memory: expected a memory of LlamaIndex, such as Memory.from_defaults(), got "
+                f"{type(memory).__name__}; pass a list of turns as UECQueryBundle(..., history=)."
+            )
         check_k(similarity_top_k)
         passage_filter(filters)
         self.retriever = retriever
