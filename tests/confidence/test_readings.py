@@ -202,7 +202,7 @@ def test_a_name_in_the_titles_of_several_subjects_is_asked_back_about_however_mu
     assert probability(question, several) > ASK > 0.3 > probability(question, one)
 
 
-def test_an_option_alone_is_shared_by_the_sources_that_have_it():
+def test_an_option_alone_is_shared_by_the_subjects_that_have_it():
     held = [("-n",), ("-n", "tar"), (), ("-n",)]
     found = candidates(["add", "tar", "log", "add"], held, idf={"What": 1.0, "-n": 3.0, "n": 3.0})
     assert named("What -n", found)["namesakes"] == pytest.approx(1 / 3)

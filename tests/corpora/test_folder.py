@@ -124,6 +124,7 @@ def test_markdown_is_cut_at_its_headings_and_not_at_comments_in_code(tmp_path):
         ("Raise an `HTTPException` { #raise-an-exception }", "Raise an HTTPException"),
         ("Options {: .wide #options}", "Options"),
         ("The set {a, b}", "The set {a, b}"),
+        ("~~Old~~ options", "Old options"),
         ("C# &amp; <b>F#</b>", "C# & F#"),
     ],
 )

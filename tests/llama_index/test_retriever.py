@@ -76,7 +76,7 @@ def test_what_is_no_index_is_refused(fitted):
 def test_a_memory_that_is_none_of_llamaindex_and_a_tool_of_no_retriever_are_refused(fitted):
     with pytest.raises(TypeError, match=r"memory: .* got list; .*UECQueryBundle"):
         UECRetriever(Retriever(fitted), memory=["Who pays?"])
-    with pytest.raises(TypeError, match="retriever: expected a UECRetriever or .* got str"):
+    with pytest.raises(TypeError, match=r"retriever: expected a UECRetriever or .* got str"):
         retriever_tool("index")
 
 

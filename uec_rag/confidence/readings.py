@@ -348,7 +348,9 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
         both, minus that of the words that the other lacks in its titles and in its texts, divided
         by the sum over all words; the maximum over other subjects, at least 0. A title that the
         question contains in any inflection counts by its share, too, if the passages under longer
-        ones with its words in two other sources are likelier ("Uninstalling on Windows").
+        ones with its words in two other sources are likelier ("Uninstalling on Windows"). Of an
+        option about which nothing else is said ("What does -n do?"), it is the share of the
+        posterior over the hits with it that is not of the likeliest subject.
     named
         1 if the question names its subject, else 0: it has all words of a title in one source, or
         of a file's name, in any inflection; they are half of its idf or more, and the passages
@@ -445,15 +447,15 @@ def _titles_named(candidates: Candidates) -> tuple[bool, float]:
 
 
 def _shared_options(candidates: Candidates) -> float:
-    """Return P(an option of another source is meant than of the likeliest); 0 if more is said."""
+    """Return P(an option of another subject than the likeliest is meant); 0 if more is said."""
     options = {word for word in candidates.idf if word.startswith("-")}
     known = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
     if not options or any(_is_content(w) and w.casefold() not in known for w in candidates.idf):
         return 0.0
-    mass = Counter[str]()
+    mass = Counter[int]()
     for row, words in enumerate(candidates.words):
         if options <= {*words}:
-            mass[candidates.sources[row] or candidates.titles[row]] += candidates.weights[row]
+            mass[int(candidates.subject[row])] += candidates.weights[row]
     return 1 - max(mass.values()) / mass.total() if mass else 0.0
 
 

@@ -314,7 +314,7 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
         sections.append(Section(title, "", is_title=True))
     text = _with_fences_apart(text) if is_mdx else text
     lines = text.split("\n")
-    parser = MarkdownIt()
+    parser = MarkdownIt().enable("strikethrough")
     tokens = (parser.disable(["code", "html_block"]) if is_mdx else parser).parse(text)
     # Docusaurus reads ".md" as MDX, too.
     is_mdx |= any(
