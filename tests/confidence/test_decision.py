@@ -99,6 +99,10 @@ def test_figures_show_which_of_confidence_and_threshold_is_higher():
         (decide_one(0.9), "The documents seem to answer this."),
         (decide_one(0.08, in_corpus=0.1), "The documents do not seem to answer this."),
         (
+            decide_one(1e-6, in_corpus=1e-6),
+            "This does not seem to be a question about the documents.",
+        ),
+        (
             decide_one(0.1, in_corpus=0.8),
             "The documents may answer this, but these passages do not seem to.",
         ),

@@ -28,6 +28,7 @@ NOTHING_FOUND = (
 PLAUSIBLE = 0.3
 """The value of P(the corpus answers the query) below which the reason says that it does not."""
 
+_OFF_TOPIC = 1e-3  # P(the corpus answers the query) below which it is off the subject, as "Thanks!"
 _COST = 0.5  # of asking back in vain, if that of leaving an answerable question unanswered is 1
 
 
@@ -204,6 +205,8 @@ def decide_one(
         action, reason = "answer", REASONS["answer"]
     elif math.isinf(threshold):
         reason = "No question is answered: no threshold keeps the share of wrong answers low."
+    elif in_corpus < _OFF_TOPIC:
+        reason = "This does not seem to be a question about the documents."
     elif in_corpus < PLAUSIBLE:
         reason = REASONS["abstain"]
     elif confidence < in_corpus / 2:
