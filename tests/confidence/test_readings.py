@@ -117,6 +117,12 @@ def test_the_heading_of_a_node_is_below_the_lines_of_its_metadata():
     assert subject_of({"file_path": "loans.md"}, text) == "loans.md"
 
 
+def test_headings_of_markdown_are_read_without_markup():
+    heading, plain = "[`OCR=<lang>`](#OCR) of **all** ~~old~~ jobs", "OCR=<lang> of all old jobs"
+    assert subject_of({"source": "a.md"}, f"## {heading} {{#anchor}}") == plain
+    assert subject_of({"Header 2": heading}) == document_of({"Header 1": heading}) == plain
+
+
 def test_a_section_that_other_documents_have_too_is_called_by_its_own():
     titles, sources = ["Tone", "Cost", "Tone", "Cost"], ["a.md", "a.md", "b.md", "c.md"]
     found = replace(candidates(titles, [()] * 4), sources=sources)

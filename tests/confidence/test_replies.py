@@ -214,17 +214,19 @@ OPTIONS = ("git-branch.html: OPTIONS", "git-switch.html: OPTIONS", "Pay & Promot
         ("not branch", [1, 2, 3]),
         ("anything other than the switch one", [0, 2, 3]),
         ("other than pay", [0, 1, 3]),
-        ("options", None),
+        ("options", [0, 1]),
         ("How much is the pay?", None),
         ("branch --force", None),
     ],
 )
-def test_words_that_one_label_has_name_it(reply, places):
+def test_words_that_not_all_labels_have_name_those_that_do(reply, places):
     if places is None:
         with pytest.raises(UnknownReading):
             meant_by(reply, OPTIONS)
     else:
         assert meant_by(reply, OPTIONS) == [OPTIONS[place] for place in places]
+    with pytest.raises(UnknownReading):
+        meant_by("options", OPTIONS[:2])
 
 
 @pytest.mark.parametrize(

@@ -83,15 +83,9 @@ def test_complete_questions_do_not_refer_back():
         *("examples", "More memory", "If I have children, do I pay less?"),
     )
     assert not any(map(refers_back, complete))
-    goes_on = (
-        "And the repair?",
-        "on docker?",
-        "under Linux with systemd",
-        "I’m on a Mac",
-        "we use tar.",
-        *("On Windows, please", "If I have children?", "What happens then?"),
-        "Can I use tar instead?",
-    )
+    goes_on = ["And the repair?", "on docker?", "under Linux with systemd", "I’m on a Mac"]
+    goes_on += ["we use tar.", "On Windows, please", "If I have children?", "What happens then?"]
+    goes_on += ["Can I use tar instead?"]
     assert all(map(refers_back, goes_on))
     assert not any(map(is_incomplete, goes_on))
 

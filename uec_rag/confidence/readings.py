@@ -76,6 +76,7 @@ _SENTENCE = 25  # number of words up to which a passage is told from others by a
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
 _MARKDOWN_HEADING = re.compile(r"\s*#{1,6}[ \t]+(\S[^\r\n]*)")
+_LINK, _MARKS = re.compile(r"!?\[([^\]]*)\]\([^()]*\)"), re.compile("[`*~]+")
 _DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".html", ".htm", ".pdf", ".docx", ".epub")
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
 _MANUAL_PAGE = re.compile(r"\(\d\w*\)(?: Manual Page)?\Z")
@@ -288,7 +289,9 @@ def subject_of(metadata: Mapping[str, Any], text: str = "") -> str:
     'loans.sh'
     """
     headings = sorted(filter(_HEADING.fullmatch, metadata), reverse=True)
-    if title := _first_value(metadata, (*SUBJECT_KEYS, *headings)):
+    if title := _first_value(metadata, SUBJECT_KEYS):
+        return title
+    if title := _without_markup(_first_value(metadata, headings)):
         return title
     source = _first_value(metadata, SOURCE_KEYS)
     # LlamaIndex puts lines like "file_path: loans.md" before the text of a node.
@@ -298,8 +301,7 @@ def subject_of(metadata: Mapping[str, Any], text: str = "") -> str:
     # In a script, it would be a comment.
     is_markdown = PurePath(source).suffix.lower() in ("", ".md", ".markdown", ".mdx")
     begins = _MARKDOWN_HEADING.match(text) if is_markdown else None
-    heading = begins[1].partition(" {#")[0].rstrip() if begins else ""
-    return heading or source
+    return _without_markup(begins[1].partition(" {#")[0]) if begins else source
 
 
 def source_of(metadata: Mapping[str, Any]) -> str:
@@ -317,8 +319,13 @@ def document_of(metadata: Mapping[str, Any]) -> str:
     """
     # LlamaIndex's parser of Markdown has "/Loans/Fees/" for a section of "Fees".
     first = str(metadata.get("header_path") or "").lstrip("/").partition("/")[0]
-    title = _first_value(metadata, DOCUMENT_KEYS) or first
+    title = _without_markup(_first_value(metadata, DOCUMENT_KEYS) or first)
     return _MANUAL_PAGE.sub("", _SECTION_NUMBER.sub("", title))
+
+
+def _without_markup(heading: str) -> str:
+    """Return a heading in Markdown without links, emphasis and marks of code."""
+    return _MARKS.sub("", _LINK.sub(r"\1", heading)).strip()
 
 
 def _first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:

@@ -126,7 +126,7 @@ class UnknownReading(ValueError):
 def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
     """Find the readings that a reply chooses: by label or ordinal, all but some, all or none.
 
-    A label may be named by words that no other label has: "push" for "git-push.html: OPTIONS".
+    Labels may be named by words that not all labels have: "push" for "git-push.html: OPTIONS".
     Upper and lower case are the same. The list is empty for a reply such as "neither".
 
     Raises
@@ -195,9 +195,9 @@ def _places_named(
 
 
 def _places_in_words(said: str, offered: Sequence[str]) -> list[int] | None:
-    """Return the positions of the labels that are named by words which only one label has.
+    """Return the positions of the labels that have all words of a reply, if not all labels do.
 
-    If one label consists of these words alone, others may have them, too.
+    If one label consists of these words alone, it is the only one.
     """
     match = regex.fullmatch(_IN_WORDS, said)
     if match is None:
@@ -208,7 +208,7 @@ def _places_in_words(said: str, offered: Sequence[str]) -> list[int] | None:
         words = {*_WORD.findall(_EXTENSION.sub("", part))} - _FILLERS
         fitting = [place for place, label in enumerate(labels) if words <= label]
         same = [place for place in fitting if labels[place] == words]
-        if not words or len(same or fitting) != 1:
+        if not words or not 0 < len(same or fitting) < max(len(labels), 2):
             return None
         named |= {*(same or fitting)}
     return sorted({*range(len(offered))} - named if match["but"] else named)
