@@ -3,7 +3,6 @@
 import json
 import uuid
 import warnings
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,6 @@ from tests.helpers import as_before, assert_alike, bag_of_words, index_of, pairs
 from tests.stores.kinds import KINDS, beside
 from tests.stores.postgres_server import server_dsn
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.calibrate import publish, store_state
 from uec_rag.stores.base import CALIBRATION, put_shared_state
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.places import store_at
@@ -91,15 +89,6 @@ def test_who_searches_is_told_once_that_another_has_changed_what_was_calibrated(
             retriever.search(QUESTIONS[:2])
         with warnings.catch_warnings(action="error"):
             retriever.search(QUESTIONS[:2])
-
-
-def test_a_calibration_of_another_verifier_is_not_taken_over(opened):
-    first = opened()
-    first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
-    publish(first.store, replace(first.calibration, verifier="another"), store_state(first.store))
-    with pytest.warns(UserWarning, match="calibrated with another verifier"):
-        second = opened()
-    assert second.calibration is None
 
 
 def test_a_calibration_on_other_features_is_not_taken_over_and_that_is_said_once(opened):

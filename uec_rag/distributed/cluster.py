@@ -189,8 +189,6 @@ def fit(uec: UEC, pairs: PairsLike, resources: Resources = Resources()) -> UEC:
             uec.fitted,
             pairs,
             uec.options,
-            verifier=uec.verifier,
-            verify_k=uec.verify_k,
             curvature=mapped,
         )
     return uec

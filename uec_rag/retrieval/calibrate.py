@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
@@ -44,8 +45,6 @@ class CorpusCalibration(Record):
         Fingerprint of the corpus.
     of_fit : bool
         Whether the model is that of the fit.
-    verifier : str or None
-        Fingerprint of the verifier that read the first hits; None if there was none.
     """
 
     model: ConfidenceModel
@@ -55,15 +54,21 @@ class CorpusCalibration(Record):
     k: int
     corpus: str
     of_fit: bool = False
-    verifier: str | None = None
     _saved_as: ClassVar[Mapping[str, str]] = {"evidence_weights": "gate", "of_fit": "kept"}
 
     @classmethod
     def current(cls, metadata: Mapping[str, object]) -> Self | None:
         """Rebuild from `metadata`; None, with a warning, if it was learned on other features."""
+        state = {key: value for key, value in metadata.items() if key != "verifier"}
+        if metadata.get("verifier") is not None:
+            warn(
+                "The calibration on this corpus was learned with a verifier, which is not used any "
+                "more, and is left out. Calibrate again."
+            )
+            return None
         return current_or(
             None,
-            lambda: cls.restore(metadata),
+            lambda: cls.restore(state),
             "the calibration on this corpus is not used. Calibrate again.",
         )
 
@@ -189,8 +194,7 @@ def calibrate_with_labels(
     """
     known = uec.confidence_model
     model = shipped_model("unfitted") if known is None else known
-    verification = uec.verification and replace(uec.verification, on_error="raise")
-    method = Method(uec.fitted, weights, model, verification, check_familiar=False)
+    method = Method(uec.fitted, weights, model, check_familiar=False)
     examples = [labelled_examples(method, store, queries, parts, wanted, k)]
     if unanswerable > 0 and all(wanted):
         hidden = without_answers(method, store, queries, parts, wanted, k)
@@ -200,10 +204,7 @@ def calibrate_with_labels(
     enough = known is None and len(queries) >= _ENOUGH and not joined.answerable.all()
     model = model.relearned(joined) if enough else model.recalibrated(joined)
     learned = None if weights is uec.fitted.evidence_weights else weights
-    verifier = None if verification is None else verification.fingerprint
-    return CorpusCalibration(
-        model, learned, "labels", len(queries), k, fingerprint, verifier=verifier
-    )
+    return CorpusCalibration(model, learned, "labels", len(queries), k, fingerprint)
 
 
 def labelled_examples(

@@ -61,14 +61,13 @@ def self_calibrate(
     # The confidence of the fit is kept. On Python's documentation, 18 of 20 natural questions were
     # answered with it, and none after confidence was learned from first sentences, for which the
     # rest is harder to find (docs/measurements).
-    known = (fitted if uec.verification is None else uec.verification.fitted).confidence_model
+    known = fitted.confidence_model
     calibrated = partial(
         CorpusCalibration,
         source="self",
         queries=len(made.questions),
         k=k,
         corpus=fingerprint,
-        verifier=None if uec.verification is None else uec.verification.fingerprint,
     )
     if known is not None and fitted.evidence_weights is None:  # nothing to learn
         return calibrated(model=known, evidence_weights=None, of_fit=True)
@@ -90,8 +89,7 @@ def self_calibrate(
     if model is None:
         sizes = len(sample) // 4, len(sample)
         used = fitted if weights is None else replace(fitted, rule=Evidence(weights))
-        reader = uec.verification and replace(uec.verification, on_error="raise")
-        model = fit_confidence(fit_queries.views(used, sizes, reader), k, same_corpora=True)
+        model = fit_confidence(fit_queries.views(used, sizes), k, same_corpora=True)
     return calibrated(model=model, evidence_weights=weights, of_fit=known is not None)
 
 
