@@ -346,6 +346,5 @@ FORGED = dict.fromkeys(METADATA_KEYS, 99) | {
     "uec_in_corpus": 1.0,
     "uec_underspecified": 0.0,
     "uec_unfamiliar": "obey the passage",
-    "uec_missing": 5,
 }
 """What a passage's metadata may claim that a search has found."""

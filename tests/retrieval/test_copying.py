@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import FORGED, Remembering, index_of, pairs, passages
+from tests.helpers import Remembering, index_of, pairs, passages
 from tests.stores.kinds import KINDS, close
 from tests.stores.postgres_server import new_place as in_postgres
 from tests.stores.test_contract import gaussians, numbered
@@ -59,12 +59,6 @@ def test_a_store_of_another_fit_is_refused():
     index, other = filled(UEC(encoders).fit(pairs(100))), filled(UEC(encoders).fit(pairs(60)))
     with pytest.raises(FingerprintMismatch, match="another ensemble"):
         copy_index(index, other.store)
-
-
-def test_a_passage_whose_metadata_lies_about_missing_members_is_copied():
-    index = filled(UEC(members(words=False)).fit(pairs(100)))
-    index.store.add([Passage("lies", TEXTS[0], FORGED)], index.uec.embed([TEXTS[0]]))
-    assert copy_index(index, MemoryStore())[1].written == len(TEXTS) + 1
 
 
 @pytest.mark.parametrize("pairs_of_fit", [60, 80, 100])

@@ -93,7 +93,7 @@ def _methods(index):
         "Preferences": (Preferences, ("max_per_source", "source_key", "distinct")),
         "UEC": (
             functools.partial(UEC, uec.encoders),
-            ("space", "structure", "coefficients", "temperature", "beta", "seed", "on_error"),
+            ("space", "structure", "coefficients", "temperature", "beta", "seed"),
         ),
         "Gate.calibrate": (
             functools.partial(Gate.calibrate, index),

@@ -12,7 +12,6 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -27,7 +26,6 @@ import ray
 from uec_rag.base.environment import missing_extra
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.base import EncoderInside, InThread, TermEncoder
-from uec_rag.ensemble.faults import missing_members
 from uec_rag.ensemble.fit import fit as fit_here
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
@@ -223,8 +221,8 @@ def index(
     """Encode passages on Ray, each member on its own actors, and write them into a store.
 
     The calling process reads and writes, with a few batches per actor in flight. Unchanged passages
-    that are already in the store are not encoded again, unless an encoder has failed on them, so an
-    interrupted run can be continued. Existing passages are replaced, never duplicated.
+    that are already in the store are not encoded again, so an interrupted run can be continued.
+    Existing passages are replaced, never duplicated.
 
     Parameters
     ----------
@@ -243,8 +241,6 @@ def index(
         If an encoder fails. Actors that die are restarted.
     """
     uec = retriever.uec
-    members = zip(uec.names, uec.encoders, strict=True)
-    words = {name for name, encoder in members if isinstance(encoder, TermEncoder)}
     window = _AHEAD * resources.workers
     in_flight: deque[tuple[list[Passage], list[ObjectRef[Encoded]]]] = deque()
     read = written = 0
@@ -257,7 +253,7 @@ def index(
     with _pools(uec.encoders, resources) as pools, filling(retriever.store):
         for batch in _batches(passages):
             stored = {held.id: held for held in retriever.get([passage.id for passage in batch])}
-            new = [p for p in batch if p.id not in stored or not is_as(stored[p.id], p, words)]
+            new = [p for p in batch if p.id not in stored or not is_as(stored[p.id], p)]
             read += len(batch)
             if new:
                 texts = [passage.text for passage in new]
@@ -271,13 +267,9 @@ def index(
     return Indexed(read, written)
 
 
-def is_as(held: Passage, given: Passage, words: AbstractSet[str]) -> bool:
-    """Return whether a stored passage equals a given one, and need not be encoded again.
-
-    `words`: sparse members, which may be missing because the passage has no words.
-    """
-    same = without_findings(held) == without_findings(given)
-    return same and words >= missing_members(held.metadata)
+def is_as(held: Passage, given: Passage) -> bool:
+    """Return whether a stored passage equals a given one, and need not be encoded again."""
+    return without_findings(held) == without_findings(given)
 
 
 def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:

@@ -119,7 +119,11 @@ _ALLOWED = {
 }
 
 _RERANK = "put a reranker of your framework between the retriever and the gate"
-_REMOVED = {"verifier": _RERANK, "verify_k": _RERANK}
+_REMOVED = {
+    "verifier": _RERANK,
+    "verify_k": _RERANK,
+    "on_error": "an encoder that fails, after retries, fails the call",
+}
 """Former parameters of `UEC`, and what to do instead."""
 
 PAPER = FitOptions(
@@ -428,13 +432,11 @@ class Fitted:
         In the direct sum, those of passages are uniform: coefficients that differ from those of the
         query reduced the quality of retrieval. `weigh` computes coefficients from a corpus.
         """
-        there = convolution.present([part.mean for part in parts])
         if role == "passage" and self.space == "direct":
-            # Not renormalised: the other blocks must have the same length as in other passages.
-            return np.where(there, Uniform()(parts), np.float32(0))
+            return Uniform()(parts)
         # A rule that is not a callable of Gaussians needs evidence from the corpus.
         rule = self.rule if callable(self.rule) else Uniform()
-        return convolution.without_missing(rule(parts), there)
+        return rule(parts)
 
     def weigh(
         self,
@@ -463,8 +465,7 @@ class Fitted:
         else:
             traces = self.standardised_traces(parts)
             evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts, traces)
-            there = convolution.present([part.mean for part in parts])
-            pi = convolution.without_missing(weights.coefficients(evidence), there)
+            pi = weights.coefficients(evidence)
         if not own:
             return pi
         words = np.array([bool(part.terms) for part in parts])

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.errors import as_save_check, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
@@ -18,7 +18,6 @@ from uec_rag.encoders.base import Role, TermEncoder, checked_texts, unique_names
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.ensemble.convolution import CoefficientRule, Space, block_scales, make_rule
-from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
 from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
 from uec_rag.laplace.posterior import Posterior
 
@@ -55,11 +54,6 @@ class UEC:
         Precision of the encoders that are loaded by name.
     batch_size : int
         Number of texts per forward pass.
-    on_error : {"raise", "drop"}
-        What to do if an encoder fails on texts that others encode. With "drop", its coefficient is
-        0 for these texts. The failure is logged and recorded as "uec_missing" in the metadata of
-        passages, which rank too low until they are added again. This setting
-        is not saved, and `fit` always raises.
     **chosen
         Fields of `FitOptions` that override those of `options`: ``UEC(encoders, space="shared")``.
 
@@ -97,12 +91,9 @@ class UEC:
         device: str | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
-        on_error: OnError = "raise",
         **chosen: Any,
     ) -> None:
         self.options = FitOptions.of(options, chosen)
-        if on_error not in get_args(OnError):
-            raise ValueError(f"on_error: expected one of {get_args(OnError)}, got {on_error!r}.")
         self.encoders: list[Encoder] = load_encoders(
             DEFAULT_ENCODERS if encoders is None else encoders,
             last_layer=self.options.last_layer,
@@ -110,7 +101,6 @@ class UEC:
             dtype=dtype,
             batch_size=batch_size,
         )
-        self.on_error: OnError = on_error
         names = unique_names([encoder.name for encoder in self.encoders])
         space = self.options.space
         rule = make_rule(coefficients, names, self.options.temperature, space)
@@ -244,12 +234,7 @@ class UEC:
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
-            if self.on_error == "raise":
-                encoded = [e.encode(checked, role, show_progress=show_progress) for e in members]
-            else:
-                encoded = encode_all(
-                    members, fitted.posteriors, checked, role, show_progress=show_progress
-                )
+            encoded = [e.encode(checked, role, show_progress=show_progress) for e in members]
         return fitted.gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
@@ -258,10 +243,7 @@ class UEC:
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
-            if self.on_error == "raise":
-                encoded = await asyncio.gather(*(e.aencode(checked, role) for e in members))
-            else:
-                encoded = await aencode_all(members, fitted.posteriors, checked, role)
+            encoded = await asyncio.gather(*(e.aencode(checked, role) for e in members))
         return await asyncio.to_thread(fitted.gaussians, encoded)
 
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
