@@ -106,7 +106,7 @@ class CachedEncoder(InThread, EncoderInside):
         if len({(len(row), features and len(features)) for row, features in rows}) > 1:
             raise ValueError(
                 f"embedding cache {self.path or 'in memory'} holds vectors of different widths: "
-                "two models were cached under one revision; delete the file, and name their revisions"
+                "two models were cached under one revision; delete it, and name their revisions"
             )
         if new and self.path:
             self._transact(partial(_write, new), "BEGIN IMMEDIATE")
