@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from uec_rag.ensemble.conversation import Turn
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.pipeline import Method, find
-from uec_rag.stores.base import CALIBRATION, SharedState, Store, put_shared_state
+from uec_rag.stores.base import Store
 
 _ENOUGH = 100  # labels from which an unfitted ensemble learns more than the shipped model knows
 
@@ -261,54 +260,3 @@ def without_answers(
                 labelled_examples(method, others, [queries[row]], of_query, [frozenset()], k)
             )
     return examples
-
-
-class Published(NamedTuple):
-    """A calibration that is published in a store.
-
-    Attributes
-    ----------
-    calibration : CorpusCalibration or None
-        None if it was learned on other features.
-    written : str
-        The state of the store that it was learned on, or the state at the last read.
-    current : bool
-        Whether the state was unchanged at the last read; False once for each new state.
-    """
-
-    version: str
-    calibration: CorpusCalibration | None
-    written: str
-    current: bool = True
-
-
-def publish(store: Store, calibration: CorpusCalibration, written: str) -> Published | None:
-    """Publish a calibration in a store that processes share; do nothing for other stores.
-
-    `written`: the state of the store that it was learned on.
-    """
-    if not isinstance(store, SharedState):
-        return None
-    state = {"calibration": calibration.metadata(), "written": written}
-    version = put_shared_state(store, CALIBRATION, json.dumps(state).encode())
-    return Published(version, calibration, written)
-
-
-def published(store: SharedState, known: Published | None) -> Published | None:
-    """Read the published calibration of a store; `known` if it is the same or there is none."""
-    stamp = store.stamp()
-    version = stamp.kept.get(CALIBRATION)
-    if version is not None and (known is None or known.version != version):
-        found = store.get_state(CALIBRATION)
-        if found is not None:
-            state = json.loads(found[1])
-            calibration = CorpusCalibration.current(state["calibration"])
-            known = Published(found[0], calibration, state["written"])
-    if known is None:
-        return None
-    return known._replace(written=stamp.written, current=known.written == stamp.written)
-
-
-def store_state(store: Store) -> str:
-    """Return the state of a store that processes share; "" for other stores."""
-    return store.stamp().written if isinstance(store, SharedState) else ""

@@ -13,12 +13,11 @@ import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.retrieval.calibrate import corpus_fingerprint, publish, store_state
+from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Passage, SharedState, Store
+from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.places import filling
-
-_EARLIER = ""  # published as the store's state if the calibration is of an earlier corpus
 
 
 def copy_index(
@@ -39,9 +38,8 @@ def copy_index(
     Returns
     -------
     copy : Retriever
-        The copy, with the calibration of the source. If the store has no other passages and is
-        shared by processes, the calibration is published in it. If the source has changed since
-        its calibration, searches in the copy warn as well.
+        The copy, with the calibration of the source. If the source has changed
+        since its calibration, searches in the copy warn as well.
     transfer : Transfer
         The counts and the checksum.
 
@@ -70,8 +68,6 @@ def copy_index(
         if current:  # of the same passages, in the order of this store
             calibration = replace(calibration, corpus=corpus_fingerprint(store))
         copy.set_calibration(calibration, current=current)
-        if not done.others:
-            publish(store, calibration, store_state(store) if current else _EARLIER)
     return copy, done
 
 
@@ -133,7 +129,7 @@ def transfer(
     ValueError, ConnectionError
         As raised by the stores.
     """
-    began = source.stamp().written if isinstance(source, SharedState) else None
+    began = source.stamp() if isinstance(source, EngineStore) else None
     source = frozen_view(source)
     count = written = total = 0
     for passages in _parts(source.passages()):
@@ -163,7 +159,7 @@ def transfer(
         total = (total + sum(wanted)) % _MODULUS
         if advance is not None:
             advance(len(passages))
-    ended = source.stamp().written if isinstance(source, SharedState) else None
+    ended = source.stamp() if isinstance(source, EngineStore) else None
     if count != len(source) or began != ended:
         raise RuntimeError(
             f"source: it holds {len(source):,} passages, but {count:,} were read; it changed "

@@ -39,13 +39,9 @@ from uec_rag.ensemble.convolution import (
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
-    Published,
     calibrate_with_labels,
     check_labels,
     corpus_fingerprint,
-    publish,
-    published,
-    store_state,
 )
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.pipeline import Method, search
@@ -59,7 +55,7 @@ from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.self_calibrate import self_calibrate
 from uec_rag.retrieval.spelling import can_correct, corrected_questions
-from uec_rag.stores.base import Filter, SharedState, Store, checked_text
+from uec_rag.stores.base import Filter, Store, checked_text
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
@@ -149,12 +145,9 @@ class Retriever(Index):
         self.unanswerable = share
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
-        self._published: Published | None = None
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
         self._is_snapshot = False
         self._corrects = can_correct(uec.encoders)
-        if isinstance(self.store, SharedState):
-            self._follow(self.store)
         shipped_underspecified()  # which reads its file now, and not during the first search
 
     def __repr__(self) -> str:
@@ -395,8 +388,8 @@ class Retriever(Index):
             return preferred(search_for, request.k, request.prefer)
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
+        self._notice_changes()
         store = self.store.snapshot(request.filter if request.among is None else request.among)
-        self._notice_changes(store)
         method = self.method(request.filter, request.unanswerable)
         return search(method, store, turns, parts, request.k)
 
@@ -529,10 +522,9 @@ class Retriever(Index):
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
-        store = self.store.snapshot()
-        self._notice_changes(store)
+        self._notice_changes()
         view = copy(self)
-        view.store, view._is_snapshot = store, True
+        view.store, view._is_snapshot = self.store.snapshot(), True
         return view
 
     def counting(self, coefficients: Mapping[str, float]) -> Self:
@@ -603,8 +595,6 @@ class Retriever(Index):
     ) -> Self:
         """Fit relevance and confidence to labelled queries of this corpus.
 
-        In a store that several processes share, the calibration applies to all of them.
-
         Parameters
         ----------
         queries : sequence of str
@@ -632,8 +622,7 @@ class Retriever(Index):
         k = check_k(k)
         check_unanswerable(unanswerable)
         store = self.store.snapshot()
-        wanted, state = check_labels(queries, relevant_ids, store), store_state(store)
-        changes = self._changes
+        wanted, changes = check_labels(queries, relevant_ids, store), self._changes
         calibration = calibrate_with_labels(
             self.uec,
             self.evidence_weights,
@@ -646,7 +635,6 @@ class Retriever(Index):
             fingerprint=corpus_fingerprint(store),
         )
         self.set_calibration(calibration, current=changes == self._changes)
-        self._published = publish(self.store, calibration, state)
         return self
 
     def self_calibrate(self, *, k: int = 10, seed: int = 0) -> Self:
@@ -680,10 +668,8 @@ class Retriever(Index):
                 "calibrate with labelled queries."
             )
         store, changes = self.store.snapshot(), self._changes
-        state = store_state(store)
         calibration = self_calibrate(self.uec, store, k, corpus_fingerprint(store), seed)
         self.set_calibration(calibration, current=changes == self._changes)
-        self._published = publish(self.store, calibration, state)
         return self
 
     def adapt(self, queries: Sequence[str], k: int = 10) -> Self:
@@ -765,26 +751,11 @@ class Retriever(Index):
         self.calibration = calibration
         self._changes_at_calibration = self._changes if current else -1
 
-    def _follow(self, store: SharedState) -> None:
-        """Use the calibration that another process has published in the store, if any."""
-        before, self._published = self._published, published(store, self._published)
-        if self._published is None:
+    def _notice_changes(self) -> None:
+        """Warn once if the index has changed since its calibration; a snapshot does not."""
+        if self._is_snapshot or self.calibration is None:
             return
-        if self._published.version != (before and before.version):
-            self.set_calibration(self._published.calibration, current=self._published.current)
-        elif not self._published.current:
-            self._changes_at_calibration = -1
-
-    def _notice_changes(self, store: Store) -> None:
-        """Use a calibration by another process, and warn once if the index has changed since.
-
-        A snapshot does neither, since the index did both when the snapshot was taken.
-        """
-        if self._is_snapshot:
-            return
-        if isinstance(store, SharedState):
-            self._follow(store)
-        if self.calibration is not None and self._changes != self._changes_at_calibration:
+        if self._changes != self._changes_at_calibration:
             self._changes_at_calibration = self._changes
             warn(
                 "The index has changed since it was calibrated: the calibration is of the old "
@@ -933,8 +904,7 @@ class Retriever(Index):
             verify=verify,
         )
         retriever = cls(saved.uec, saved.store)
-        if retriever._published is None:  # otherwise, the published calibration is more recent
-            retriever.set_calibration(saved.calibration, current=saved.current)
+        retriever.set_calibration(saved.calibration, current=saved.current)
         retriever.saved_as = (saved.generation,)
         return retriever
 

@@ -291,7 +291,7 @@ def test_a_table_of_someone_else_is_refused(store):
         store.add(numbered([1]), gaussians(0, 1))
 
 
-@pytest.mark.parametrize("end", ["_words", "_postings", "_kept", "_notes"])
+@pytest.mark.parametrize("end", ["_words", "_postings", "_notes"])
 def test_a_collection_is_not_made_in_place_of_another(store, end):
     theirs = PgVectorStore(server_dsn(), collection=f"{store._collection}{end}")
     theirs.add(numbered(range(3)), with_words(0, 3))
