@@ -284,17 +284,6 @@ def test_a_budget_leaves_the_share_it_is_told_to_and_promises_nothing(full, text
         Gate.budget(full, queries, abstain=1.0)
 
 
-def test_a_log_of_questions_lowers_the_share_without_an_answer_and_never_raises_it(full, texts):
-    view = full.snapshot()
-    learned = view.confidence_model.unanswerable
-    found = [view.adapt(log).unanswerable for log in (texts[:100], texts[:10], texts[10:80:7])]
-    assert found[0] < found[1] < learned  # the longer the log, the more it says
-    assert found[0] < learned / 2
-    assert found[2] == pytest.approx(found[1], abs=0.02)
-    foreign, _ = labelled(texts, 200, seed=5, unanswerable=0.9)
-    assert view.adapt(foreign).unanswerable == learned
-
-
 class TestNumbers:
     """What is no number of its kind is refused at the door, with the argument's name."""
 

@@ -107,8 +107,7 @@ def index(
 
     The ensemble is `UEC()` with its shipped fit; the fit of --fit replaces it only if it is better
     on questions held out from PAIRS. Models of --model are fitted on PAIRS, or else on headings and
-    the text under them. The weights of an ensemble of --uec, fitted elsewhere, are adapted on such
-    questions.
+    the text under them.
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
@@ -188,8 +187,6 @@ def index(
     retriever = Retriever(ensemble, place)
     with filling(retriever.store):
         add_passages(retriever, passages)
-    if uec is not None and ensemble.report is not None and not ensemble.report.source:
-        _calibrate(retriever)
     save_anew(retriever, to)
     if json:
         print_json(
@@ -333,16 +330,6 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
 
     if files := other_files(folder, follow_symlinks=follow_symlinks):
         note(f"left out {counted(len(files), 'file')} of other kinds{named(files)}")
-
-
-def _calibrate(retriever: Retriever) -> None:
-    """Adapt the weights of the encoders, if enough questions can be made from the corpus."""
-    say("Learning from questions made from the documents which encoders to trust ...")
-    try:
-        retriever.self_calibrate()
-    except ValueError as error:
-        note(str(error))
-    say(retriever.report)
 
 
 def copy(

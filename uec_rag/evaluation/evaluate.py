@@ -225,7 +225,6 @@ def _cross_validated(
         fitted = view.snapshot()
         made = calibrate_with_labels(
             view.uec,
-            view.evidence_weights,
             view.store,
             [queries[row] for row in train],
             [part[train] for part in parts],

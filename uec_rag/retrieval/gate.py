@@ -27,10 +27,9 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK
 from uec_rag.confidence.risk import Drift, RiskThreshold, conformal_threshold, risk_threshold
 from uec_rag.confidence.second_opinion import Judge, SecondOpinion, cascade, opinions
-from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
+from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
 from uec_rag.retrieval.result import Result, SearchResult, check_threshold
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.self_calibrate import make_trial
 from uec_rag.stores.base import Filter
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -704,7 +703,7 @@ def questions_from_passages(retriever: Retriever) -> tuple[list[str], list[set[s
     """Make questions from the passages.
 
     Returns the questions, the ids that answer each, and the index to ask, with the retriever's own
-    calibration; see `uec_rag.retrieval.self_calibrate.trial`. Raises ValueError if too few
+    calibration; see `uec_rag.retrieval.calibrate.make_trial`. Raises ValueError if too few
     questions can be made.
     """
     queries, relevant, store = make_trial(retriever.uec, retriever.store)

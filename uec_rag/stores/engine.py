@@ -228,6 +228,7 @@ class EngineStore(ABC):
         view = copy(self)
         view._is_view, view._size, view._stamp = True, None, None
         view._seen, view._rarities = {}, {}
+        view.stamp()  # another process may have recreated the collection
         if filter is None:
             return view
         condition = parse(filter)

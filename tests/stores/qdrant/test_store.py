@@ -26,7 +26,7 @@ def test_a_collection_of_someone_else_is_not_taken_for_that_of_the_mark():
     theirs = QdrantStore(client=client, collection="docs_kept")
     theirs.add(numbered(range(3)), gaussians(0, 3))
     ours = QdrantStore(client=client, collection="docs")
-    with pytest.raises(ValueError, match="is stored in .docs_kept., which exists and has other"):
+    with pytest.raises(ValueError, match="stored in 'docs_kept', which exists and has other"):
         ours.add(numbered(range(3)), gaussians(0, 3))
     assert (len(theirs), ours.notes()) == (3, None)
 
