@@ -98,8 +98,6 @@ def test_what_members_say_of_the_first_hit_is_evidence_of_an_answer():
     np.testing.assert_allclose(
         examples.features.in_corpus[:, 2], (first - 6 / model.temperature) / 2, rtol=1e-4, atol=1e-4
     )
-    held = model.in_corpus.predict(examples.features.in_corpus)
-    assert abs(held.mean() - examples.answerable.mean()) < 0.07
 
 
 def test_examples_of_corpora_of_different_sizes_join():

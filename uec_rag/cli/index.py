@@ -354,8 +354,8 @@ def copy(
 ) -> None:
     """Copy an index into another store: a folder, Qdrant, PostgreSQL.
 
-    The copy is read back and compared. Run an interrupted copy into Qdrant or PostgreSQL again to
-    resume it; a folder is written whole at the end, and an index there is replaced.
+    Qdrant or PostgreSQL must not have that collection yet; a folder is written whole at the end,
+    and an index there is replaced.
 
     Example: uec-rag copy idx qdrant://localhost:6333/passages --out idx-in-qdrant
     """
@@ -382,19 +382,14 @@ def copy(
     made_in: Store = MemoryStore() if engine is None else engine
     with progress() as bar:
         task = bar.add_task("Copying passages", total=len(index))
-        made, done = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
+        made = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
     save_anew(made, folder)
     _copy_gate(index, made, folder)
-    counts = {"passages": done.passages, "written": done.written, "others": done.others}
     if json:
-        print_json({"path": str(folder), **counts, "checksum": done.checksum})
+        print_json({"path": str(folder), "passages": len(made)})
         return
     where = folder if engine is None else engine.address
-    others = f"; the store also held {done.others:,} other passages" if done.others else ""
-    print_text(
-        f"{counted(done.passages, 'passage')} in {where}, {done.written:,} of them written "
-        f"now{others}; checksum {done.checksum}."
-    )
+    print_text(f"{counted(len(made), 'passage')} in {where}.")
     _say_how_to_ask(folder, None if engine is None else engine.address)
 
 

@@ -110,7 +110,7 @@ def test_a_copy_is_indexed_when_all_of_it_is_there(store, monkeypatch):
         source.add([f"text number {i}" for i in range(600)])
     seen, put = [], store._put
     monkeypatch.setattr(store, "_put", lambda rows: put(rows) or seen.append(has_index(store)))
-    copy, _ = copy_index(source, store)
+    copy = copy_index(source, store)
     assert len(seen) > 1
     assert not any(seen)
     assert has_index(store)
