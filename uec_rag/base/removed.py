@@ -11,6 +11,7 @@ _INSTEAD = {
     "self_calibrate": "calibrate, with labelled questions",
     "weighting": "counting({name: coefficient}) with all encoders",
     "weights": "a retriever over index.counting({name: coefficient})",
+    "fit": "UEC.fit, on one machine",
     "to_frame": "Result.metadata(rank), a dict for each hit, in a table of your own",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -24,7 +24,6 @@ from uec_rag.ensemble.fit_queries import (
 )
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
-from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
@@ -44,7 +43,6 @@ def fit(
     verifier: Verifier | None = None,
     verify_k: int = VERIFY_K,
     show_progress: bool = False,
-    curvature: Callable[[Layer], Curvature] = accumulate,
 ) -> Fitted:
     """Fit an ensemble; see `UEC.fit`.
 
@@ -56,8 +54,6 @@ def fit(
         As in `UEC.fit`.
     verifier, verify_k
         As in `UEC`.
-    curvature : callable
-        As in `fit_posterior`.
 
     Returns
     -------
@@ -68,9 +64,7 @@ def fit(
     if unfitted.space == "shared":
         check_one_space([encoder.dimension for encoder in encoders])
     start = time.perf_counter()
-    found = fit_posteriors(
-        encoders, given, options, show_progress=show_progress, curvature=curvature
-    )
+    found = fit_posteriors(encoders, given, options, show_progress=show_progress)
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
     questions = FitQueries(
         found.queries,
@@ -201,12 +195,10 @@ def fit_posteriors(
     options: FitOptions,
     *,
     show_progress: bool,
-    curvature: Callable[[Layer], Curvature] = accumulate,
 ) -> FittedPosteriors:
     """Fit the posteriors of all encoders, each on its own pairs.
 
-    `pairs`: one item per encoder, the same object if they share it. `curvature`: as in
-    `fit_posterior`.
+    `pairs`: one item per encoder, the same object if they share it.
     """
     start = time.perf_counter()
     questions = choose_questions(list({id(each): each for each in pairs}.values()), options.seed)
@@ -219,9 +211,7 @@ def fit_posteriors(
     posteriors = []
     for encoder, given, query, passage in zip(encoders, pairs, queries, passages, strict=True):
         sides = query.select(given.queries), passage.select(given.passages)
-        posteriors.append(
-            fit_posterior(given, *sides, encoder.gain, **options.of_posterior, curvature=curvature)
-        )
+        posteriors.append(fit_posterior(given, *sides, encoder.gain, **options.of_posterior))
 
     def gaussians(sides: list[_Encodings], texts: list[str]) -> list[Gaussian]:
         pairs = zip(posteriors, sides, strict=True)
