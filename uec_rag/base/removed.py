@@ -11,6 +11,9 @@ _INSTEAD = {
     "self_calibrate": "calibrate, with labelled questions",
     "weighting": "counting({name: coefficient}) with all encoders",
     "weights": "a retriever over index.counting({name: coefficient})",
+    "UECTranslator": "a translator of LangChain's that writes $eq, $gt, $and and the like",
+    "docstore": "docstore.mget([hit.metadata[id_key] for hit in hits])",
+    "UECFunctionAgent": "QueryEngineTool.from_defaults(UECQueryEngine(...), return_direct=True)",
     "fit": "UEC.fit, on one machine",
     "to_frame": "Result.metadata(rank), a dict for each hit, in a table of your own",
 }

@@ -20,7 +20,6 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
-from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, model_validator
 
@@ -32,7 +31,6 @@ from uec_rag.langchain.documents import (
     DocumentFilter,
     Question,
     joined,
-    larger_documents,
     note_decision,
     passage_filter,
     question_and_history,
@@ -423,13 +421,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
         "similarity_score_threshold". They override the options above, and the options of a call
         override both.
-    docstore : BaseStore, optional
-        The store of the larger documents, if passages are pieces of them. The larger document of
-        each hit is returned once, with the `uec_` keys of its best piece, and the id of that piece
-        as `uec_passage`. LangChain's `ParentDocumentRetriever` and `MultiVectorRetriever` can fill
-        this store, but drop the `uec_` keys when they search.
-    id_key : str
-        Metadata key in a piece for the id of its document.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -454,8 +445,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: DocumentFilter | None = None
-    docstore: BaseStore[str, Document] | None = None
-    id_key: str = "doc_id"
     details: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -634,9 +623,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         if self.search_type == "similarity_score_threshold":
             least = self.search_options(options)["score_threshold"]
             rows = [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
-        if self.docstore is None:
-            return rows
-        return [larger_documents(row, self.docstore, self.id_key) for row in rows]
+        return rows
 
     def search_runs(
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any

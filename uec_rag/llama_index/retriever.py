@@ -19,12 +19,11 @@ from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k
-from uec_rag.base.errors import warn
 from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
-from uec_rag.llama_index.query import averaged, passage_filter
+from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.over import (
@@ -341,9 +340,9 @@ class UECRetriever(BaseRetriever):
         return await asyncio.to_thread(self._search, query_bundle, history)
 
     def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
-        """Search for a question, or for the texts that a query transform such as HyDE wrote."""
-        texts, before, query = query_bundle.embedding_strs, turns(history), query_bundle.query_str
-        if not texts:
+        """Search for a question, or for what a query transform such as HyDE wrote."""
+        text = "\n".join(query_bundle.embedding_strs)
+        if not text:
             raise ValueError("query: expected a text, got an empty one.")
         index, k = self.retriever, self.similarity_top_k
         # Over an external store, the filters are in the format of that store.
@@ -351,18 +350,9 @@ class UECRetriever(BaseRetriever):
         options: Options = {
             "filter": cast(Filter, self.filters) if theirs else passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
+            "history": [turns(history)],
         }
-        if texts == [query]:
-            options["history"] = [before]
-            return hits(index.search(texts, k, **options), self.details)
-        if before:
-            warn(
-                "The texts of a query transform are searched without the turns before the "
-                "question; have the transform write them from the whole conversation, or leave it "
-                "out."
-            )
-        parts = averaged(index.uec.encode(texts, "query"))
-        return hits(index.search_encoded([query], parts, k, **options), self.details)
+        return hits(index.search([text], k, **options), self.details)
 
 
 def _before(messages: list[ChatMessage]) -> list[ChatMessage]:
