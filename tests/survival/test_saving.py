@@ -18,7 +18,7 @@ from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.folder import read_files
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 
 pytestmark = in_a_child.FORKED
 
@@ -80,7 +80,7 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
     loading = Retriever.load
 
     def opened():
-        return loading(path, fitted, store=place and store_at(place))
+        return loading(path, fitted, store=place and open_store(place))
 
     def update():
         app(["index", str(folder), "--out", str(path), "--update"], standalone_mode=False)
@@ -93,7 +93,7 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
 
     monkeypatch.setattr(Retriever, "load", lambda *_, **__: opened())
     monkeypatch.setattr(cli_index, "say", lambda said: None)
-    index = Retriever(fitted, place and store_at(place))
+    index = Retriever(fitted, place and open_store(place))
     sources = ("gone.md", "stays.md")  # an update of a folder without any of the files is refused
     index.add(["badero"] * 2, metadatas=[{"source": s, "file_sha256": "ab"} for s in sources])
     index.save(path)

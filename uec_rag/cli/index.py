@@ -37,7 +37,7 @@ from uec_rag.cli.console import (
 from uec_rag.corpora.folder import CHARACTERS, check_folder, named
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
-from uec_rag.stores.places import check_engine, store_at
+from uec_rag.stores.places import check_engine, open_store
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead
@@ -148,7 +148,7 @@ def index(
         _update(folder, to, follow_symlinks, cut, max_characters, store, trust, json)
         return
     pairs = None if fit is None else read_pairs(fit, "--fit")
-    place = None if store is None else store_at(store)
+    place = None if store is None else open_store(store)
     if place is not None and uec is None and len(place):
         raise ValueError(
             f"--store: expected an empty store, got one with {len(place):,} passages; use "
@@ -378,7 +378,7 @@ def copy(
     from uec_rag.stores import MemoryStore
 
     index = open_index(source, store, trust)
-    engine = None if place is None else store_at(place)
+    engine = None if place is None else open_store(place)
     made_in: Store = MemoryStore() if engine is None else engine
     with progress() as bar:
         task = bar.add_task("Copying passages", total=len(index))

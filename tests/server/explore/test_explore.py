@@ -23,7 +23,7 @@ from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.views import AT_ONCE, SHOWN, whole_view
 from uec_rag.stores.base import Passage
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 
 
 @contextmanager
@@ -457,7 +457,7 @@ def test_an_index_that_others_break_is_said_to_be_and_the_one_before_answers(cli
 def test_passages_in_an_engine_are_shown_and_added_to(index, tmp_path):
     retriever = Retriever.load(index)
     place = f"qdrant:///{tmp_path}/engine/passages"
-    store = store_at(place)
+    store = open_store(place)
     copy_index(retriever, store)
     Retriever(retriever.uec, store).save(tmp_path / "over")
     store.close()

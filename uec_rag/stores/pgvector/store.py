@@ -275,6 +275,6 @@ class PgVectorStore(EngineStore):
 
     @property
     def address(self) -> str:
-        """The address for `store_at`, without secrets."""
+        """The address for `open_store`, without secrets."""
         place = self._server.place
         return f"{place}{'&' if '?' in place else '?'}collection={quote(self._collection, safe='')}"

@@ -349,7 +349,7 @@ class QdrantStore(EngineStore):
 
     @property
     def address(self) -> str:
-        """The address for `store_at`.
+        """The address for `open_store`.
 
         ValueError if the collection is in memory, or was opened with `client`.
         """
