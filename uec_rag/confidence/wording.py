@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import regex
 
@@ -356,25 +357,27 @@ def _is_pronoun(words: Sequence[str], place: int) -> bool:
     word = words[place]
     previous = words[place - 1] if place else ""
     following = words[place + 1] if place + 1 < len(words) else ""
-    named = _names_referent(words[:place])
     if word in ("one", "ones") and not _BEFORE_ONE.isdisjoint(words[max(0, place - 2) : place]):
         return True
     if word in _QUANTIFIERS or word == "one":
         verb = word != "one" or not _BEFORE_THE_VERB_OF_ONE.isdisjoint(words[place - 2 : place - 1])
-        return not following and bool(previous) and verb and not named
+        return not following and bool(previous) and verb and not _names_referent(words[:place])
     if word in _PRONOUNS:
-        return not _DUMMY_IT.match(f"{word} {following}") and not named
+        return not _DUMMY_IT.match(f"{word} {following}") and not _names_referent(words[:place])
     if word in _DEMONSTRATIVES:
         return following not in _TIMES
     if word != "that" or following in _TIMES:
         return False
-    at_end = _PARTICLES.issuperset(words[place + 1 :])  # "How do I turn that off?"
-    return not previous or previous in _BEFORE_THAT or (at_end and not named)
+    if not previous or previous in _BEFORE_THAT:
+        return True
+    at_end = place + 3 >= len(words) and _PARTICLES.issuperset(words[place + 1 :])
+    return at_end and not _names_referent(words[:place])  # "How do I turn that off?"
 
 
 def _names_referent(before: Sequence[str]) -> bool:
     """Return whether the words before a pronoun are likely to contain its referent."""
-    return sum(word not in FUNCTION_WORDS and word.isalpha() for word in before) >= 2
+    content = (word for word in before if word not in FUNCTION_WORDS and word.isalpha())
+    return len([*islice(content, 2)]) == 2
 
 
 def _is_description(words: Sequence[str], place: int) -> bool:
