@@ -166,7 +166,7 @@ def ask(
 
     retriever = open_index(index, store, trust)
     decides = gate_at(place, retriever)
-    if decides is not None and not decides.threshold.is_controlled:
+    if decides is not None and decides.threshold >= 1:
         raise ValueError(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
             "with 'uec-rag gate', from more questions or with a higher --wrong or --risk"
