@@ -104,4 +104,4 @@ class TestSources:
 
     def test_a_gate_decides_on_what_is_preferred(self, index, queries):
         found = index.search(queries, 4, prefer=Preferences(max_per_source=1))
-        assert len(Gate.at(0.9).decide(found)) == len(queries)
+        assert len(Gate(0.9).decide(found)) == len(queries)

@@ -77,7 +77,7 @@ def test_a_gate_decides_on_its_own_number_of_passages_whatever_number_is_handed_
 
 def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client, index):
     assert client.post("/ask", json=PARKING).json()["threshold"] == 0.5
-    Gate.at(0.75).save(index / "gate.json")
+    Gate(0.75).save(index / "gate.json")
     client.live.refresh()
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 

@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -86,7 +86,7 @@ class Advice:
         return "" if same or len(line) > _LONGEST_REWRITE else line
 
 
-Advisor: TypeAlias = Callable[[str, Sequence[str]], "object | Awaitable[object]"]
+Advisor: TypeAlias = Callable[[str, Sequence[str]], object]
 """A callable, or coroutine function, from a question and the texts of its hits to an `Advice`.
 
 A bool, or a number from 0 to 1 (of which 0.5 and above is a yes), is taken for the verdict "answer"

@@ -606,6 +606,8 @@ class LabelledSearch:
     k : int
     corpus : str
         Fingerprint of the passages.
+    size : int
+        Number of passages that were searched.
     filter : mapping, callable or None
     """
 
@@ -614,6 +616,7 @@ class LabelledSearch:
     relevant: list[frozenset[str]]
     k: int
     corpus: str
+    size: int
     filter: Filter | None = None
 
     @cached_property
@@ -657,7 +660,8 @@ class LabelledSearch:
         _warn_of_shared_answers(wanted)
         view = retriever.snapshot()
         corpus = corpus_fingerprint(view.store)
-        return cls(view, _search(view, queries, k, filter, progress), wanted, k, corpus, filter)
+        result = _search(view, queries, k, filter, progress)
+        return cls(view, result, wanted, k, corpus, result.size, filter)
 
     @classmethod
     def from_passages(
@@ -672,7 +676,8 @@ class LabelledSearch:
         """
         queries, relevant, tried = questions_from_passages(retriever)
         found = cls.of(tried, queries, relevant, k=k, progress=progress)
-        return replace(found, retriever=retriever, corpus=corpus_fingerprint(retriever.store))
+        corpus = corpus_fingerprint(retriever.store)
+        return replace(found, retriever=retriever, corpus=corpus, size=len(retriever))
 
     def threshold(
         self,
@@ -716,7 +721,7 @@ class LabelledSearch:
             basis=self.result.basis,
             corpus=self.corpus,
             confidences=_subsample(self.confidence),
-            size=len(self.retriever),
+            size=self.size,
         )
         if advisor is not None:
             gate = replace(known, advisor=advisor, is_advised=True)
