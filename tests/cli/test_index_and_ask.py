@@ -125,21 +125,6 @@ def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
         assert asked["confidence"] == pytest.approx(own.confidence[0], abs=1e-4)
 
 
-def test_an_ensemble_fitted_elsewhere_is_calibrated_on_the_documents(
-    run, pairs_file, documents, few_documents, words, other_words, tmp_path
-):
-    run("fit", pairs_file, "--out", tmp_path / "fitted", "--model", words, "--model", other_words)
-    fitted = ("--uec", tmp_path / "fitted")
-    made = run("index", documents, "--out", tmp_path / "idx", *fitted)
-    assert "questions made from the corpus itself, without labels" in made.stderr
-    assert "note:" not in made.stderr
-    asked = run("ask", tmp_path / "idx", "honey in the hive")
-    assert "has changed" not in asked.stderr
-    few = run("index", few_documents, "--out", tmp_path / "few", *fitted)
-    assert "note: self_calibrate: made" in few.stderr
-    assert "are those of the pairs the ensemble was fitted on" in few.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -263,7 +263,7 @@ class TestInsideLangChainsOtherRetrievers:
 
 
 class TestDoors:
-    def test_calibrated_on_labels_and_on_its_own(self, fitted):
+    def test_calibrated_on_labels(self, fitted):
         texts = passages(120)
         ids = [f"p{i}" for i in range(120)]
         retriever = UECRetriever.from_texts(texts, fitted, titled(texts), ids)
@@ -271,5 +271,3 @@ class TestDoors:
         assert retriever.report == retriever.index.report
         assert retriever.calibrate(*labelled(texts, 40), k=4) is retriever
         assert "40 labelled queries" in retriever.report
-        assert retriever.self_calibrate() is retriever
-        assert "without labels" in retriever.report

@@ -13,7 +13,6 @@ from tests.helpers import (
     of_members,
     rightness,
     shared_words,
-    titled,
 )
 from uec_rag import UEC, Retriever
 from uec_rag.encoders.verifier import FunctionVerifier
@@ -273,9 +272,6 @@ class TestCalibration:
     def test_it_knows_who_read_when_it_was_learned(self, calibrated, plain, texts, asking):
         fingerprint = calibrated.uec.verification.fingerprint
         assert calibrated.calibration.verifier == fingerprint
-        ids = [f"p{i}" for i in range(len(texts))]
-        alone = index_of(calibrated.uec, texts, ids, titled(texts)).self_calibrate()
-        assert alone.calibration.verifier == fingerprint
         assert index_of(plain.uec, texts).calibrate(*asking).calibration.verifier is None
 
     def test_of_a_saved_index_it_counts_with_the_same_verifier_alone(

@@ -677,7 +677,7 @@ class FitView:
 
 
 def fit_confidence(
-    views: Sequence[FitView], k: int = 10, *, standardised: bool = False, same_corpora: bool = False
+    views: Sequence[FitView], k: int = 10, *, standardised: bool = False
 ) -> ConfidenceModel:
     """Fit the model to queries over several corpora, some of which lack the answer.
 
@@ -693,8 +693,6 @@ def fit_confidence(
         Number of hits that confidence is about.
     standardised : bool
         Whether the logits are those of an unfitted ensemble; see `ConfidenceModel`.
-    same_corpora : bool
-        Whether later queries are over these very corpora; the examples then have full weight.
 
     Raises
     ------
@@ -708,8 +706,6 @@ def fit_confidence(
     moved, relearned = known.moved(examples), known.relearned(examples)
     if moved.nll(examples) - relearned.nll(examples) > _CLEAR_GAIN:
         return relearned
-    if same_corpora:
-        return moved
     return known.moved(replace(examples, weight=_WEIGHT * examples.weight))
 
 

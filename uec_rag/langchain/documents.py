@@ -22,6 +22,7 @@ from langchain_core.structured_query import (
 
 from uec_rag.base.checks import check_documents, listed
 from uec_rag.base.errors import warn
+from uec_rag.base.removed import check_arguments
 from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.ensemble.conversation import turns_of, with_turns
 from uec_rag.retrieval import SearchResult
@@ -172,6 +173,7 @@ def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str])
 
     LangChain's signatures accept any keyword, and a misspelt one should not be ignored.
     """
+    check_arguments(kwargs)
     unknown = sorted(set(kwargs) - set(known))
     if unknown:
         expected = f"expected some of {', '.join(known)}" if known else "it takes none"

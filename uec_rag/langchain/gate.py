@@ -145,7 +145,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _complete(self) -> Self:
         if self.gate is None and isinstance(self.retriever, UECRetriever):
             self.gate = Gate.of_index(self.retriever.index)
-        if self.advisor is not None and (self.gate is None or self.gate.advisor is not self.advisor):
+        if self.advisor is not None and (
+            self.gate is None or self.gate.advisor is not self.advisor
+        ):
             self.gate = replace(self.gate or Gate(), advisor=self.advisor)
         return self
 

@@ -27,6 +27,7 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
@@ -267,8 +268,8 @@ class UECVectorStore(BasePydanticVectorStore):
             `mmr_threshold` (1 for relevance only, 0 for diversity only) in "mmr".
         **kwargs
             `mmr_threshold`, in place of the query's; `mmr_prefetch_factor` (4), the candidates in
-            mode "mmr" as a multiple of `similarity_top_k`; `weights`, as in `Retriever.weighting`.
-            `index.as_retriever(vector_store_kwargs=...)` passes all of these.
+            mode "mmr" as a multiple of `similarity_top_k`.
+            `index.as_retriever(vector_store_kwargs=...)` passes both.
 
         Raises
         ------
@@ -276,13 +277,13 @@ class UECVectorStore(BasePydanticVectorStore):
             If the mode is unknown or needs BM25 and the ensemble has none, k < 1, or the query is
             empty.
         """
+        check_arguments(kwargs)
         text, vector, where = check_asked(self._retriever, query)
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # The vectors of the hits must still be available after the search.
-        shares, weights = mode_weights(self.uec, query), kwargs.get("weights")
+        shares = mode_weights(self.uec, query)
         index = self._retriever.snapshot() if shares is None else self._retriever.counting(shares)
-        index = index if weights is None else index.weighting(weights)
         found = self._found(index, text, vector, fetched, where)
         if diverse:
             # As in LlamaIndex's SimpleVectorStore.

@@ -33,10 +33,9 @@ from uec_rag.confidence.risk import (
     risk_threshold,
 )
 from uec_rag.ensemble.conversation import Turn, with_turns
-from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
+from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.self_calibrate import make_trial
 from uec_rag.stores.base import Filter
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -803,7 +802,7 @@ def questions_from_passages(retriever: Retriever) -> tuple[list[str], list[set[s
     """Make questions from the passages, one for each answer.
 
     Returns the questions, the ids that answer each, and the index to ask, with the retriever's own
-    calibration; see `uec_rag.retrieval.self_calibrate.make_trial`. Raises ValueError if too few
+    calibration; see `uec_rag.retrieval.calibrate.make_trial`. Raises ValueError if too few
     questions can be made.
     """
     queries, relevant, store = make_trial(retriever.uec, retriever.store)

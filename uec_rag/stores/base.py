@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,53 +154,6 @@ class Store(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write the store's files into an existing folder."""
-
-
-CALIBRATION = "calibration"
-KEPT = (CALIBRATION,)
-"""The names under which shared state may be stored."""
-
-
-class Stamp(NamedTuple):
-    """The state of what is stored.
-
-    Attributes
-    ----------
-    written : str
-        A value that changes with every write.
-    kept : mapping of str to str
-        Version of each piece of shared state, by its name.
-    """
-
-    written: str
-    kept: Mapping[str, str]
-
-
-@runtime_checkable
-class SharedState(Protocol):
-    """A store with state that all its processes share; a store in memory has none."""
-
-    def stamp(self) -> Stamp:
-        """Return the state of what is stored, at little cost."""
-
-    def put_state(self, name: str, data: bytes) -> str:
-        """Store bytes under a name for all processes and return their version."""
-
-    def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """Return the version and the bytes stored under a name; None if there are none."""
-
-
-def put_shared_state(store: SharedState, name: str, data: bytes) -> str:
-    """Store bytes under a name for all processes and return their version.
-
-    ValueError if nothing was ever added to the store, which then has no place for them.
-    """
-    if not store.stamp().written:
-        raise ValueError(
-            f"store: expected one with passages, beside which the {name} is stored, got an empty "
-            "one; add passages first."
-        )
-    return store.put_state(name, data)
 
 
 DEEPEST = 64

@@ -215,35 +215,6 @@ def test_questions_made_from_the_passages_give_a_curve_too(client):
     assert sum(not row["answerable"] for row in found["rows"]) == 4
 
 
-def test_the_index_is_looked_at(client):
-    ask(client, "is the sail in the hive")
-    client.post("/api/inspect")
-    assert finished(client)["state"] == "done"
-    seen = client.get("/api/results/inspect").json()
-    variances = [one["variance"] for one in seen["variances"]]
-    assert variances == sorted(variances, reverse=True)
-    assert all(variances)
-    assert seen["questions"] == 21
-    assert {"is the sail in the hive"} < {one["question"] for one in seen["disagreeing"]}
-    assert all(0 <= one["share"] <= 1 for one in seen["disagreeing"])
-    assert all(one["times"] for one in seen["hubs"])
-    [asked] = client.get("/api/asked").json()
-    assert asked["question"] == "is the sail in the hive"
-    assert client.get("/api/writing").json()["languages"] == ["Latin letters"]
-
-
-def test_neighbours_of_a_passage_are_shown_for_each_encoder(client, index):
-    near = client.get("/api/neighbours", params={"id": "bees-0"}).json()
-    names = ["All together", *Retriever.load(index).uec.names]
-    assert [one["name"] for one in near["columns"]] == names
-    for one in near["columns"]:
-        ids = [hit["id"] for hit in one["hits"]]
-        assert len(ids) == 10
-        assert "bees-0" not in ids
-    unknown = client.get("/api/neighbours", params={"id": "no\x1b such"})
-    assert (unknown.status_code, "not in the index" in unknown.json()["detail"]) == (422, True)
-
-
 def test_files_are_added_and_replaced_and_the_index_is_saved(client, index):
     before = len(Retriever.load(index))
     assert add(client, news_md=b"# Zebras\n\nThey graze.", gnus_txt=b"Gnus run.")["state"] == "done"
@@ -430,7 +401,7 @@ def test_files_without_text_change_nothing(client, index):
 
 def test_one_thing_is_done_at_a_time(client):
     assert tune(client).status_code == 202
-    assert client.post("/api/inspect").status_code in (202, 409)
+    assert tune(client).status_code in (202, 409)
     finished(client)
 
 
@@ -496,5 +467,3 @@ def test_passages_in_an_engine_are_shown_and_added_to(index, tmp_path):
         assert client.get("/api/index").json()["store"] == "QdrantStore"
         assert add(client, news_md=b"# Zebras\n\nThey graze.")["state"] == "done"
         assert ask(client, "zebras graze", 1)["hits"][0]["source"] == "news.md"
-        client.post("/api/inspect")
-        assert finished(client)["state"] == "done"
