@@ -133,7 +133,7 @@ async def test_what_goes_wrong_is_told_without_where_things_are(index, monkeypat
     def fails(*_, **__):
         raise ConnectionError("postgresql://me:hunter2@db/x does not answer")
 
-    monkeypatch.setattr(Retriever, "asearch", fails)
+    monkeypatch.setattr(Retriever, "search", fails)
     monkeypatch.setattr(Retriever, "get", fails)
     server = create_server(LiveIndex(Place(index)))
     for asked in (

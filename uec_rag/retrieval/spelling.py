@@ -21,6 +21,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from uec_rag.confidence.wording import LONGEST_ASKED
 from uec_rag.encoders.base import Encoder, TermEncoder, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.stores.memory import MemoryStore
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 # Words that are not identifiers, numbers or abbreviations. Capitalised words are excluded except at
 # the beginning, since a name that is not in the corpus need not be misspelt.
-_WORD = regex.compile(r"\b[a-z]{4,24}\b|(?<=^\W*)[A-Z][a-z]{3,23}\b")
+_WORD = regex.compile(r"\b[a-z]{4,24}\b|(?=[A-Z])(?<=^\W*)[A-Z][a-z]{3,23}\b")
 # Not in an option, a path or an identifier.
 _WITH_DIGITS = regex.compile(r"(?<![\w./@-])([A-Za-z]{2,24})([0-9]{1,4})(?![\w/@(-])")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -77,7 +78,7 @@ def corrected_questions(
 
     return [
         corrected(text, holding, is_token, lambda word: word in _dictionary())
-        if tokens.language or writing_of(text) == LATIN
+        if len(text) <= LONGEST_ASKED and (tokens.language or writing_of(text) == LATIN)
         else text
         for text in questions
     ]
