@@ -332,12 +332,20 @@ class Guard:
 
         try:
             given = Headers(scope=scope)
+            if "content-length" in given and "transfer-encoding" in given:
+                # The server and a proxy may disagree on where it ends: what is behind it is unread.
+                raise HTTPException(
+                    400,
+                    "Content-Length, Transfer-Encoding: expected one of them.",
+                    {"Connection": "close"},
+                )
             if (length := given.get("content-length", "0")).isdecimal():
                 self._check_length(int(length))
             refused = self.access.refusal(scope["method"], scope["path"], given)
             await (refused or self.app)(scope, self._limited(receive), hardened)
         except HTTPException as error:
             failed, answer = True, problem(error.status_code, error.detail)
+            answer.headers.update(error.headers or {})
         except Exception as error:
             failed = True
             log.error("%s: %s", scope["path"], type(error).__name__, exc_info=error)
