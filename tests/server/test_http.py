@@ -560,7 +560,9 @@ async def test_others_are_answered_while_a_request_is_checked(index):
 
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         body = json.dumps({"question": "who?", "filter": {"tags": {"$in": [[]] * 200_000}}})
-        watching, begun = asyncio.create_task(watch()), time.perf_counter()
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        begun = time.perf_counter()
         found = await client.post(
             "/ask", content=body, headers={"Content-Type": "application/json"}
         )
