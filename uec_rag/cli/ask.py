@@ -52,7 +52,7 @@ _NEW = "/new"  # starts a new conversation
 _COMMAND = re.compile(r"/\w+")
 _PLACES = ("page", "slide", "sheet")
 # Fences of code, underlines and borders of tables.
-_MARKS = re.compile(r"^\s*(?:`{3}|~{3}).*$|([-=_~^*+|] ?)\1{2,}", re.MULTILINE)
+_MARKS = re.compile(r"^[^\S\n]*(?:`{3}|~{3}).*$|([-=_~^*+|] ?)\1{2,}", re.MULTILINE)
 
 LEGEND = (
     "score: the similarity, reduced if it is uncertain; variance: of the similarity; relevant: "
