@@ -1,7 +1,6 @@
 """LangChain, LlamaIndex and no framework at all: one index, the same hits with the same numbers."""
 
 import asyncio
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,9 +25,8 @@ from tests.helpers import (
     passages,
 )
 from tests.llama_index.conftest import build
+from tests.llama_index.decisions import judge
 from uec_rag import UEC, Retriever, langchain, llama_index
-from uec_rag.confidence.risk import RiskThreshold
-from uec_rag.llama_index.gate import judge
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -311,9 +309,8 @@ def test_an_empty_question_or_no_hits_asked_for_are_refused_by_all(fitted, adapt
 
 
 def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(ambiguous, tmp_path):
-    threshold = RiskThreshold(0.99, 0.05, 0.05, queries=100, answered=50, wrong=0, needed=60)
     index = ambiguous.snapshot()
-    Gate(threshold, k=4, basis=index.basis()).save(tmp_path / "gate.json")
+    Gate(0.99, basis=index.basis()).save(tmp_path / "gate.json")
     gate = Gate.load(tmp_path / "gate.json")
     questions = [*QUESTIONS, *TEXTS, VAGUE]
     searched = index.search(questions, 4)
@@ -418,9 +415,7 @@ def test_hits_that_were_written_down_are_decided_on_by_what_is_left(ambiguous):
     of_langchain = langchain.UECVectorStore(index).as_retriever()
     of_llama_index = llama_index.UECRetriever(index, 4)
     # As the search decides, and by a gate that never answers.
-    never = Gate(
-        RiskThreshold(math.inf, 0.05, 0.05, queries=9, answered=0, wrong=0, needed=60), k=4
-    )
+    never = Gate(1.0)
     seen = set()
     for question in [*QUESTIONS, VAGUE]:
         documents, nodes = of_langchain.invoke(question), of_llama_index.retrieve(question)

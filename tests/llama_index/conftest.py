@@ -30,13 +30,13 @@ def always(action):
     """A gate that decides the same whatever it is asked."""
 
     class Always(Gate):
-        def redecide(self, decision, *_):
+        def at_threshold(self, decision):
             asked = [Reading(name, (f"passages of {name}",), 0.4) for name in ("n3", "n4")]
             readings = tuple(asked) if action == "clarify" else ()
             reason = REASONS.get(action) or ask_back(readings)
             return replace(decision, action=action, reason=reason, readings=readings)
 
-    return Always.at(0.5)
+    return Always(0.5)
 
 
 class Saying(MockLLM):

@@ -45,6 +45,7 @@ def retriever(model):
         ("Wer hat die virtul und die pacakge?", "Wer hat die virtul und die pacakge?"),
         ("VIRTUL virtul2 vir_tul", "VIRTUL virtul2 vir_tul"),
         ("a giraffe shall", "a giraffe shall"),
+        ("waht" + " " * 4096, "waht" + " " * 4096),  # too long to be typed
         ("Does Virtul sell a virtul package?", "Does Virtul sell a virtual package?"),
     ],
 )

@@ -95,7 +95,6 @@ def _methods(index):
             functools.partial(Gate.calibrate, index),
             ("queries", "relevant_ids", "risk", "certainty", "k", "filter"),
         ),
-        "Gate.budget": (functools.partial(Gate.budget, index), ("queries", "abstain", "k")),
         "risk_threshold": (risk_threshold, ("confidence", "correct", "risk", "delta")),
         "MemoryStore": (MemoryStore, ("index", "dtype", "device")),
         "save": (index.save, ("path",)),

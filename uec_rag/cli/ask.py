@@ -52,7 +52,7 @@ _NEW = "/new"  # starts a new conversation
 _COMMAND = re.compile(r"/\w+")
 _PLACES = ("page", "slide", "sheet")
 # Fences of code, underlines and borders of tables.
-_MARKS = re.compile(r"^\s*(?:`{3}|~{3}).*$|([-=_~^*+|] ?)\1{2,}", re.MULTILINE)
+_MARKS = re.compile(r"^[^\S\n]*(?:`{3}|~{3}).*$|([-=_~^*+|] ?)\1{2,}", re.MULTILINE)
 
 LEGEND = (
     "score: the similarity, reduced if it is uncertain; variance: of the similarity; relevant: "
@@ -166,7 +166,7 @@ def ask(
 
     retriever = open_index(index, store, trust)
     decides = gate_at(place, retriever)
-    if decides is not None and not decides.threshold.is_controlled:
+    if decides is not None and decides.threshold >= 1:
         raise ValueError(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
             "with 'uec-rag gate', from more questions or with a higher --wrong or --risk"

@@ -76,7 +76,7 @@ _SENTENCE = 25  # number of words up to which a passage is told from others by a
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _HEADING = re.compile(r"[Hh]eader [1-6]|h[1-6]")
 _MARKDOWN_HEADING = re.compile(r"\s*#{1,6}[ \t]+(\S[^\r\n]*)")
-_LINK, _MARKS = re.compile(r"!?\[([^\]]*)\]\([^()]*\)"), re.compile("[`*~]+")
+_LINK, _MARKS = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)"), re.compile("[`*~]+")
 _DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".html", ".htm", ".pdf", ".docx", ".epub")
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
 _MANUAL_PAGE = re.compile(r"\(\d\w*\)(?: Manual Page)?\Z")

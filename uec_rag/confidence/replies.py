@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import regex
 
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
+from uec_rag.confidence.wording import unless_long
 
 _LONGEST_REPLY = MOST_READINGS * (LONGEST_LABEL + 10)  # room for every label and polite words
 _WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
@@ -157,6 +158,7 @@ def _plain(label: str) -> str:
     return " ".join(label.casefold().split()).strip("“”")
 
 
+@unless_long(None)
 def _places_named(
     reply: str, labels: Sequence[str], offered: Sequence[str] | None = None
 ) -> list[int] | None:
@@ -240,6 +242,7 @@ not offered, a negation of no reading in particular, or "yes". "label": one labe
 """
 
 
+@unless_long("")
 def kind_of_reply(asked: str, reply: str) -> Kind:
     """Return the kind of a reply to a question of `ask_back`; "" if `asked` is not such a question.
 
@@ -270,6 +273,7 @@ def kind_of_reply(asked: str, reply: str) -> Kind:
     return "label" if len(longest) == 1 else ""
 
 
+@unless_long(list[str]())
 def labels_offered(asked: str) -> list[str]:
     """List the labels in a question of `ask_back`; [] if `asked` is not such a question.
 
@@ -357,6 +361,7 @@ def asks_back(text: str) -> bool:
     return text.lstrip().startswith((_WHICH, _WHAT))
 
 
+@unless_long(None)
 def asked_back(answer: str) -> str | None:
     r"""Return the clarifying question in an answer, in a form that `asks_back` recognises.
 

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from itertools import accumulate
+from typing import ParamSpec, TypeVar
 
 import regex
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+LONGEST_ASKED = 4096
+"""The number of characters up to which a text is looked at as something that a user says."""
+
+
+def unless_long(otherwise: _T) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Let a function of texts return `otherwise`, without work, if one has over `LONGEST_ASKED`."""
+
+    def limit(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        @wraps(function)
+        def limited(*texts: _P.args, **named: _P.kwargs) -> _T:
+            for text in (*texts, *named.values()):
+                if isinstance(text, str) and len(text) > LONGEST_ASKED:
+                    return otherwise
+            return function(*texts, **named)
+
+        return limited
+
+    return limit
 
 
 def _words(text: str) -> frozenset[str]:
@@ -87,6 +112,7 @@ _CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
 _STOP = regex.compile(r"[.,;:!?\n]")
 _ENDS = tuple(".!?:")  # of a sentence
 _MOST_WORDS = 4
+_REFERENTS = 2  # words before a pronoun that are likely to name its referent
 _ASKS = regex.compile("[?？؟]")
 _OPENINGS = _words(
     """how what when where who which why whose can could do does did is are was were will would
@@ -144,6 +170,7 @@ def is_question(text: str) -> bool:
     return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _OPENINGS)
 
 
+@unless_long(False)
 def is_small_talk(text: str) -> bool:
     """Return whether a text only thanks, greets, agrees, dismisses or the like.
 
@@ -163,6 +190,7 @@ def is_small_talk(text: str) -> bool:
     return polite and not _ASKS.search(text)
 
 
+@unless_long(False)
 def asks_for_definition(question: str) -> bool:
     """Return whether an English question asks what something is or does, and nothing else.
 
@@ -177,6 +205,7 @@ def asks_for_definition(question: str) -> bool:
     return asked is not None and FUNCTION_WORDS.isdisjoint(_lowered(asked["term"]))
 
 
+@unless_long(False)
 def asks_for_concept(question: str) -> bool:
     """Return whether an English question asks what a concept is, for which any definition will do.
 
@@ -208,6 +237,7 @@ def asks_for_concept(question: str) -> bool:
     return known.isdisjoint(_lowered(term)) and not any(map(_MARKED.search, words))
 
 
+@unless_long(False)
 def lacks_referent(question: str) -> bool:
     """Return whether an English question refers to something that it does not name.
 
@@ -222,8 +252,8 @@ def lacks_referent(question: str) -> bool:
     (True, False)
     """
     words = _lowered(question)
-    return not _names_something(question) and any(
-        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
+    return not _names_something(question) and (
+        _has_pronoun(words) or any(_is_description(words, place) for place in range(len(words)))
     )
 
 
@@ -242,6 +272,7 @@ def _names_something(question: str) -> bool:
     return any(capitals) and not (len(capitals) > 1 and all(capitals))
 
 
+@unless_long(frozenset[str]())
 def named_words(question: str) -> frozenset[str]:
     """Find the words of names, numbers, identifiers and quotations in an English question.
 
@@ -275,6 +306,7 @@ def named_words(question: str) -> frozenset[str]:
     return frozenset(named - FUNCTION_WORDS)
 
 
+@unless_long(False)
 def refers_back(question: str) -> bool:
     """Return whether a question refers to the turns before it: it `is_incomplete` or goes on.
 
@@ -287,10 +319,12 @@ def refers_back(question: str) -> bool:
     """
     goes_on = _GOES_ON.match(question) or _MAY_ADD.match(question)
     *before, last = ["", *_lowered(question)]
-    further = last in _FURTHER and not _names_referent(before)  # "What happens then?"
+    named = sum(map(_is_name, before)) >= _REFERENTS
+    further = last in _FURTHER and not named  # "What happens then?"
     return goes_on is not None or further or is_incomplete(question)
 
 
+@unless_long(False)
 def is_incomplete(question: str) -> bool:
     """Return whether a question is incomplete without the turns before it.
 
@@ -314,10 +348,11 @@ def is_incomplete(question: str) -> bool:
         or bool(_WHICH_IS.fullmatch(question))
         or is_elliptical(question)
         or _ends_with_it(question, words)
-        or any(_is_pronoun(words, place) for place in range(len(words)))
+        or _has_pronoun(words)
     )
 
 
+@unless_long(False)
 def is_elliptical(question: str) -> bool:
     """Return whether an English question has function words alone, and says nothing by itself.
 
@@ -351,12 +386,20 @@ def _ends_with_it(question: str, words: Sequence[str]) -> bool:
     )
 
 
-def _is_pronoun(words: Sequence[str], place: int) -> bool:
-    """Return whether a word is a pronoun or a demonstrative whose referent is not named before."""
+def _has_pronoun(words: Sequence[str]) -> bool:
+    """Return whether a question has a pronoun or a demonstrative without its referent."""
+    names = accumulate(map(_is_name, words), initial=0)  # before each word
+    return any(
+        _is_pronoun(words, place, named=count >= _REFERENTS)
+        for place, count in zip(range(len(words)), names, strict=False)
+    )
+
+
+def _is_pronoun(words: Sequence[str], place: int, *, named: bool) -> bool:
+    """Return whether a word is a pronoun or a demonstrative, and its referent is not `named`."""
     word = words[place]
     previous = words[place - 1] if place else ""
     following = words[place + 1] if place + 1 < len(words) else ""
-    named = _names_referent(words[:place])
     if word in ("one", "ones") and not _BEFORE_ONE.isdisjoint(words[max(0, place - 2) : place]):
         return True
     if word in _QUANTIFIERS or word == "one":
@@ -372,9 +415,9 @@ def _is_pronoun(words: Sequence[str], place: int) -> bool:
     return not previous or previous in _BEFORE_THAT or (at_end and not named)
 
 
-def _names_referent(before: Sequence[str]) -> bool:
-    """Return whether the words before a pronoun are likely to contain its referent."""
-    return sum(word not in FUNCTION_WORDS and word.isalpha() for word in before) >= 2
+def _is_name(word: str) -> bool:
+    """Return whether a word may be part of what a later pronoun refers to."""
+    return word not in FUNCTION_WORDS and word.isalpha()
 
 
 def _is_description(words: Sequence[str], place: int) -> bool:

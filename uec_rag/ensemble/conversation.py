@@ -40,6 +40,9 @@ _DECAY = 0.7  # weight of a turn relative to the next: subjects change
 _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
+MOST_TURNS = 64
+"""The number of turns before a question that are looked at: the latest."""
+
 
 @dataclass(frozen=True)
 class Turn:

@@ -10,10 +10,11 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from uec_rag.base.removed import removed_import
+from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.readings import source_of
-from uec_rag.llama_index.gate import competing, gate_of_index, judge
-from uec_rag.retrieval.gate import Gate
+from uec_rag.llama_index.gate import competing, decide, gate_of_index
+from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
@@ -84,14 +85,14 @@ def retriever_tool(
             "retriever: expected a UECRetriever or another retriever of LlamaIndex, got "
             f"{type(retriever).__name__}."
         )
-    decides = gate_of_index(retriever) if gate is None else gate
+    decides = gate_of_index(retriever) if gate is None else as_gate(gate)
 
     def source(node: NodeWithScore) -> object:
         found = source_of(node.metadata) if source_key is None else node.metadata.get(source_key)
         return found or None
 
-    def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
-        decision = judge(nodes, query, decides)
+    async def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
+        decision, nodes = await decide(nodes, query, decides)
         labels = [reading.label for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
@@ -99,10 +100,10 @@ def retriever_tool(
         return UECSearch(**decision.metadata() | hits, text=text)
 
     def search(query: str) -> UECSearch:
-        return found(query, retriever.retrieve(query))
+        return run_to_end(found(query, retriever.retrieve(query)))
 
     async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
-        return found(query, await retriever.aretrieve(query))
+        return await found(query, await retriever.aretrieve(query))
 
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
 

@@ -46,7 +46,7 @@ def gate_at(place: Place, retriever: Retriever) -> Gate | None:
     """Return the gate of a place, whose index is open as `retriever`; None if there is none."""
     if place.gate is None:
         return Gate.of_index(retriever) if place.gated else None
-    return Gate.at(place.gate) if isinstance(place.gate, float) else Gate.load(place.gate)
+    return Gate(place.gate) if isinstance(place.gate, float) else Gate.load(place.gate)
 
 
 @dataclass(eq=False)

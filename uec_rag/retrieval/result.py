@@ -15,7 +15,7 @@ from uec_rag.base.removed import removed
 from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.readings import Reading
 from uec_rag.stores.base import Passage, StoreHits
 
 
@@ -254,15 +254,14 @@ class Result:
         """Return the result with the decision at another threshold."""
         return replace(self, decision=self.decide(threshold))
 
-    def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> Decision:
+    def decide(self, threshold: float, k: int | None = None) -> Decision:
         """Decide at another threshold of confidence, without searching again.
 
-        `k`: number of hits to base the confidence on, `JUDGED` by default. `ask`: lowest
-        P(underspecified) at which to ask back.
+        `k`: number of hits to base the confidence on, `JUDGED` by default.
         """
         check_threshold(threshold)
         sure = self.confidence_at(k)
-        return decide_again(replace(self.decision, confidence=sure), threshold, ask)
+        return decide_again(replace(self.decision, confidence=sure), threshold)
 
     def confidence_at(self, k: int | None = None) -> float:
         """Return P(one of the first k hits answers the question); k is `JUDGED` by default."""
@@ -304,6 +303,7 @@ class Result:
             "uec_decision": decision.action,
             "uec_reason": decision.reason,
         }
+        found |= {f"{KEY}{key}": value for key, value in decision.advice_metadata().items()}
         if decision.action == "clarify":
             hit = self.passages[rank].id
             labels = [reading.label for reading in decision.readings if hit in reading.ids]
@@ -462,10 +462,10 @@ class SearchResult:
         """The number of passages that were searched; 0 if not known."""
         return max((one.decision.size for one in self.results), default=0)
 
-    def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> list[Decision]:
+    def decide(self, threshold: float, k: int | None = None) -> list[Decision]:
         """Decide at another threshold of confidence; see `Result.decide`."""
         check_threshold(threshold)
-        return [one.decide(threshold, k, ask) for one in self.results]
+        return [one.decide(threshold, k) for one in self.results]
 
     def asked_as(self, queries: Sequence[str]) -> SearchResult:
         """Return the results with the original questions; see `Result.asked_as`."""

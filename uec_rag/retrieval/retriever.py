@@ -28,7 +28,7 @@ from uec_rag.confidence.replies import (
     readings_named,
 )
 from uec_rag.encoders.loading import MemberLike
-from uec_rag.ensemble.conversation import Turn, part_rows, texts_of, with_turns
+from uec_rag.ensemble.conversation import MOST_TURNS, Turn, part_rows, texts_of, with_turns
 from uec_rag.ensemble.convolution import (
     EvidenceWeights,
     Uniform,
@@ -171,9 +171,9 @@ class Retriever(Index):
             `in_corpus`, and confidence accordingly. By default, the retriever's `unanswerable`.
         history : sequence of n sequences of str, optional
             The turns before each query in a conversation, oldest first: those of the user and the
-            questions that the user was asked back. Only the last 1,500 bytes are used. If the last
-            turn asked back and the query is one of its labels, that reading is searched, as with
-            `within=label`.
+            questions that the user was asked back. Only the last 64 turns are looked at, and of
+            these only the last 1,500 bytes are used. If the last turn asked back and the query is
+            one of its labels, that reading is searched, as with `within=label`.
         within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (from `Decision.readings`), or its ids:
             only its passages that the filter selects are searched. Or the label of the reading, in
@@ -763,22 +763,25 @@ class Retriever(Index):
         return retriever
 
 
-def check_history(history: object) -> Sequence[Sequence[str]]:
-    """Check the turns before each question; TypeError if they are not lists of strings."""
+def check_history(history: object) -> list[Sequence[str]]:
+    """Return the latest turns before each question; TypeError if they are not lists of strings."""
     expected = "expected a list of the turns before each question, oldest first, each a string"
     if isinstance(history, str) or not isinstance(history, Sequence):
         raise TypeError(f"history: {expected}, got {type(history).__name__}.")
+    latest = []
     for row, turns in enumerate(history):
         if isinstance(turns, str) or not isinstance(turns, Sequence):
-            raise TypeError(f"history[{row}]: {expected}, got {turns!r:.60}; write [turn] for one.")
-        for place, turn in enumerate(turns):
+            kind = type(turns).__name__
+            raise TypeError(f"history[{row}]: {expected}, got {kind}; write [turn] for one.")
+        latest.append(turns[-MOST_TURNS:])
+        for place, turn in enumerate(latest[-1], max(0, len(turns) - MOST_TURNS)):
             if not isinstance(turn, str):
                 raise TypeError(
                     f"history[{row}][{place}]: {expected}, got {type(turn).__name__}; of a message "
                     "give its text."
                 )
             checked_text(turn, f"history[{row}][{place}]")
-    return history
+    return latest
 
 
 def _fetched(k: int, fetch_k: int) -> int:

@@ -18,14 +18,14 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from uec_rag.confidence.wording import FUNCTION_WORDS
+from uec_rag.confidence.wording import FUNCTION_WORDS, LONGEST_ASKED
 from uec_rag.encoders.base import Encoder, TermEncoder, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.stores.memory import MemoryStore
 
 # Words that are not identifiers, numbers or abbreviations. Capitalised words are excluded except at
 # the beginning, since a name that is not in the corpus need not be misspelt.
-_WORD = regex.compile(r"\b[a-z]{4,24}\b|(?<=^\W*)[A-Z][a-z]{3,23}\b")
+_WORD = regex.compile(r"\b[a-z]{4,24}\b|(?=[A-Z])(?<=^\W*)[A-Z][a-z]{3,23}\b")
 _ANY_WORD = regex.compile(r"\w{2,}")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SHORTEST = 3  # letters of a replacement
@@ -54,7 +54,9 @@ def corrected_questions(
         return count(word) == 1
 
     return [
-        corrected(text, holding, is_token) if tokens.language or writing_of(text) == LATIN else text
+        corrected(text, holding, is_token)
+        if len(text) <= LONGEST_ASKED and (tokens.language or writing_of(text) == LATIN)
+        else text
         for text in questions
     ]
 

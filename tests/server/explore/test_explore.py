@@ -158,7 +158,7 @@ def test_each_share_has_the_threshold_that_a_gate_has(client, index, promise):
     queries, relevant = [row[0] for row in rows], [{row[1]} - {""} for row in rows]
     gate = Gate.calibrate(Retriever.load(index), queries, relevant, **{promise: 0.2}, k=3)
     [shown] = [one for one in found[f"{promise}s"] if one["risk"] == 0.2]
-    assert shown["threshold"] == pytest.approx(gate.threshold.threshold)
+    assert shown["threshold"] == pytest.approx(gate.threshold)
     assert (shown["answered"], shown["wrong"]) == (gate.threshold.answered, gate.threshold.wrong)
     sure = [row for row in found["rows"] if row["confidence"] > shown["threshold"]]
     answered = [row for row in sure if not row["asked_back"]]
@@ -175,9 +175,9 @@ def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, inde
     tuned(client, k=3)
     saved = client.post("/api/gate", json={"risk": 0.2}).json()
     gate = Gate.load(index / "gate.json")
-    assert saved["threshold"] == gate.threshold.threshold
+    assert saved["threshold"] == gate.threshold
     assert gate.fits(Retriever.load(index))
-    assert ask(client, "honey in the hive")["threshold"] == gate.threshold.threshold
+    assert ask(client, "honey in the hive")["threshold"] == gate.threshold
     assert client.get("/api/index").json()["gate"]["fits"]
     add(client, new_md=b"# News\n\nSomething else is there now.")
     assert not client.get("/api/index").json()["gate"]["fits"]
