@@ -238,7 +238,7 @@ def test_a_reply_costs_its_length(said, size):
         replies.is_unclear(text)
         replies.without_rejection(text)
         replies.is_bare_choice(text)
-        replies.asked_back(text)
+        replies.extract_clarifying_question(text)
         replies.kind_of_reply("Do you mean a or b?", text)
         replies.kind_of_reply(f"Do you mean {text}?", "2")
         with suppress(replies.UnknownReading):

@@ -20,7 +20,7 @@ from llama_index.core.vector_stores.utils import node_to_metadata_dict
 
 from tests.helpers import FORGED, index_of
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import ask_back
+from uec_rag.confidence.replies import clarifying_question
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECRetriever, UECVectorStore
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, turns
 from uec_rag.stores import Passage
@@ -174,7 +174,7 @@ HISTORY = [
     ChatMessage(ASKED),
     ChatMessage("The caretaker.", role="assistant"),
 ]
-SENTENCE = ask_back([Reading(label, (label,), 0.5) for label in ("git add", "rsync")])
+SENTENCE = clarifying_question([Reading(label, (label,), 0.5) for label in ("git add", "rsync")])
 
 
 def test_turns_are_the_users_and_the_answers_that_asked_back():

@@ -35,7 +35,7 @@ from uec_rag.cli.console import (
     say,
 )
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import UnknownReading, ask_back, readings_named
+from uec_rag.confidence.replies import UnknownReading, clarifying_question, readings_named
 from uec_rag.corpora.document import body_of
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _converse(
         chosen = _chosen(line, meant)
         if chosen is None:
             # A reply in other words is only understood with the question that it replies to.
-            turns += [ask_back(meant)] if meant else []
+            turns += [clarifying_question(meant)] if meant else []
             asked, before = line, [*turns]
         decision = search(asked, before, chosen)
         turns.append(line if chosen is None else chosen.label)

@@ -11,7 +11,12 @@ from uec_rag.base.checks import visible
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
 from uec_rag.confidence.readings import ASK, Reading
-from uec_rag.confidence.replies import UnknownReading, ask_back, asks_back, readings_named
+from uec_rag.confidence.replies import (
+    UnknownReading,
+    clarifying_question,
+    is_clarifying_question,
+    readings_named,
+)
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -114,8 +119,8 @@ class Decision:
         if self.action != "clarify":
             return ""
         # A decision restored from serialised hits has the sentence, but not the readings.
-        written = not self.readings and asks_back(self.reason)
-        return self.reason if written else ask_back(self.readings)
+        written = not self.readings and is_clarifying_question(self.reason)
+        return self.reason if written else clarifying_question(self.readings)
 
     @property
     def choices(self) -> list[dict[str, Any]]:
@@ -212,7 +217,7 @@ def decide_one(
     """
     action: Action = "abstain"
     if is_asked_back(underspecified, in_corpus, readings):
-        action, reason = "clarify", ask_back(readings)
+        action, reason = "clarify", clarifying_question(readings)
     elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]
     elif threshold >= 1:
@@ -279,7 +284,7 @@ def advised(known: Decision, advice: Advice, searched_as: str = "") -> Decision:
         return replace(told, action="answer", reason=REASONS["answer"] + note)
     meant = tuple(_reading(label, known.readings, len(advice.labels)) for label in advice.labels)
     meant = meant or known.readings
-    return replace(told, action="clarify", readings=meant, reason=ask_back(meant))
+    return replace(told, action="clarify", readings=meant, reason=clarifying_question(meant))
 
 
 def _reading(label: str, known: Sequence[Reading], count: int) -> Reading:

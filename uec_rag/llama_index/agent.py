@@ -10,9 +10,9 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from uec_rag.base.removed import removed_import
+from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Action
-from uec_rag.confidence.readings import source_of
 from uec_rag.llama_index.gate import competing, decide, gate_of_index
 from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
@@ -88,7 +88,11 @@ def retriever_tool(
     decides = gate_of_index(retriever) if gate is None else as_gate(gate)
 
     def source(node: NodeWithScore) -> object:
-        found = source_of(node.metadata) if source_key is None else node.metadata.get(source_key)
+        found = (
+            first_value(node.metadata, SOURCE_KEYS)
+            if source_key is None
+            else node.metadata.get(source_key)
+        )
         return found or None
 
     async def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:

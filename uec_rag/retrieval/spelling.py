@@ -18,7 +18,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from uec_rag.confidence.wording import FUNCTION_WORDS, LONGEST_ASKED
+from uec_rag.base.text import FUNCTION_WORDS, LONGEST_ASKED
 from uec_rag.encoders.base import Encoder, TermEncoder, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.stores.memory import MemoryStore

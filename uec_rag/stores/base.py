@@ -14,6 +14,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts, check_type, check_unicode, listed
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.text import About
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Passage:
     id: str
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def about(self) -> About:
+        """What the passage is about; derived once, since passages do not change."""
+        return About.of(self.metadata, self.text)
 
 
 def copied(passage: Passage) -> Passage:
