@@ -71,17 +71,11 @@ def test_it_writes_what_one_machine_writes_and_goes_on_where_it_was(cluster, fit
     assert many.get(["p3"]) == [changed]
 
 
-def test_a_passage_without_a_word_is_not_encoded_again_one_that_failed_is():
+def test_a_passage_that_is_stored_is_not_encoded_again():
     given = Passage("p", "...", {"n": 1})
-    held = Passage("p", "...", {"n": 1, "uec_missing": ["bm25"]})
-    assert is_as(given, Passage("p", "...", {"n": 1, "uec_score": 1.0}), set())
-    assert is_as(given, given, set())
-    assert is_as(held, given, {"bm25"})
-    assert not is_as(held, given, set())
-    failed = Passage("p", "...", {"n": 1, "uec_missing": ["bm25", "small"]})
-    assert not is_as(failed, given, {"bm25"})
-    assert not is_as(held, Passage("p", "...", {"n": 2}), {"bm25"})
-    assert not is_as(held, Passage("p", "other", {"n": 1}), {"bm25"})
+    assert is_as(given, Passage("p", "...", {"n": 1, "uec_score": 1.0}))
+    assert not is_as(given, Passage("p", "...", {"n": 2}))
+    assert not is_as(given, Passage("p", "other", {"n": 1}))
 
 
 def test_an_actor_killed_in_mid_run_costs_nothing_and_nothing_comes_twice(cluster, tmp_path):

@@ -188,13 +188,11 @@ def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):
         CachedEncoder(Lexical(), tmp_path)
 
 
-def test_passages_without_words_are_found_by_the_others_and_say_so(uec):
+def test_passages_without_words_are_found_by_the_others(uec):
     retriever = indexed(uec)
     retriever.add(["?!"] * 2, ids=["a", "b"], metadatas=[{"even": True}] * 2)
     similarities = of_members(retriever.search(QUERIES, k=len(TEXTS) + 2), "similarities")
     assert np.isfinite(similarities).all()
-    assert [p.metadata["uec_missing"] for p in retriever.get(["a", "b"])] == [["bm25"]] * 2
-    assert "uec_missing" not in retriever.get(["0"])[0].metadata
 
 
 def test_a_code_that_vectors_miss_is_found_by_its_letters():

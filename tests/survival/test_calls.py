@@ -89,7 +89,7 @@ def _methods(index):
         "Retriever": (Retriever, ("uec", "store", "unanswerable")),
         "UEC": (
             functools.partial(UEC, uec.encoders),
-            ("space", "structure", "coefficients", "temperature", "beta", "seed", "on_error"),
+            ("space", "structure", "coefficients", "temperature", "beta", "seed"),
         ),
         "Gate.calibrate": (
             functools.partial(Gate.calibrate, index),

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,8 +16,6 @@ import ray.data
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.encoders import Encoder
-from uec_rag.encoders.base import TermEncoder
-from uec_rag.ensemble.faults import missing_members
 from uec_rag.retrieval.result import without_findings
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, checked_passage, content_id
@@ -87,7 +84,7 @@ def index(
     """Encode passages on Ray, and write them into a store.
 
     The calling process reads and writes. Unchanged passages that are already in the store are not
-    encoded again, unless an encoder has failed on them, so an interrupted run can be continued.
+    encoded again, so an interrupted run can be continued.
     Existing passages are replaced, never duplicated.
 
     Parameters
@@ -108,8 +105,6 @@ def index(
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
     uec = retriever.uec
-    members = zip(uec.names, uec.encoders, strict=True)
-    words = {name for name, encoder in members if isinstance(encoder, TermEncoder)}
     read = written = 0
     remaining = iter(passages)
     with filling(retriever.store):
@@ -118,7 +113,7 @@ def index(
             for start in range(0, len(some), _BATCH):
                 batch = some[start : start + _BATCH]
                 stored = {held.id: held for held in retriever.get([p.id for p in batch])}
-                new |= {p.id: p for p in batch if not is_as(stored.get(p.id), p, words)}
+                new |= {p.id: p for p in batch if not is_as(stored.get(p.id), p)}
             read, unchanged = read + len(some), len(some) - len(new)
             if advance is not None and unchanged:
                 advance(unchanged)
@@ -150,15 +145,9 @@ def _encoded(
         yield [passages[row] for row in batch["rows"]], pickle.loads(batch["encoded"])
 
 
-def is_as(held: Passage | None, given: Passage, words: AbstractSet[str]) -> bool:
-    """Return whether a stored passage equals a given one, and need not be encoded again.
-
-    `words`: sparse members, which may be missing because the passage has no words.
-    """
-    if held is None:
-        return False
-    same = without_findings(held) == without_findings(given)
-    return same and words >= missing_members(held.metadata)
+def is_as(held: Passage | None, given: Passage) -> bool:
+    """Return whether a stored passage equals a given one, and need not be encoded again."""
+    return held is not None and without_findings(held) == without_findings(given)
 
 
 _PARQUET_ROWS = 1024  # rows of a Parquet file that are read at a time

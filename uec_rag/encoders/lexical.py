@@ -431,7 +431,7 @@ class Lexical(TermEncoder):
     passage lengths are those of the index at search time. There is no stop list, but function words
     of a query have a quarter of the weight of others. Passages are indexed in full; a query is
     truncated to 50,000 characters. A passage without words is found by the other members only,
-    which its metadata notes as "uec_missing", and is refused if there are none.
+    and refused if there are none.
 
     Parameters
     ----------

@@ -22,13 +22,6 @@ from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 from uec_rag.encoders.sparse import LearnedSparse
-from uec_rag.encoders.verifier import (
-    CrossEncoderVerifier,
-    Verifier,
-    VerifierLike,
-    is_cross_encoder,
-    load_verifier,
-)
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer, SparseEncoder
@@ -38,9 +31,6 @@ EncoderLike: TypeAlias = (
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
 """The values that `load_encoder` accepts."""
-
-MemberLike: TypeAlias = "EncoderLike | VerifierLike"
-"""The values accepted for a member of a saved ensemble."""
 
 _ACCEPTED = (
     "a hub name, a folder, 'pypi:NAME', 'bm25', "
@@ -149,10 +139,10 @@ def load_encoder(
     if is_model(spec, "SentenceTransformer"):
         model = cast("SentenceTransformer", spec)
         return SentenceTransformerEncoder(model, last_layer=last_layer, **settings)
-    if is_cross_encoder(spec):
+    if is_model(spec, "CrossEncoder"):
         raise TypeError(
-            "encoders: a CrossEncoder scores pairs and embeds nothing; give it to the ensemble as "
-            "UEC([...], verifier=...)"
+            "encoders: a CrossEncoder scores pairs and embeds nothing; rerank the documents that "
+            "the retriever returns, with a reranker of your framework."
         )
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
         raise TypeError(
@@ -180,14 +170,11 @@ def _pickled(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds
         for key in ("last_layer", "device", "dtype", "batch_size")
         if hasattr(model, key)
     }
-    load = load_verifier if isinstance(model, CrossEncoderVerifier) else load_encoder
-    return _unpickled, (load, model.spec, settings, model.revision)
+    return _unpickled, (model.spec, settings, model.revision)
 
 
-def _unpickled(
-    load: Callable[..., Encoder | Verifier], spec: str, settings: dict[str, Any], revision: str
-) -> Encoder | Verifier:
-    model = load(spec, **settings)
+def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
+    model = load_encoder(spec, **settings)
     if model.revision != revision:
         raise ValueError(
             f"{spec!r} is not the same model as in the other process: its revision is "
@@ -196,11 +183,5 @@ def _unpickled(
     return model
 
 
-for _kind in (
-    CrossEncoderVerifier,
-    LearnedSparse,
-    OnnxEncoder,
-    SentenceTransformerEncoder,
-    StaticEncoder,
-):
+for _kind in (LearnedSparse, OnnxEncoder, SentenceTransformerEncoder, StaticEncoder):
     copyreg.pickle(_kind, _pickled)

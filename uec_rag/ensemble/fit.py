@@ -12,7 +12,6 @@ from uec_rag.base.similarity import moments
 from uec_rag.confidence.model import fit_confidence, shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.convolution import Evidence, check_one_space
 from uec_rag.ensemble.evidence_fit import OtherCorpus
 from uec_rag.ensemble.fit_queries import (
@@ -23,7 +22,6 @@ from uec_rag.ensemble.fit_queries import (
     translated_to_made_up,
 )
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
-from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
@@ -40,8 +38,6 @@ def fit(
     pairs: PairsLike,
     options: FitOptions,
     *,
-    verifier: Verifier | None = None,
-    verify_k: int = VERIFY_K,
     show_progress: bool = False,
 ) -> Fitted:
     """Fit an ensemble; see `UEC.fit`.
@@ -52,8 +48,6 @@ def fit(
         The ensemble before the fit: names, space, rule and beta.
     pairs : iterable or mapping
         As in `UEC.fit`.
-    verifier, verify_k
-        As in `UEC`.
 
     Returns
     -------
@@ -83,11 +77,6 @@ def fit(
     words = any(part.terms for part in found.queries)
     known = shipped_model("words" if words else "fitted")
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
-    checked = None
-    if verifier is not None:
-        name = verifier_name(fitted.names, verifier)
-        checked = questions.fit_verifier(fitted, verifier, name, verify_k)
-        summaries[name] = checked.summary
     shares = fitted.shares(questions.coefficients(fitted))
     seconds = time.perf_counter() - start - found.encoding_seconds
     report = FitReport(
@@ -110,7 +99,6 @@ def fit(
         confidence_model=model,
         report=report,
         training_profile=TrainingProfile.of(texts, found.corpus),
-        verifier=checked,
     )
 
 

@@ -75,9 +75,8 @@ def search_by_each_member(
 def search_by_member(
     retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
-    """Search by one encoder's similarity, which is then `mu`, without a verifier."""
+    """Search by one encoder's similarity, which is then `mu`."""
     view = retriever.counting({other: float(other == name) for other in retriever.uec.names})
-    view.uec.verifier = None
     view.uec.fitted = replace(view.uec.fitted, beta=0.0)
     return view.search_encoded(queries, parts, k)
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
@@ -38,23 +39,27 @@ class CorpusCalibration(Record):
         Number of hits that confidence is about.
     corpus : str
         Fingerprint of the corpus.
-    verifier : str or None
-        Fingerprint of the verifier that read the first hits; None if there was none.
     """
 
     model: ConfidenceModel
     queries: int
     k: int
     corpus: str
-    verifier: str | None = None
     _learned_on: ClassVar[Mapping[str, object]] = {"from": "labels"}
 
     @classmethod
     def current(cls, metadata: Mapping[str, object]) -> Self | None:
         """Rebuild from `metadata`; None, with a warning, if it was learned on other features."""
+        state = {key: value for key, value in metadata.items() if key != "verifier"}
+        if metadata.get("verifier") is not None:
+            warn(
+                "The calibration on this corpus was learned with a verifier, which is not used any "
+                "more, and is left out. Calibrate again."
+            )
+            return None
         return current_or(
             None,
-            lambda: cls.restore(metadata),
+            lambda: cls.restore(state),
             "the calibration on this corpus is not used. Calibrate again.",
         )
 
@@ -170,9 +175,8 @@ def calibrate_with_labels(
     """
     known = uec.confidence_model
     model = shipped_model("unfitted") if known is None else known
-    verification = uec.verification and replace(uec.verification, on_error="raise")
     weights = uec.fitted.evidence_weights
-    method = Method(uec.fitted, weights, model, verification, check_familiar=False)
+    method = Method(uec.fitted, weights, model, check_familiar=False)
     examples = [labelled_examples(method, store, queries, parts, wanted, k)]
     if unanswerable > 0 and all(wanted):
         hidden = without_answers(method, store, queries, parts, wanted, k)
@@ -181,8 +185,7 @@ def calibrate_with_labels(
     joined = Examples.joined(examples)
     enough = known is None and len(queries) >= _ENOUGH and not joined.answerable.all()
     model = model.relearned(joined) if enough else model.recalibrated(joined)
-    verifier = None if verification is None else verification.fingerprint
-    return CorpusCalibration(model, len(queries), k, fingerprint, verifier)
+    return CorpusCalibration(model, len(queries), k, fingerprint)
 
 
 def labelled_examples(

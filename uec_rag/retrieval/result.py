@@ -26,13 +26,11 @@ class Members:
     Attributes
     ----------
     names : tuple of K str
-        Names of the encoders, followed by that of the verifier if there is one.
+        Names of the encoders.
     similarities : array, shape (K, k)
-        Similarity by each member: a cosine, a BM25 score from 0 to 1, or the score of a verifier,
-        NaN if it has not read the hit.
+        Similarity by each member: a cosine, or a BM25 score from 0 to 1.
     ranks : int array, shape (K, k)
-        Rank by that similarity among all passages, or among those that the verifier has read, from
-        1; 0 if not known.
+        Rank by that similarity among all passages, from 1; 0 if not known.
     counted : array, shape (K, k)
         ``pi_k w_k s_k``, the summands of mu_s.
     words : list of k dict of str to float, or None
@@ -64,7 +62,7 @@ class Members:
         found: dict[str, Any] = {
             "uec_members": {
                 name: {
-                    "similarity": _known(self.similarities[k, rank]),
+                    "similarity": float(self.similarities[k, rank]),
                     "rank": int(self.ranks[k, rank]) or None,
                     "share": float(shares[k]),
                 }
@@ -111,9 +109,7 @@ class Result:
         Whether the text of the question was known. Otherwise relevance and confidence cannot be
         estimated, and `metadata` omits them.
     members : Members or None
-        Contributions of the encoders and the verifier to the hits; None if not known.
-    verified : bool
-        False if the verifier failed under `on_error="drop"`.
+        Contributions of the encoders to the hits; None if not known.
     """
 
     query: str
@@ -131,7 +127,6 @@ class Result:
     names: tuple[str, ...]
     judged: bool = True
     members: Members | None = None
-    verified: bool = True
 
     @classmethod
     def of_nothing(
@@ -439,23 +434,14 @@ class SearchResult:
         return all(one.exact for one in self.results)
 
     @property
-    def verified(self) -> bool:
-        """False if the verifier failed on a question's hits under `on_error="drop"`."""
-        return all(one.verified for one in self.results)
-
-    @property
     def names(self) -> list[str]:
         """The names of the encoders, for `coefficients` and `shares`."""
         return [*self.results[0].names] if self.results else []
 
     @property
     def basis(self) -> str:
-        """The fingerprint of everything that confidence depends on; see `Gate`.
-
-        If the verifier failed on some questions, it is the fingerprint of those.
-        """
-        known = [one for one in self.results if not one.verified] or self.results
-        return known[0].decision.basis if known else ""
+        """The fingerprint of everything that confidence depends on; see `Gate`."""
+        return self.results[0].decision.basis if self.results else ""
 
     @property
     def size(self) -> int:
@@ -493,10 +479,6 @@ def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
     for place, row in zip(out, rows, strict=True):
         place[: len(row)] = row
     return out
-
-
-def _known(value: np.float32) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def check_threshold(threshold: float) -> None:

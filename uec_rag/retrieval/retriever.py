@@ -27,7 +27,7 @@ from uec_rag.confidence.replies import (
     is_unclear,
     readings_named,
 )
-from uec_rag.encoders.loading import MemberLike
+from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.conversation import MOST_TURNS, Turn, part_rows, texts_of, with_turns
 from uec_rag.ensemble.convolution import (
     EvidenceWeights,
@@ -375,25 +375,10 @@ class Retriever(Index):
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """Return the method of a search: the ensemble and what was learned from this corpus."""
         model, weights = self.confidence_model, self.uec.fitted.evidence_weights
-        verification = self.uec.verification
         share = self.unanswerable if unanswerable is None else unanswerable
-        reader = None if verification is None else verification.fingerprint
-        basis = unread_basis = basis_of(model, weights, share, filter, reader)
-        unread = model
-        if verification is not None:  # if it fails, the model learned without it is used
-            unread = self.uec.fitted.confidence_model or model
-            unread_basis = basis_of(unread, weights, share, filter, None)
-        return Method(
-            self.uec.fitted,
-            weights,
-            model,
-            verification,
-            unread,
-            basis,
-            unread_basis,
-            share,
-            check_familiar=self.calibration is None,
-        )
+        basis = basis_of(model, weights, share, filter)
+        labelled = self.calibration is not None
+        return Method(self.uec.fitted, weights, model, basis, share, check_familiar=not labelled)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -576,33 +561,15 @@ class Retriever(Index):
         learned = None if self.calibration is None else self.calibration.model
         return learned or self.uec.confidence_model or shipped_model("unfitted")
 
-    def basis(
-        self,
-        filter: Filter | None = None,
-        unanswerable: float | None = None,
-        *,
-        verified: bool = True,
-    ) -> str:
+    def basis(self, filter: Filter | None = None, unanswerable: float | None = None) -> str:
         """Hash everything that confidence depends on in a search, except the passages.
 
-        All callables of a type are the same filter. `verified` is False if the verifier failed.
+        All callables of a type are the same filter.
         """
-        method = self.method(filter, unanswerable)
-        return method.basis if verified else method.unread_basis
+        return self.method(filter, unanswerable).basis
 
     def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
-        """Use a calibration; `current` is whether the corpus is still the calibrated one.
-
-        A calibration made with a verifier other than the current one is ignored with a warning.
-        """
-        verification = self.uec.verification
-        reader = None if verification is None else verification.fingerprint
-        if calibration is not None and calibration.verifier != reader:
-            warn(
-                "The index was calibrated with another verifier than the current one (or one of "
-                "them is none): relevance and confidence are those of the fit. Calibrate again."
-            )
-            calibration = None
+        """Use a calibration; `current` is whether the corpus is still the calibrated one."""
         self.calibration = calibration
         self._changes_at_calibration = self._changes if current else -1
 
@@ -712,7 +679,7 @@ class Retriever(Index):
         path: str | os.PathLike[str],
         uec: UEC | None = None,
         *,
-        encoders: Mapping[str, MemberLike] | None = None,
+        encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
         store: Store | None = None,
         trust: bool = False,
@@ -796,7 +763,6 @@ def basis_of(
     weights: EvidenceWeights | None,
     unanswerable: float | None,
     filter: Filter | None,
-    verifier: str | None,
 ) -> str:
     """Hash everything that turns a search's similarities into confidence.
 
@@ -808,8 +774,6 @@ def basis_of(
         Share of the questions that the corpus does not answer, if known.
     filter : mapping or callable, optional
         The order of its keys is ignored, and of a callable, everything but its type.
-    verifier : str or None
-        Fingerprint of the verifier of the first hits, if there is one.
 
     Raises
     ------
@@ -825,7 +789,6 @@ def basis_of(
         None if weights is None else weights.fingerprint,
         unanswerable,
         filtered,
-        verifier,
     )
     return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
 

@@ -13,7 +13,7 @@ from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, as_save_check, corrupted
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.base.saved.generations import Saved, reading, writing
-from uec_rag.encoders.loading import MemberLike
+from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
 from uec_rag.retrieval.index import Index
@@ -115,7 +115,7 @@ def _read_learned(folder: Path) -> tuple[str, CorpusCalibration | None, str | No
 def load_index(
     path: str | os.PathLike[str],
     uec: UEC | None,
-    encoders: Mapping[str, MemberLike],
+    encoders: Mapping[str, EncoderLike],
     device: str | None,
     *,
     store: Store | None,
