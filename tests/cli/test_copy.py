@@ -42,13 +42,10 @@ def test_a_place_that_an_index_names_is_opened_for_those_who_repeat_it(
 ):
     made = run("copy", index, new_place(), "--out", tmp_path / "there")
     assert f'uec-rag ask {tmp_path / "there"} "your question" --store postgresql://' in made.stderr
-    (tmp_path / "asked.csv").write_text("query\nhoney in the hive\n")
-    gate = ("gate", tmp_path / "there", tmp_path / "asked.csv", "--abstain", "0.5", "--out")
     for command in (
         ("ask", tmp_path / "there", "honey in the hive"),
         ("copy", tmp_path / "there", tmp_path / "back"),
         ("index", documents, "--update", "--out", tmp_path / "there"),
-        (*gate, tmp_path / "gate.json"),
     ):
         told = run(*command, code=2).stderr
         assert "not opened just because a saved folder names it" in told
