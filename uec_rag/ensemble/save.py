@@ -21,7 +21,6 @@ from uec_rag.base.saved.files import read_json, read_tensors, write_json
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
-from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
 from uec_rag.ensemble.convolution import CoefficientRule, Evidence, restore_rule
@@ -40,7 +39,7 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
     `trust`: whether any model may be fetched. Raises IndexCorrupted if the model is a folder inside
     a saved folder, which has no models.
     """
-    name = spec.removeprefix("hf:").removeprefix(SPARSE)
+    name = spec.removeprefix("hf:")
     if name.startswith("pypi:"):  # contents are pinned by hashes
         return True
     folder = Path(name).expanduser()
@@ -100,7 +99,7 @@ class SavedModel:
         except OSError as error:
             if fetch:
                 raise
-            name = str(spec).removeprefix("hf:").removeprefix(SPARSE)
+            name = str(spec).removeprefix("hf:")
             raise ValueError(
                 f"encoders: the saved ensemble names {name!r}, which is not on this machine. If "
                 f"you trust it, load with trust=True, or list it in the variable {TRUSTED} (as in "
