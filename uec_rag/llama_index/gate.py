@@ -42,6 +42,8 @@ class UECGateEvent(BaseEvent):
         If the decision is "clarify", the readings: "label", "ids" and "probability" of each.
     question_back : str
         "Do you mean A or B?" if the decision is "clarify", else "".
+    advice, searched_as : str
+        See `Decision`.
     """
 
     query: str | None
@@ -53,6 +55,8 @@ class UECGateEvent(BaseEvent):
     candidates: list[str]
     readings: list[dict[str, Any]]
     question_back: str
+    advice: str = ""
+    searched_as: str = ""
 
     @classmethod
     def class_name(cls) -> str:
