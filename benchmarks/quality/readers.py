@@ -2,6 +2,7 @@
 
     python -m benchmarks.quality.readers FOLDER
     python -m benchmarks.quality.readers SITES --sites
+    python -m benchmarks.quality.readers REPOSITORIES --repositories
 
 Ours, and MarkItDown where it is installed (`pip install "markitdown[pdf,docx,pptx,xlsx]"`), whose
 Markdown is cut at its headings as ours is. The first prints passages, headings, seconds, words run
@@ -11,6 +12,10 @@ are in English), and the questions that can be made of the passages without labe
 With --sites the folder holds a folder of HTML pages for each generator in `CONTENT`, and the table
 says which share of the words of a page's content a reader keeps, and which share of all other
 words; also of trafilatura and readability-lxml where they are installed.
+
+With --repositories the folder holds a folder of documentation for each key of `REPOSITORIES`, as
+copied from there, and the table says which share of the words of the pages that a site makes of
+it (`benchmarks.quality.rendered`) are in passages, for each kind and where most are missing.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import io
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -27,9 +32,11 @@ from typing import Annotated
 import typer
 from bs4 import BeautifulSoup
 
+from benchmarks.quality.rendered import markdown_page, rst_page
 from benchmarks.tables import print_table
 from uec_rag.corpora import passages_of
-from uec_rag.corpora.document import Document, Section, has_words
+from uec_rag.corpora.document import Document, Section, body_of, has_words
+from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.questions import make_questions
 from uec_rag.corpora.readers import READERS, html_sections
 
@@ -151,11 +158,116 @@ def compare_on_sites(sites: Path) -> None:
     print_table("Words kept", ["generator", "pages", *columns], rows, markdown=True)
 
 
+REPOSITORIES = {
+    "rst": {
+        "celery": "celery/celery: docs",
+        "devguide": "python/devguide",
+        "flask": "pallets/flask: docs",
+        "numpy": "numpy/numpy: doc/source",
+        "packaging": "pypa/packaging.python.org: source",
+        "pip": "pypa/pip: docs/html",
+        "pytest": "pytest-dev/pytest: doc/en",
+        "readthedocs": "readthedocs/readthedocs.org: docs",
+        "requests": "psf/requests: docs",
+        "scrapy": "scrapy/scrapy: docs",
+        "sphinx": "sphinx-doc/sphinx: doc",
+        "sqlalchemy": "sqlalchemy/sqlalchemy: doc/build",
+    },
+    "markdown": {
+        "cargo": "rust-lang/cargo: doc/book/src",
+        "handbook": "basecamp/handbook",
+        "kit": "sveltejs/kit: documentation",
+        "rust-book": "rust-lang/book: src",
+        "vite": "vitejs/vite: docs",
+    },
+    "mkdocs": {
+        "fastapi": "fastapi/fastapi: docs/en",
+        "httpx": "encode/httpx: docs",
+        "knative": "knative/docs: docs",
+        "mkdocs": "mkdocs/mkdocs: docs",
+        "mkdocs-material": "squidfunk/mkdocs-material: docs",
+        "pydantic": "pydantic/pydantic: docs",
+        "uv": "astral-sh/uv: docs",
+    },
+    "jekyll": {
+        "basically-basic": "mmistakes/jekyll-theme-basically-basic: docs",
+        "jekyll": "jekyll/jekyll: docs/_docs",
+        "just-the-docs": "just-the-docs/just-the-docs: docs",
+        "opensource-guide": "github/opensource.guide: _articles",
+    },
+    "hugo": {
+        "docsy": "google/docsy: docsy.dev/content/en",
+        "etcd": "etcd-io/website: content/en",
+        "flux": "fluxcd/website: content/en",
+        "hugo": "gohugoio/hugoDocs: content/en",
+        "kind": "kubernetes-sigs/kind: site/content",
+        "redis": "redis/redis-doc: docs",
+        "kueue": "kubernetes-sigs/kueue: site/content/en",
+    },
+    "mdx": {
+        "astro": "withastro/docs: src/content/docs/en",
+        "helm": "helm/helm-www: docs",
+        "jellyfin": "jellyfin/jellyfin.org: docs",
+        "jest": "jestjs/jest: docs",
+        "react": "reactjs/react.dev: src/content",
+        "redux": "reduxjs/redux: docs",
+        "starlight": "withastro/starlight: docs/src/content/docs",
+        "swr": "vercel/swr-site: content",
+    },
+}
+"""Kind -> folder -> the repository on GitHub, and what of it was copied."""
+
+_MOST_FILES = 60  # of a repository, evenly spread over their paths
+
+
+def compare_on_repositories(folder: Path) -> None:
+    """Print the table of the words of pages that are in passages."""
+    rows = []
+    for kind, repositories in REPOSITORIES.items():
+        shares, words, kept = dict[str, float](), 0, 0
+        for name in repositories:
+            pages = [*_pages(kind, folder / name)]
+            shown = sum(page.total() for page, _ in pages)
+            found = sum((page & passages).total() for page, passages in pages)
+            shares[name] = found / shown
+            words, kept = words + shown, kept + found
+        least = min(shares, key=shares.__getitem__)
+        cells = (f"{kept / words:.4f}", f"{shares[least]:.4f} ({least})")
+        rows.append([kind, str(len(shares)), f"{words:,}", *cells])
+    columns = ["kind", "repositories", "words", "in passages", "least"]
+    print_table("Words of pages", columns, rows, markdown=True)
+
+
+def _pages(kind: str, folder: Path) -> Iterator[tuple[Counter[str], Counter[str]]]:
+    """Words of the page made of each file, and those of its passages, with each heading once."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".rst", ".md", ".mdx"))
+    paths = paths[:: max(1, len(paths) // _MOST_FILES)][:_MOST_FILES]
+    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    documents = {one.source: one for one in read_files(folder, only=names).documents}
+    for name, path in names.items():
+        source = path.read_text(encoding="utf-8")
+        page = rst_page(source) if path.suffix == ".rst" else markdown_page(kind, source)
+        texts = []
+        if name in documents:
+            texts = [part.heading for part in READERS[path.suffix].read(path.read_bytes())]
+            texts += [body_of(passage) for passage in passages_of([documents[name]])]
+        yield _bare_words(page), _bare_words("\n".join(texts))
+
+
+def _bare_words(text: str) -> Counter[str]:
+    """Words without the underscores that mark emphasis in Markdown."""
+    return _words(text.replace("_", " "))
+
+
 def main(
     folder: Annotated[Path, typer.Argument(help="With documents, or folders of pages, in it.")],
     sites: Annotated[bool, typer.Option(help="Compare on the pages of generators.")] = False,
+    repositories: Annotated[bool, typer.Option(help="Compare with pages of sources.")] = False,
 ) -> None:
     """Print the table."""
+    if repositories:
+        compare_on_repositories(folder)
+        return
     if sites:
         compare_on_sites(folder)
         return

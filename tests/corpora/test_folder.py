@@ -18,7 +18,7 @@ from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
 from uec_rag.corpora.folder import file_hashes, other_files, read_files
-from uec_rag.corpora.readers import html_sections
+from uec_rag.corpora.readers import READERS, html_sections
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
 
@@ -538,18 +538,49 @@ def test_front_matter_of_a_page_is_not_read(tmp_path):
 
 def test_what_sphinx_shows_of_its_roles_and_directives_is_read(tmp_path):
     (tmp_path / "a.rst").write_text(
-        "Flask\n=====\n\n.. setting:: rest\n\n* One :meth:`~Dough.item`\n\n"
+        "Flask\n=====\n\n* One :meth:`~Dough.item`\n\n"
         ".. note:: See :ref:`that <it>`.\n\n.. attribute:: Dough.rest\n   :type: int\n\n"
         "   How :term:`long`.\n\n   .. versionadded:: 2.0\n\n"
-        ".. toctree::\n\n   b\n\n.. seealso:: :doc:`/bread`\n\n"
-        ".. code-block:: py\n   :caption: c.py\n\n   if a:\n       f(*b)\n"
+        ".. toctree::\n\n   b\n   Rye <c>\n\n.. seealso:: :doc:`/bread`\n\n"
+        ".. code-block:: py\n   :caption: c.py\n   :linenos:\n\n   if a:\n       f(*b)\n\n"
+        ".. setting:: REST\n\n``REST``\n--------\n\nHours.\n"
     )
-    [document] = read_folder(tmp_path)
-    [section] = document.sections
-    assert section.text.split("\n\n") == [
-        *("One item", "See that.", "Dough.rest\nHow long.", "Added in version 2.0", "/bread"),
-        "if a:\n    f(*b)",
+    flask, setting = sections_of(tmp_path, "a.rst")
+    assert flask.text.split("\n\n") == [
+        *("One item", "See that.", "Dough.rest\nint\nHow long.", "Added in version 2.0"),
+        *("Rye", "/bread", "c.py\nif a:\n    f(*b)"),
     ]
+    assert (setting.heading, setting.text) == ("REST", "Hours.")
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            ".. versionchanged:: 3.3\n   :meth:`~A.rest` and ``knead`` take\n   :class:`Dough`.",
+            "Changed in version 3.3 rest and knead take Dough.",
+        ),
+        (".. impl-detail:: Doughs *rest*\n   a while.", "Doughs *rest* a while."),
+        (".. impl-detail::\n   :term:`Doughs` rest.\n\n   A while.", "Doughs rest. A while."),
+        (".. py:function:: rest(dough, *more, **how)\n", "rest(dough, *more, **how)"),
+        (".. class:: Dough(flour)\n\n   It rests.", "Dough(flour) It rests."),
+        (":class:`list<Dough>` of :ref:`all\n<them>`", "list<Dough> of all"),
+        ("3. Rest.\n\n   * an hour\n4. Bake.", "3. Rest. an hour 4. Bake."),
+        (f"{'rest ' * 4000}\n\nBake.", f"{'rest ' * 4000}Bake."),
+        (f".. note::\n\n   {'x' * 20_000}\n\n   Rest.", "Rest."),
+    ],
+)
+def test_no_text_of_restructuredtext_is_lost(tmp_path, source, shown):
+    (tmp_path / "a.rst").write_text(f"Bread\n=====\n\n{source}\n")
+    [section] = sections_of(tmp_path, "a.rst")
+    assert " ".join(section.text.split()).endswith(shown)
+
+
+def test_fields_above_the_title_of_restructuredtext_are_read(tmp_path):
+    (tmp_path / "a.rst").write_text(":Author: Ada\n:orphan:\n\nBread\n=====\n\nIt rests.\n")
+    fields, bread = sections_of(tmp_path, "a.rst")
+    assert fields.text.split() == ["Author", "Ada"]
+    assert bread == Section("Bread", "It rests.")
 
 
 @pytest.mark.parametrize(
@@ -640,6 +671,52 @@ def test_of_components_in_mdx_the_titles_and_labels_are_read(tmp_path, name):
     [section] = sections_of(tmp_path, name)
     said = "Run `<Tabs>` here. What's next npm Type it. ```js import x from 'y' ``` End"
     assert " ".join(section.text.split()) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "shown"),
+    [
+        ("a.md", "---\nBread rests.\n\n---\nIt bakes.", "--- Bread rests. --- It bakes."),
+        ("a.md", "---\n# Bread\n\n---\nIt bakes.", "--- It bakes."),
+        ("a.md", "+++\nBread rests.\n+++\nIt bakes.", "+++ Bread rests. +++ It bakes."),
+        ("a.md", "---\n---\nIt bakes.", "It bakes."),
+        ("a.md", "---\ntags:\n- rye\nlayout: a\n# no\n---\nIt bakes.", "It bakes."),
+        ("a.md", "<!-- a\nb --> Bread <!-- c --> rests.", "Bread rests."),
+        ("a.md", "<!-- Bread rests.", "<!-- Bread rests."),
+        ("a.md", "Le pain repos&eacute; `&eacute;`", "Le pain reposé `&eacute;`"),
+        ("a.md", '{% include note.html class="a b" content="Bread rests." %}', "Bread rests."),
+        ("a.md", '{{< figure src="a.png" caption="Bread `rests`" >}}', "Bread `rests`"),
+        ("a.md", '{{% warning "Bread rests." %}}\nLong.\n{{% /warning %}}', "Bread rests. Long."),
+        ("a.mdx", "<Frame caption='Rye' id='a b'>Bread</Frame>", "Rye Bread"),
+        ("a.mdx", "<Tab title={'Rye'} to={{a: 1}}/> <A text={`Bread`} />", "Rye Bread"),
+        ("a.mdx", "<Cards all={[\n  {title: 'Rye', href: '/rye'},\n]} />", "Rye"),
+        ("a.mdx", '<Card title="Rye > oats">Bread</Card>', '<Card title="Rye > oats">Bread'),
+    ],
+)
+def test_no_text_of_markdown_is_lost(tmp_path, name, source, shown):
+    (tmp_path / name).write_text(source)
+    [section] = sections_of(tmp_path, name)
+    assert " ".join(section.text.split()) == shown
+
+
+HOSTILE = [
+    *("<!--", "<!-- -->", "<A ", "<A b='", '<A b="', "<A b={", "{/*", "{%", "{{<", '{% a b="'),
+    *("](", "]({%", '![](a "', "import ", "import {", "`", "`a <", ":a", "x-", "a=", "title='"),
+    *("{#", "{", "}", "&#", "<a ", "<div ", "| a |", "a b: ", " ", "---\n", "a: b\n", "- \n"),
+    *(".. a:: b\n\n", ".. a::\n", "```\n", ":a: b\n"),
+]
+
+
+@pytest.mark.parametrize("name", [".md", ".mdx", ".rst"])
+def test_the_time_to_read_a_file_grows_at_most_in_proportion_to_its_length(name):
+    for text in HOSTILE:
+        for before in ("", "# ", "---\n", "import a from 'b'\n\n")[: 1 if name == ".rst" else 4]:
+            took = []
+            for size in (10_000, 40_000):
+                begun = time.thread_time()
+                READERS[name].read((before + text * (size // len(text))).encode())
+                took.append(time.thread_time() - begun)
+            assert took[1] < 10 * took[0] + 0.2, (before, text)
 
 
 def test_a_comment_in_markdown_is_not_read_but_in_a_code_block(tmp_path):

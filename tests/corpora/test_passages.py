@@ -205,6 +205,16 @@ def test_the_rows_of_a_table_have_the_names_of_their_columns_in_every_passage():
     assert {line for p in (first, *others) for line in p.text.split("\n")} >= {*rows}
 
 
+def test_the_rows_of_a_table_have_the_names_of_their_columns_where_passages_overlap():
+    rows = "\n".join(f"| rsync {n} | yes |" for n in range(30))
+    for before in range(90):
+        text = f"{'It copies. ' * 9}{'x' * before}.\n\n| tool | copies |\n|---|---|\n{rows}"
+        passages = passages_of([document(("", text))], size=120, overlap=60)
+        for passage in passages:
+            if "rsync" in passage.text:
+                assert "| tool | copies |\n|---|---|\n" in passage.text
+
+
 def test_a_row_that_is_cut_has_its_first_cell_in_every_passage():
     table = f"| tool | copies |\n|---|---|\n| tar | {'never ' * 60}|\n| rsync | yes |"
     [*parts, last] = [passage.text for passage in passages_of([document(("", table))], size=150)]

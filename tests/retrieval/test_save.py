@@ -109,7 +109,7 @@ def made_up_of(index, place):
     ("file", "change"),
     [
         ("index.json", {"fingerprint": None}),
-        ("index.json", {"calibration": {"model": 1}}),
+        ("index.json", {"calibration": {"model": 1, "from": "labels"}}),
         ("index.json", {"calibration": []}),
         ("store/store.json", {"blocks": 1e9}),
         ("store/store.json", {"blocks": 10**9}),

@@ -1,7 +1,5 @@
 """Words as a member of an ensemble, from indexing to the hits' metadata."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -14,11 +12,9 @@ from tests.helpers import (
     of_members,
     pairs,
     passages,
-    titled,
 )
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
-from uec_rag.ensemble.convolution import Uniform
 from uec_rag.stores import MemoryStore
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
@@ -170,36 +166,6 @@ def test_unfitted_words_count_as_much_as_vectors():
     found = indexed(UEC([bag_of_words(24, "bag"), "bm25"])).search(QUERIES)
     np.testing.assert_allclose(found.coefficients, 0.5)
     np.testing.assert_allclose(found.mu, of_members(found, "similarities").mean(axis=1), atol=1e-5)
-
-
-def test_self_calibration_learns_nothing_from_words_about_words():
-    uec = UEC([bag_of_words(24, "bag"), noise, "bm25"]).fit(pairs(200))
-    retriever = index_of(uec, TEXTS, IDS, titled(TEXTS))
-    before = retriever.search(QUERIES)
-    retriever.self_calibrate()
-    old, new = uec.fitted.evidence_weights, retriever.evidence_weights
-    assert new.prior[2] == old.prior[2]
-    assert np.mean(new.prior) == pytest.approx(np.mean(old.prior))
-    after = retriever.search(QUERIES)
-    assert np.isfinite(after.confidence).all()
-    assert firsts_right(after) >= firsts_right(before) - 0.05
-
-
-def test_beside_words_one_member_has_nobody_to_be_told_from(uec):
-    retriever = index_of(uec, TEXTS, IDS, titled(TEXTS))
-    before = retriever.search(QUERIES)
-    retriever.self_calibrate()
-    after = retriever.search(QUERIES)
-    assert retriever.evidence_weights is uec.fitted.evidence_weights
-    assert after.ids == before.ids
-
-
-def test_members_are_asked_by_self_calibration_whatever_the_coefficients_are(uec):
-    uniform = UEC([bag_of_words(24, "bag"), "bm25"], coefficients="uniform")
-    uniform.fitted = replace(uec.fitted, rule=Uniform())
-    retriever = index_of(uniform, TEXTS, IDS, titled(TEXTS))
-    retriever.self_calibrate()
-    assert retriever.evidence_weights is None
 
 
 def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):

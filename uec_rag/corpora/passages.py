@@ -206,12 +206,13 @@ def with_whole_blocks(
         passed = place + 1 if overlap else end
         if last.start <= place and end <= last.body < last.end:  # a head, which the next repeats
             continue
-        head = first.head if first.body <= place < first.end else ""
-        begins = text.rfind("\n", 0, place) + 1
-        if head and not first.tail and begins < place:  # within a row, which its first cell names
-            head += f"| {text[begins:place].strip(' |').partition('|')[0].strip()[:most]} | … "
+        head = first.head if first.start < place < first.end else ""
+        rest = max(place, first.body) if head else place  # what of the chunk follows the head
+        begins = text.rfind("\n", 0, rest) + 1
+        if head and not first.tail and begins < rest:  # within a row, which its first cell names
+            head += f"| {text[begins:rest].strip(' |').partition('|')[0].strip()[:most]} | … "
         tail = last.tail if last.start < end <= last.end else ""
-        whole.append(f"{head}{chunk}{tail}")
+        whole.append(f"{head}{chunk[rest - place :]}{tail}")
     return whole
 
 

@@ -10,8 +10,8 @@ import re
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
+from html import unescape
 from textwrap import dedent
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 # The attributes of a heading, as Pandoc, Python-Markdown, kramdown and Docusaurus write them.
-_ATTRIBUTES = re.compile(r"\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*\Z")
+_ATTRIBUTES = re.compile(r"(?<!\s)\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*\Z")
 # Tags of Liquid and Hugo, which a site generator replaces, and targets of links that have them or
 # that hold data, and of images.
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
-_TEMPLATE_LINE = re.compile(rf"^\s*(?:{_TEMPLATE_TAG.pattern})\s*$")
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
 _ANCHOR = re.compile(r"<a\b[^<>]*></a>")
@@ -38,21 +37,47 @@ _LAYOUT_TAG = re.compile(
     r"</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span|summary|table|tbody"
     r"|td|th|thead|tr|ul)\b[^<>]*>"
 )
-# In MDX: imports, comments, and tags of components, whose titles and labels are shown.
+# In MDX: imports, comments, and tags of components.
 _MDX_IMPORT = re.compile(
-    r"^import\s+(?:[\w$*,{}\s]{1,500}\sfrom\s+(['\"])[^'\"\n]+\1|(['\"])[./][^'\"\n]+\2);?[ \t]*$",
+    r"^import\s(?:[\w$*,{}\s]{1,500}\sfrom\s+(['\"])[^'\"\n]+\1|(['\"])[./][^'\"\n]+\2);?[ \t]*$",
     re.MULTILINE,
 )
 _MDX = re.compile(
     rf"`[^`]*`|\{{/\*(?s:.*?)(?:\*/\}}|\Z)|</?(?:[A-Z][\w.]*(?:\s[^<>]*)?)?/?>|{_MDX_IMPORT.pattern}",
     re.MULTILINE,
 )
-_MDX_SHOWN = re.compile(r"\b(?:title|label|description)=([\"'])(.*?)\1", re.DOTALL)
+# Arguments of components and template tags, and the names of those that are shown, also if they are
+# a single word, or are not, also if they look like prose.
+_ARGUMENT = re.compile(r"(?:(?<![\w-])([\w-]+)(?:=\{?|:)\s?|[ \t])([\"'`])(.*?)\2", re.DOTALL)
+_SHOWN = (
+    "caption",
+    "content",
+    "description",
+    "header",
+    "heading",
+    "label",
+    "name",
+    "summary",
+    "text",
+    "title",
+)
+_NOT_SHOWN = re.compile(r"(?i).*(?:class|classes|classname|style|src|href|url|link|id|path|icon)")
+_CODE_SPAN = re.compile(r"(`[^`]*`)")
+_ENTITY = re.compile(r"&#?\w{1,31};")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_ROLE = re.compile(r"(?::[a-zA-Z][\w:+.-]*:)?`([^`]+)`_{0,2}")
-_DIRECTIVE = re.compile(r"\.\. +([\w:.+-]+):: *(.*(?:\n[ \t]+(?!:[\w-]+:)\S.*)*)\n?((?s:.*))")
-_OPTIONS = re.compile(r"\A(?:[ \t]*:[\w-]+:.*\n?)+")
+_ROLE = re.compile(r"``([^`\n]+)``|(?:(?<![\w:+.-]):[a-zA-Z][\w:+.-]*:)?`([^`]+)`_{0,2}")
+_DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::[ \t]*(.*)")
+_PIECE = re.compile(r"\S.{0,1500}(?!\S)|\S{1,1500}")
+_OPTION = re.compile(r"[ \t]*:([\w-]+):(?:[ \t]+(.*))?$")
+_SHOWN_OPTIONS = ("caption", "title", "type", "value")
 _CODE = ("code", "code-block", "sourcecode", "doctest", "testcode", "prompt", "graphviz", "mermaid")
+# Directives of which the argument, or nothing at all, is shown.
+_UNNAMED = (
+    *("cssclass", "default-domain", "figure", "highlight", "ifconfig", "image", "include", "only"),
+    *("currentmodule", "py:currentmodule", "module", "py:module", "program", "role", "rst-class"),
+    *("index", "literalinclude", "raw", "tabularcolumns", "toctree", *_CODE),
+)
+_EMPTY = ("image", "include", "index", "literalinclude", "tabularcolumns")
 _VERSIONS = {
     "versionadded": "Added in version",
     "versionchanged": "Changed in version",
@@ -60,7 +85,8 @@ _VERSIONS = {
     "versionremoved": "Removed in version",
 }
 _HTML_FRONT_MATTER = re.compile(rb"\A---\r?\n.*?\n---\r?\n", re.DOTALL)
-_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)\n(.*?)\n\1\n", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?\n|)\1[ \t]*(?:\n|\Z)", re.DOTALL)
+_YAML_LINE = re.compile(r"\s|[\"']?[\w$.@/-][\w $.@/-]*[\"']?:(?:\s|\Z)|-\s|[#}\]]|\Z")
 _LINES = ("br", "dd", "dt", "li", "summary", "tr")
 _BLOCKS = (
     *("article", "aside", "blockquote", "details", "div", "dl", "figure", "header", "ol"),
@@ -309,7 +335,9 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
     text = _unix(decoded(content))
     sections, title = [], ""
     if front := _FRONT_MATTER.match(text):  # of site generators
-        title, text = _front_title(*front.groups()), text[front.end() :]
+        matter = _front_matter(*front.groups())
+        if matter is not None:
+            title, text = str(matter.get("title", "")), text[front.end() :]
     if title:
         sections.append(Section(title, "", is_title=True))
     text = _with_fences_apart(text) if is_mdx else text
@@ -324,17 +352,18 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
     )
     heading, start, is_title, depth = "", 0, False, 0
     for token, inline in itertools.pairwise([*tokens, *tokens[-1:]]):
-        if token.map is not None and token.type == "html_block" and _is_comment(token.content):
-            lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
+        if token.map is not None and token.type == "html_block":
+            block = "\n".join(lines[slice(*token.map)])
+            lines[slice(*token.map)] = _without_comments(block).split("\n")
         if token.map is not None and token.type in ("html_block", "inline"):
             if is_mdx:
                 block = "\n".join(lines[slice(*token.map)])
                 lines[slice(*token.map)] = _MDX.sub(_shown, block).split("\n")
             for place in range(*token.map):
-                if "`" not in lines[place]:
-                    line = _LAYOUT_TAG.sub(" ", _ANCHOR.sub("", lines[place]))
-                    line = _TARGET.sub("", _IMAGE.sub(r"\1", line))
-                    lines[place] = _TEMPLATE_LINE.sub("", line)
+                parts = _CODE_SPAN.split(lines[place])
+                parts[::2] = map(_without_markup, parts[::2])
+                alone = _TEMPLATE_TAG.fullmatch(lines[place].strip())
+                lines[place] = _shown(alone).strip() if alone else "".join(parts)
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             body = "\n".join(lines[start : token.map[0]]).strip()
             sections.append(Section(heading, body, is_title=is_title, depth=depth))
@@ -344,6 +373,13 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
             title = title or (heading if is_title else "")
     body = "\n".join(lines[start:]).strip()
     return [*sections, Section(heading, body, is_title=is_title, depth=depth)]
+
+
+def _without_markup(text: str) -> str:
+    """Remove tags and targets from a part of a line that has no code."""
+    text = _LAYOUT_TAG.sub(" ", _ANCHOR.sub("", text))
+    text = _TARGET.sub("", _IMAGE.sub(r"\1", text))
+    return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
 
 
 def _with_fences_apart(text: str) -> str:
@@ -361,27 +397,47 @@ def _with_fences_apart(text: str) -> str:
     return "\n".join(lines)
 
 
-def _front_title(fence: str, matter: str) -> str:
-    """Return the title in front matter, YAML or, between "+++", TOML; "" if there is none."""
+def _front_matter(fence: str, matter: str) -> dict[str, object] | None:
+    """Return the values of YAML or, between "+++", TOML; None if it is neither, but text."""
     if fence == "+++":
-        with suppress(tomllib.TOMLDecodeError):
-            return str(tomllib.loads(matter).get("title", ""))
-        return ""
-    named = re.search(r"^title:[ \t]*(.+)$", dedent(matter), re.MULTILINE)
-    return named[1].strip(" \"'") if named else ""
+        try:
+            return tomllib.loads(matter)
+        except tomllib.TOMLDecodeError:
+            return None
+    lines = dedent(matter).split("\n")
+    pairs = [line.partition(":") for line in lines if line[:1].strip(" -#")]
+    if not all(map(_YAML_LINE.match, lines)) or bool(pairs) != bool(matter.strip()):
+        return None
+    return {key.strip("\"'"): value.strip(" \t\"'") for key, _, value in pairs}
 
 
 def _shown(found: re.Match[str]) -> str:
-    """Return what of a component of MDX is shown, on as many lines; code is shown as it is."""
-    if found[0].startswith("`"):
-        return found[0]
-    values = [value for _, value in _MDX_SHOWN.findall(found[0])]
-    said = "" if found[0].startswith("{") else " ".join(" ".join(values).split())
-    return said + "\n" * found[0].count("\n")
+    """Return what of a tag of MDX or of a template is shown, on as many lines; code as it is."""
+    tag = found[0]
+    if tag.startswith("`"):
+        return tag
+    if tag.startswith(("{/*", "import")):
+        return "\n" * tag.count("\n")
+    rest = _ARGUMENT.sub("", tag)
+    if any(rest.count(mark) % 2 for mark in "\"'`"):
+        return tag  # it ends elsewhere, behind a text
+    said = [
+        " ".join(value.split())
+        for name, _, value in _ARGUMENT.findall(tag)
+        if name in _SHOWN
+        or (" " in value.strip() and not (_NOT_SHOWN.fullmatch(name) if name else tag[1] == "%"))
+    ]
+    return "".join(f"{value} " for value in said) + "\n" * tag.count("\n")
 
 
-def _is_comment(block: str) -> bool:
-    return re.fullmatch(r"\s*<!--.*?-->\s*", block, re.DOTALL) is not None
+def _without_comments(block: str) -> str:
+    """Remove comments of HTML, but keep the lines; what is never closed is no comment."""
+    *parts, last = block.split("-->")
+    kept = []
+    for part in parts:
+        before, begins, comment = part.partition("<!--")
+        kept.append(before + "\n" * comment.count("\n") if begins else f"{part}-->")
+    return "".join([*kept, last])
 
 
 def _plain_heading(inline: Token) -> str:
@@ -389,7 +445,7 @@ def _plain_heading(inline: Token) -> str:
     parts = [
         " "
         if part.type in ("softbreak", "hardbreak")
-        else _TEMPLATE_TAG.sub("", part.content)
+        else _TEMPLATE_TAG.sub(_shown, part.content)
         if part.type == "text"
         else part.content
         for part in inline.children or ()
@@ -403,61 +459,119 @@ def _unix(text: str) -> str:
 
 
 def _read_rst(content: bytes) -> list[Section]:
-    first, *others = _rst_sections(_rst_tree(decoded(content)))
+    lines = map(_short, _unix(decoded(content)).split("\n"))
+    first, *others = _rst_sections(_rst_tree("\n".join(lines)))
     return [replace(first, is_title=first.heading != ""), *others]
+
+
+def _short(line: str) -> str:
+    """Cut a line of more than 5,000 characters, which docutils takes the square of its length for.
+
+    It refuses whole files for a line of more than 10,000.
+    """
+    if len(line) <= 5_000:
+        return line
+    indent = line[: len(line) - len(line.lstrip())][:100]
+    return "\n\n".join(indent + piece for piece in _PIECE.findall(line))
 
 
 def _rst_tree(text: str) -> nodes.document:
     from docutils import nodes
     from docutils.core import publish_doctree
+    from docutils.parsers.rst import Directive, directives
+    from docutils.parsers.rst.directives.misc import Class
 
-    tree = publish_doctree(
-        text,
-        settings_overrides={
-            "file_insertion_enabled": False,  # a document must not include other files
-            "raw_enabled": False,
-            "report_level": 5,
-            "halt_level": 5,
-            "warning_stream": io.StringIO(),
-            "_disable_config": True,
-        },
-    )
+    class Unknown(Directive):
+        has_content = True
+
+        def run(self) -> list[nodes.Node]:
+            raise self.error("")
+
+    settings = {
+        "docinfo_xform": False,  # it would take the names of fields away
+        "file_insertion_enabled": False,  # a document must not include other files
+        "raw_enabled": False,
+        "report_level": 5,
+        "halt_level": 5,
+        "warning_stream": io.StringIO(),
+        "_disable_config": True,
+    }
+    directives.register_directive("class", Unknown)  # it is Python's in Sphinx
+    try:
+        tree = publish_doctree(text, settings_overrides=settings)
+    finally:
+        directives.register_directive("class", Class)
     # docutils does not know Sphinx's roles and directives, but its messages have their source.
-    for role in [*tree.findall(nodes.problematic)]:
-        role.parent.replace(role, nodes.Text(_ROLE.sub(_role_text, role.astext())))
-    for message in [*tree.findall(nodes.system_message)]:
-        sources = [block.astext() for block in message.findall(nodes.literal_block)]
-        texts = [_directive_text(source) for source in sources]
-        message.parent.replace(message, [nodes.literal_block("", text) for text in texts if text])
+    marks = (nodes.problematic, nodes.system_message, nodes.field)
+    found = tree.findall(lambda node: isinstance(node, marks))
+    for parent in {id(mark.parent): mark.parent for mark in found}.values():
+        parent[:] = [*_without_marks(parent)][::-1]
+    for steps in tree.findall(nodes.enumerated_list):
+        for number, step in enumerate(steps, steps.get("start", 1)):
+            if (first := step.next_node(nodes.Text)) and steps["enumtype"] == "arabic":
+                first.parent.replace(first, nodes.Text(f"{number}. {first}"))
     return tree
+
+
+def _without_marks(parent: nodes.Element) -> Iterator[nodes.Node]:
+    """Yield the children of a node in reverse, with what Sphinx shows in place of messages."""
+    from docutils import nodes
+
+    after = None
+    for child in reversed(parent.children):
+        if isinstance(child, nodes.problematic):
+            yield nodes.Text(_ROLE.sub(_role_text, child.astext()))
+        elif isinstance(child, nodes.system_message):
+            for source in [block.astext() for block in child.findall(nodes.literal_block)][::-1]:
+                text = _directive_text(source)
+                after = after or parent.next_node(descend=False, siblings=True, ascend=True)
+                # Such as ".. setting:: timeout": a target that the heading below names.
+                title = after[0].astext() if isinstance(after, nodes.section) else ""
+                if text and not ("\n" not in source and text.casefold() in title.casefold()):
+                    yield nodes.literal_block("", text)
+        elif not isinstance(child, nodes.field) or child[1].children:  # ":orphan:" has none
+            yield child
+            after = after if isinstance(child, nodes.Invisible) else child
 
 
 def _role_text(role: re.Match[str]) -> str:
     """Return what Sphinx shows for a role: "run" for "~Task.run", "here" for "here <target>"."""
-    text = role[1].partition("<")[0].strip() or role[1]
-    return text.rpartition(".")[2] if text[0] == "~" else text.lstrip("!@")
+    if role[1]:  # literal
+        return role[1]
+    text = " ".join(role[2].split())
+    text = (text.rpartition(" <")[0] if text.endswith(">") else "") or text
+    return text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!@")
 
 
 def _directive_text(source: str) -> str:
-    """Return what a directive of Sphinx shows, its signature together with its description.
-
-    A directive without content, such as ".. setting:: timeout", shows nothing or names what follows
-    it, which has a heading that does.
-    """
-    known = _DIRECTIVE.match(source)
+    """Return what a directive of Sphinx shows: its argument, its captions and its content."""
+    first, *lines = source.split("\n")
+    known = _DIRECTIVE.match(first)
     if known is None:
         return source
-    name, argument, body = known.groups()
-    content = dedent(_OPTIONS.sub("", body, count=1)).strip("\n")
-    if name in _CODE:  # with an option of Sphinx, such as ":caption:"
-        return content
-    content = _rst_tree(content).astext().strip()
-    if name in _VERSIONS:
-        return f"{_VERSIONS[name]} {argument}\n{content}".strip()
-    if name == "toctree" or not (content or name == "seealso"):
-        return ""
-    argument = _ROLE.sub(_role_text, " ".join(argument.split()))
-    return f"{argument}\n{content}".strip()
+    name, argument = known.groups()
+    if not argument and lines and not lines[0].strip():
+        lines = lines[1:]
+    end = next((place for place, line in enumerate(lines) if not line.strip()), len(lines))
+    options = next((place for place, line in enumerate(lines[:end]) if _OPTION.match(line)), end)
+    found = [one.groups() for one in map(_OPTION.match, lines[options:end]) if one]
+    shown = [value for option, value in found if option in _SHOWN_OPTIONS and value]
+    if argument:
+        argument = " ".join(f"{argument} {' '.join(lines[:options])}".split())
+        argument = "" if name in _UNNAMED else _ROLE.sub(_role_text, argument)
+        lines = lines[end:]
+    else:  # the text may begin right below
+        lines = lines[:options] + lines[end:]
+    content = dedent("\n".join(lines)).strip("\n")
+    if name in _EMPTY:
+        content = ""
+    elif name == "toctree":
+        content = "\n".join(line.partition(" <")[0] for line in content.split("\n") if " <" in line)
+    elif content and name not in _CODE:
+        content = _rst_tree(content).astext().strip()
+    return "\n".join(
+        filter(None, [f"{_VERSIONS.get(name, '')} {argument}".strip(), *shown, content])
+    )
 
 
 def _rst_sections(node: nodes.Element, depth: int = 0) -> Iterator[Section]:
@@ -471,7 +585,7 @@ def _rst_sections(node: nodes.Element, depth: int = 0) -> Iterator[Section]:
             inner.append(child)
         elif isinstance(child, nodes.topic) and "contents" in child["classes"]:
             continue  # a table of contents repeats the headings
-        elif not isinstance(child, (nodes.Invisible, nodes.docinfo)):
+        elif not isinstance(child, nodes.Invisible):
             parts.append(child.astext())
     yield Section(heading, "\n\n".join(parts), depth=depth)
     for section in inner:
@@ -491,7 +605,9 @@ def _read_pdf(content: bytes) -> list[Section]:
     for number, text in enumerate(pages):
         for title in [title for title, page in headings if page == number]:
             words = r"\s+".join(map(re.escape, title.split()))
-            found = re.search(rf"^[\dA-Z.]*\s*{words}\s*$", text, re.MULTILINE)
+            found = re.search(
+                rf"^[\dA-Z.]{{0,20}}[ \t]*\n?[ \t]*{words}[ \t]*$", text, re.MULTILINE
+            )
             if found is not None:
                 sections.append(Section(heading, text[: found.start()].strip(), number + 1))
                 heading, text = title, text[found.end() :]

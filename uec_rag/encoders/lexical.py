@@ -229,8 +229,9 @@ def split_words(text: str) -> list[str]:
 
 
 # Endings of plural, past tense and -ing, if a syllable remains: "speed" and "string" keep theirs.
+# What is before an ending is only looked at once the ending is found, since words may be long.
 _ENDING = regex.compile(
-    r"(?:(?<=[aeiouy]\w*)ing|(?<=[aeiouy]\w*)(?<!e)ed|(?<=\w\w)(?<![su])(?:es|s))$"
+    r"ing$(?<=[aeiouy]\w*ing)|ed$(?<=[aeiouy]\w*ed)(?<!eed)|(?<=\w\w)(?<![su])(?:es|s)$"
 )
 
 

@@ -58,17 +58,6 @@ class FitQueries:
     questions: Questions
     seed: int
 
-    def among(self, members: Sequence[int]) -> FitQueries:
-        """Return the same questions for some of the encoders, for `fit_evidence_weights`."""
-        ends = np.cumsum([0, *(part.dimension for part in self.queries)])
-        columns = [np.arange(ends[member], ends[member + 1]) for member in members]
-        return replace(
-            self,
-            corpus=Gaussian.certain(self.corpus.mean[:, np.concatenate(columns)]),
-            queries=[self.queries[member] for member in members],
-            own=None if self.own is None else [self.own[member] for member in members],
-        )
-
     def fit_evidence_weights(
         self, fitted: Fitted, beside: Sequence[OtherCorpus] = ()
     ) -> EvidenceWeights:

@@ -383,17 +383,6 @@ class Fitted:
         """The weights of the rule "evidence"; None for another rule."""
         return self.rule.weights if isinstance(self.rule, Evidence) else None
 
-    def among(self, members: Sequence[int]) -> Fitted:
-        """Return the fit of some of the encoders, without what was learned for all of them."""
-        posteriors = self.posteriors
-        return Fitted(
-            tuple(self.names[member] for member in members),
-            self.space,
-            Uniform(),
-            self.beta,
-            None if posteriors is None else tuple(posteriors[member] for member in members),
-        )
-
     def foreign_corpus(self, texts: Sequence[str], vectors: Sequence[FloatArray]) -> str | None:
         """Return a warning if encoders cannot distinguish passages due to their language, or None.
 
@@ -415,8 +404,7 @@ class Fitted:
         return (
             f"Most of these passages are in {strange[0]}, which the fit pairs did not contain, "
             f"and {names} cannot tell them apart: {so}, and confidence is low. Add an encoder "
-            f"that knows the language{also}, and fit it on pairs in that language, or call "
-            "self_calibrate."
+            f"that knows the language{also}, and fit it on pairs in that language."
         )
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import Protocol, Self, cast
 
@@ -44,8 +44,7 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import Candidates, Reading
-from uec_rag.confidence.replies import is_bare_choice
-from uec_rag.confidence.wording import is_incomplete, is_small_talk, named_words, refers_back
+from uec_rag.confidence.wording import is_small_talk, named_words, refers_back
 from uec_rag.encoders.lexical import LATIN, has_words, whole_share, writing_of
 from uec_rag.ensemble.conversation import Turn, View, in_context, part_rows
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
@@ -60,17 +59,12 @@ _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
 # Confidence above which a question is searched without its turns, and without earlier subjects.
 _NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
-_CLEAR = 0.7  # clarity above which "And tar?" is searched without its turns
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
 # has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
 _FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(2.0)
 _SMALL_TALK = np.float32(16.0)  # the same for "Thanks!" and "both", which ask nothing
-_NAMING = 20  # words; a passage need not contain all names of a longer question to answer it
-# The idf of a word that a tenth of the passages have: a name that more of them have is likely to
-# be the subject of all, which an answer need not repeat.
-_COMMON = np.log(10.0)
 
 
 @dataclass(frozen=True)
@@ -537,24 +531,19 @@ def standardised_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float
 def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> FloatArray:
     """Return the `Features.wording_penalty` of each question, shape (n,).
 
-    A question has one if it is small talk or a bare choice ("both"), and if none of the first texts
-    has all of its names. Names are also numbers, identifiers and quotations, as found by
-    `named_words`, unless a tenth of the passages have them. They are not looked for if the question
-    is long or not in English, or if no member is lexical.
+    A question has one if it is small talk, and if none of the first texts has all of its names.
+    Names are also numbers, identifiers and quotations, as found by `named_words`. They are not
+    looked for if the question is not in English, or if no member is lexical.
     """
     penalties = np.zeros(len(asked), dtype=np.float32)
     for row, places in enumerate(hits.distinct[:, :JUDGED].tolist()):
         question, idf = asked[row].question, attribution.idf[row]
-        penalties[row] = _SMALL_TALK * (is_small_talk(question) or is_bare_choice(question))
+        penalties[row] = _SMALL_TALK * is_small_talk(question)
         # Only in English: all German nouns are capitalised.
-        naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
-        if attribution.words is None or not naming:
+        if attribution.words is None or writing_of(question) != LATIN:
             continue
         said, of_hits = named_words(question), attribution.words[row]
         names = {word for word in idf if word.casefold() in said}
-        common = {word for word in names if idf[word] < _COMMON}
-        if common:  # but for those that no hit has: in a tiny corpus, the idf of all words is small
-            names -= common.intersection(chain.from_iterable(of_hits))
         passages = hits.passages[row]
         if names and not any(
             names <= of_hits[place].keys() and has_words(passages[place].text, names)
@@ -637,25 +626,23 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
     near = found.hits.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [found.hits.passages[row][place] for place in near]
-    titles = [readings.subject_of(passage.metadata, passage.text) for passage in passages]
+    about = [passage.about for passage in passages]
+    subjects = [one.subject for one in about]
     competing = Candidates(
         [passage.id for passage in passages],
         [passage.text for passage in passages],
-        titles,
-        [readings.source_of(passage.metadata) for passage in passages],
-        [readings.document_of(passage.metadata) for passage in passages],
+        about,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         found.features.relevance[row, : len(near), 1],
         [words[row][place] for place in near],
         found.attribution.idf[row],
         len(found.view),
-        None if all(titles) else found.view.means(found.hits.columns[row, near]),
+        None if all(subjects) else found.view.means(found.hits.columns[row, near]),
     )
     turn = found.asked[row]
     [underspecified] = readings.underspecified(
         readings.features(turn.question, competing, turn.context_turns)[None],
-        probabilities.in_corpus,
         probabilities.confidence,
     ).tolist()
     return Estimate(probabilities, underspecified, competing)
@@ -664,8 +651,7 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
 def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | None:
     """Choose with how many of its turns a question is best understood; None means all.
 
-    Alone, it must be answered confidently; if it goes on ("And tar?"), it must be clear as well,
-    and if it `is_incomplete`, it is never alone.
+    Alone, it must be answered confidently, and not refer back.
 
     Parameters
     ----------
@@ -674,10 +660,9 @@ def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | 
         The estimate for each of `Turn.views`.
     """
     alone, everything = views[0], views[None]
-    if alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < readings.ASK:
-        clear = alone.clarity > _CLEAR or not refers_back(question)
-        if clear and not is_incomplete(question):
-            return 0
+    clear = alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < readings.ASK
+    if clear and not refers_back(question):
+        return 0
     for most in views.keys() - {0, None}:
         latest = views[most]
         if latest.confidence > _NEEDS_LATEST and latest.clarity > everything.clarity:
@@ -688,18 +673,18 @@ def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | 
 def with_alone(in_turn: Estimate, alone: Estimate, asked: Turn) -> Estimate:
     """Combine the estimates for a question with its turns and alone.
 
-    P(underspecified) is that of the question alone, but at least that with the turns. It is reduced
-    by a confidence above one half if the turns raise it, or if the question refers back to them
-    ("Do they expire?"), in which case the readings are those with the turns, too.
+    A question that refers back to its turns ("Do they expire?") says nothing alone. Of another, the
+    probabilities are mixed, and P(underspecified) is that of the question alone, but at least that
+    with the turns; it is reduced by a confidence above one half if the turns raise it.
     """
-    if in_turn.probabilities is None or alone.probabilities is None:
+    if in_turn.probabilities is None or alone.probabilities is None or refers_back(asked.question):
         return in_turn
     mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - asked.history_share)
-    unresolved, refers = alone.underspecified, refers_back(asked.question)
+    unresolved = alone.underspecified
     # Turns that say what is meant raise the confidence, and those on another subject do not.
-    if in_turn.confidence > alone.confidence or refers:
+    if in_turn.confidence > alone.confidence:
         unresolved *= min(1, 2 * (1 - in_turn.confidence))
-    known = in_turn if refers or unresolved <= in_turn.underspecified else alone
+    known = in_turn if unresolved <= in_turn.underspecified else alone
     unresolved = max(unresolved, in_turn.underspecified)
     return replace(known, probabilities=mixed, underspecified=unresolved)
 

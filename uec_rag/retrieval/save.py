@@ -125,7 +125,7 @@ def load_index(
     """Read an index from the folder `path`; see `Retriever.load`."""
     check_type(uec, UEC | None, "uec", "a UEC or None")
     with reading(path, KIND, verify=verify) as folder:
-        open_store = saved_store(folder / "store", store)
+        open_saved = saved_store(folder / "store", store)
         saved, calibration, corpus = _read_learned(folder)
         if uec is None:
             uec = UEC.read(folder / "ensemble", encoders=encoders, device=device, trust=trust)
@@ -135,7 +135,7 @@ def load_index(
                 f"{saved[:12]!r}: other models, revisions or posterior. Load the index "
                 "with its own ensemble (uec=None), or build it again with this one."
             )
-        store = open_store()
+        store = open_saved()
         if len(store) and store.sample(1).dimension != uec.dimension:
             raise corrupted(
                 folder / "store",
