@@ -21,7 +21,6 @@ from uec_rag.cli.console import (
     place_of,
     say,
 )
-from uec_rag.corpora.folder import LARGEST
 
 if TYPE_CHECKING:
     from uec_rag.server.access import Access
@@ -128,7 +127,7 @@ def explore(
     store: StorePlace = None,
     trust: Trust = False,
 ) -> None:
-    """Show an index on a page in the browser: ask, set the threshold, look around, add files.
+    """Show an index on a page in the browser: ask, set the threshold, look around.
 
     Nothing leaves this machine, unless --host or --store names another one.
 
@@ -140,11 +139,10 @@ def explore(
         if gate.exists():
             check_gate(gate)
     require_server()
-    # Documents are longer than the requests of other servers.
-    access = access_of(host, token, allow_host, [f"body={LARGEST}", *(limit or ())])
-    say(f"Opening {index.name} ...")
-    from uec_rag.server.explore import run
+    from uec_rag.server.explore import LARGEST_TABLE, run
 
+    access = access_of(host, token, allow_host, [f"body={LARGEST_TABLE}", *(limit or ())])
+    say(f"Opening {index.name} ...")
     run(place, access, port, gate)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import accumulate
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import regex
 
@@ -16,7 +16,7 @@ LONGEST_ASKED = 4096
 """The number of characters up to which a text is looked at as something that a user says."""
 
 
-def unless_long(otherwise: _T) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+def unless_long(otherwise: object) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Let a function of texts return `otherwise`, without work, if one has over `LONGEST_ASKED`."""
 
     def limit(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -24,7 +24,7 @@ def unless_long(otherwise: _T) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]
         def limited(*texts: _P.args, **named: _P.kwargs) -> _T:
             for text in (*texts, *named.values()):
                 if isinstance(text, str) and len(text) > LONGEST_ASKED:
-                    return otherwise
+                    return cast("_T", otherwise)
             return function(*texts, **named)
 
         return limited

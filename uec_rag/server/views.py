@@ -34,13 +34,10 @@ from uec_rag.evaluation.inspection import (
     search_by_each_member,
 )
 from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.files import file_of
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called as `progress(stage, done, total)`."""
 
 SHOWN = 20_000
 """The number of characters of a passage that the page shows."""
@@ -205,12 +202,12 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
     }
 
 
-def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress) -> View:
+def inspect_view(retriever: Retriever, asked: Sequence[str]) -> View:
     """Return the largest variances and disagreements, and passages found for many questions.
 
     `asked`: questions of the session; questions generated from the passages are asked as well.
     """
-    seen = inspect(retriever, asked, listed=_LISTED, progress=progress)
+    seen = inspect(retriever, asked, listed=_LISTED)
 
     def highest(key: Callable[[Probe], float]) -> list[View]:
         return [
@@ -278,8 +275,7 @@ def index_view(retriever: Retriever) -> View:
     uec, store = retriever.uec, retriever.store
     files: dict[str, View] = {}
     for passage in islice(retriever.passages(), _MOST_PASSAGES):
-        is_file = file_of(passage) is not None
-        new = {"source": _source(passage), "id": passage.id, "passages": 0, "is_file": is_file}
+        new = {"source": _source(passage), "id": passage.id, "passages": 0}
         files.setdefault(_source(passage), new)["passages"] += 1
     return {
         "passages": len(retriever),
