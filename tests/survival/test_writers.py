@@ -20,7 +20,8 @@ from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
-from uec_rag.server.http import create_app, listen
+from uec_rag.server.http import create_app
+from uec_rag.server.running import listen
 
 pytestmark = [*FORKED, pytest.mark.filterwarnings("ignore:This UEC is not fitted")]
 

@@ -88,9 +88,7 @@ def serve(
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Number of processes, each of which opens the index.")
-    ] = 1,
+    workers: Annotated[int | None, typer.Option(hidden=True)] = None,
     gate: GatePath = None,
     no_gate: NoGate = False,
     threshold: Threshold = None,
@@ -105,13 +103,18 @@ def serve(
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
+    if workers is not None:
+        raise ValueError(
+            "--workers: uvicorn starts several processes of uec_rag.server.http.create_app, as "
+            "docs/serving.md shows."
+        )
     place = place_of(index, store, trust, gate, no_gate, threshold)
     require_server()
     access = access_of(host, token, allow_host, limit, cors)
     say(f"Opening {index.name} ...")
     from uec_rag.server.http import run
 
-    run(place, access, port, write=write, workers=workers)
+    run(place, access, port, write=write)
 
 
 def explore(
