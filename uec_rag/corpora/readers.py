@@ -527,7 +527,8 @@ def _without_marks(parent: nodes.Element) -> Iterator[nodes.Node]:
                 after = after or parent.next_node(descend=False, siblings=True, ascend=True)
                 # Such as ".. setting:: timeout": a target that the heading below names.
                 title = after[0].astext() if isinstance(after, nodes.section) else ""
-                if text and not ("\n" not in source and text.casefold() in title.casefold()):
+                is_target = "\n" not in source.strip() and text.casefold() in title.casefold()
+                if text and not is_target:
                     yield nodes.literal_block("", text)
         elif not isinstance(child, nodes.field) or child[1].children:  # ":orphan:" has none
             yield child
