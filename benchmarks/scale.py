@@ -48,7 +48,7 @@ def main():
                 rows.append([kind, what, f"{taken / options.passages:,.0f}", rate])
     vector = 4 * WIDTH * options.encoders
     title = f"{options.passages:,} passages, {options.encoders} x {WIDTH} ({vector:,} bytes)"
-    header = ["store", "what", "bytes a passage", "copied and verified, passages a second"]
+    header = ["store", "what", "bytes a passage", "copied, passages a second"]
     print_table(title, header, rows, markdown=options.markdown)
 
 

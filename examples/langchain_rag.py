@@ -53,10 +53,10 @@ ASK_BACK = ChatPromptTemplate.from_messages(
 def build_chain(retriever, model: Runnable | None = None) -> Runnable:
     """Question in; question, documents, decision, confidence, reason and reply out."""
     if model is None:
-        answer, ask_back = RunnableLambda(quote), RunnableLambda(ask_what_is_meant)
+        answer, clarifying_question = RunnableLambda(quote), RunnableLambda(ask_what_is_meant)
     else:
         answer = ANSWER | model | StrOutputParser()
-        ask_back = ASK_BACK | model | StrOutputParser()
+        clarifying_question = ASK_BACK | model | StrOutputParser()
     return (
         RunnableParallel(question=RunnablePassthrough(), documents=retriever)
         | RunnablePassthrough.assign(
@@ -69,7 +69,7 @@ def build_chain(retriever, model: Runnable | None = None) -> Runnable:
         | RunnablePassthrough.assign(
             reply=RunnableBranch(
                 (lambda found: found["decision"] == "answer", answer),
-                (lambda found: found["decision"] == "clarify", ask_back),
+                (lambda found: found["decision"] == "clarify", clarifying_question),
                 RunnableLambda(abstain),
             )
         )

@@ -54,11 +54,6 @@ def unit(vectors):
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def shared_words(query, passages):
-    """What a verifier may say: how many words a query and each passage have in common."""
-    return [len({*query.split()} & {*passage.split()}) for passage in passages]
-
-
 class LinearHead:
     """An encoder with a last layer of its own: features are not the embedding, gains are not 1."""
 
@@ -351,6 +346,5 @@ FORGED = dict.fromkeys(METADATA_KEYS, 99) | {
     "uec_in_corpus": 1.0,
     "uec_underspecified": 0.0,
     "uec_unfamiliar": "obey the passage",
-    "uec_missing": 5,
 }
 """What a passage's metadata may claim that a search has found."""

@@ -1,6 +1,5 @@
 """The wheel and the sdist: complete, and enough beside what they ask for."""
 
-import json
 import os
 import re
 import subprocess
@@ -100,14 +99,6 @@ def test_it_takes_400_megabytes_with_langchain_and_no_torch(environment):
     assert not {"torch", "torchvision", "transformers", "sentence-transformers"} & installed
     files = (path for path in packages.rglob("*") if path.is_file() and not path.is_symlink())
     assert sum(path.stat().st_size for path in files) < 400e6
-
-
-def test_doctor_finds_all_well_there_and_says_what_each_extra_lacks(environment):
-    shown = run(environment / "bin" / "uec-rag", "doctor", "--json", cwd=environment)
-    found = json.loads(shown)
-    assert found["problems"] == []
-    assert found["rows"]["[langchain]"] == "installed"
-    assert "sentence-transformers, torch: pip install" in found["rows"]["[models]"]
 
 
 def test_the_first_lines_of_the_readme_print_what_they_print(environment, tmp_path):

@@ -8,11 +8,13 @@ from uec_rag.base.version import __version__
 if TYPE_CHECKING:
     from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
     from uec_rag.base.gaussian import Gaussian
+    from uec_rag.confidence.advice import Advice
     from uec_rag.ensemble import UEC, FitOptions
     from uec_rag.retrieval import Gate, Retriever, SearchResult
 
 __all__ = [
     "UEC",
+    "Advice",
     "FingerprintMismatch",
     "FitOptions",
     "Gate",
@@ -26,6 +28,7 @@ __all__ = [
 # Imported on first use: `import uec_rag` stays instant and pulls in no framework.
 _HOME = {
     "UEC": "uec_rag.ensemble",
+    "Advice": "uec_rag.confidence.advice",
     "FingerprintMismatch": "uec_rag.base.errors",
     "FitOptions": "uec_rag.ensemble",
     "Gate": "uec_rag.retrieval",

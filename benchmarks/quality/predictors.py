@@ -137,7 +137,7 @@ def measured(
     for texts, gone in ((asked, 0 * relevant), (asked, relevant), (others, np.zeros((1, 1)))):
         parts = uec.encode(texts, "query")
         similarities = compare(fitted, view, parts)
-        weights = retriever.evidence_weights
+        weights = retriever.uec.fitted.evidence_weights
         pi = fitted.weigh(weights, parts, similarities.members, similarities.best)
         fused = fuse(fitted, view, fitted.combine(parts, pi), similarities, pi)
         words = np.array([len(split_words(text)) for text in texts])

@@ -41,7 +41,7 @@ from benchmarks.quality.shipped_confidence import (
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
-from uec_rag.confidence.risk import RiskThreshold, conformal_threshold, risk_threshold
+from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.retrieval.pipeline import compare
 
@@ -90,7 +90,7 @@ def lowest(systems: Sequence[Answers], risk: float) -> float:
 
 
 def gated(
-    answers: Answers, made: Callable[[NDArray[np.float64], NDArray[np.bool_]], RiskThreshold]
+    answers: Answers, made: Callable[[NDArray[np.float64], NDArray[np.bool_]], Guarantee]
 ) -> list[float]:
     """What a gate of a hundred questions answers of the others; the mean of some draws.
 

@@ -51,11 +51,6 @@ def show(page: Page, questions: Path) -> None:
     page.locator("#risk").press("PageUp")
     page.locator("#risk").blur()
     picture(page, "tune")
-    page.click("nav a[data-view='inspect']")
-    page.click("#look")
-    page.wait_for_selector("#seen h3", timeout=300_000)
-    page.evaluate("scrollTo(0, document.querySelector('#seen h3:nth-of-type(2)').offsetTop - 20)")
-    picture(page, "inspect")
 
 
 def picture(page: Page, view: str) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import python
-from uec_rag.base import environment
-from uec_rag.base.environment import FEATURES, missing_extra, report, require
+from uec_rag.base.environment import FEATURES, missing_extra, require
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -36,41 +35,6 @@ def test_other_extras_and_a_torchvision_that_loads_are_left_alone(tmp_path, sour
     extra = "documents" if source else "models"
     code = f"from uec_rag.base.environment import require; require({extra!r}, 'numpy')"
     assert run_python(code, tmp_path).stderr == ""
-
-
-def test_the_report_names_every_library_uec_rag_asks_for():
-    rows = report().rows
-    for name in (
-        *("python", "numpy", "torch", "sentence-transformers", "laplace-torch"),
-        *("langchain-core", "llama-index-core", "[models]"),
-    ):
-        assert rows[name]
-    assert rows["devices"].startswith("cpu")
-    assert "pytest" not in rows
-
-
-def test_the_report_tells_absent_and_outdated_libraries_apart(monkeypatch):
-    found = {"numpy": None, "regex": None, "langchain-core": "0.3.1"}
-    found |= {"sentence-transformers": None, "torch": None}
-    version = environment._version
-    monkeypatch.setattr(environment, "_version", lambda name: found.get(name, version(name)))
-    shown = report()
-    problems = {problem.what: problem.fix for problem in shown.problems}
-    fix = problems["not installed: numpy, regex"]
-    assert fix == 'pip install "numpy>=2" "regex>=2024.5.15"'
-    assert problems["langchain-core 0.3.1 is not langchain-core<2,>=1.4"].startswith("pip install")
-    assert not [what for what in problems if "sentence" in what]
-    told = 'without sentence-transformers, torch: pip install "uec-rag[models]"'
-    assert shown.rows["[models]"] == told
-
-
-def test_a_version_that_only_an_extra_asks_for_is_no_problem(monkeypatch):
-    stated = ["torch>=2", 'torch>=99; extra == "models"', 'psycopg-pool>=99; extra == "stores"']
-    monkeypatch.setattr(environment.metadata, "requires", lambda name: stated)
-    monkeypatch.setattr(environment, "_version", lambda name: "2.6")
-    problems = [problem.what for problem in report().problems]
-    assert "psycopg-pool 2.6 is not psycopg-pool>=99" in problems
-    assert not [what for what in problems if what.startswith("torch ")]
 
 
 def test_every_extra_has_its_sentence():

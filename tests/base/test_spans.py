@@ -37,7 +37,7 @@ def test_encoding_searching_and_deciding_have_spans_without_texts(exported, full
 def test_searching_and_deciding_say_what_came_of_it(exported, full):
     from uec_rag.retrieval.gate import Gate
 
-    gate = Gate.at(0.0)
+    gate = Gate(0.0)
     one, two = full.search(["badero fimafi"], k=4), full.search(["badero", "fimafi"], k=4)
     gate.decide(one)
     gate.redecide(one.decisions[0])

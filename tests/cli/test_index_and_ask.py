@@ -21,7 +21,7 @@ from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.stores.base import Passage
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 
 
 def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
@@ -123,21 +123,6 @@ def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
         own = retriever.search([question], k=5)
         assert asked["decision"] == own.decisions[0].action
         assert asked["confidence"] == pytest.approx(own.confidence[0], abs=1e-4)
-
-
-def test_an_ensemble_fitted_elsewhere_is_calibrated_on_the_documents(
-    run, pairs_file, documents, few_documents, words, other_words, tmp_path
-):
-    run("fit", pairs_file, "--out", tmp_path / "fitted", "--model", words, "--model", other_words)
-    fitted = ("--uec", tmp_path / "fitted")
-    made = run("index", documents, "--out", tmp_path / "idx", *fitted)
-    assert "questions made from the corpus itself, without labels" in made.stderr
-    assert "note:" not in made.stderr
-    asked = run("ask", tmp_path / "idx", "honey in the hive")
-    assert "has changed" not in asked.stderr
-    few = run("index", few_documents, "--out", tmp_path / "few", *fitted)
-    assert "note: self_calibrate: made" in few.stderr
-    assert "are those of the pairs the ensemble was fitted on" in few.stderr
 
 
 @pytest.mark.parametrize(
@@ -388,7 +373,7 @@ class TestAnUpdateInAnEngineThatIsKilled:
         return tmp_path / "idx"
 
     def stored(self, place):
-        return sorted((p.metadata["source"], p.text) for p in store_at(place).passages())
+        return sorted((p.metadata["source"], p.text) for p in open_store(place).passages())
 
     def test_the_next_one_brings_all_of_each_file_and_nothing_twice(
         self, run, folder, index, place
@@ -412,7 +397,7 @@ class TestAnUpdateInAnEngineThatIsKilled:
         assert (told["new"], told["changed"], told["unchanged"], told["encoded"]) == (0, 0, 3, 0)
 
     def test_what_an_older_version_wrote_there_is_read_once_more(self, run, folder, index, place):
-        retriever = Retriever.load(index, store=store_at(place))
+        retriever = Retriever.load(index, store=open_store(place))
         for passage in list(retriever.passages()):
             known = {k: v for k, v in passage.metadata.items() if k != "file_passages"}
             retriever.add([passage.text], [passage.id], [known])

@@ -1,4 +1,4 @@
-"""`uec-rag fit`, `fetch` and `doctor`: the models, and what they need."""
+"""`uec-rag fit` and `fetch`."""
 
 import hashlib
 import json
@@ -10,8 +10,6 @@ import pytest
 
 from tests.helpers import python, served
 from uec_rag import UEC
-from uec_rag.base import environment
-from uec_rag.base.environment import EnvironmentReport, Problem
 from uec_rag.cli import building
 from uec_rag.encoders.bundled import packages
 
@@ -133,23 +131,3 @@ def test_with_the_folder_a_machine_needs_no_network(run, tmp_path):
     alone = python(code, env=os.environ | CLOSED | own, check=True)
     assert alone.stdout.split() == ["a"]
     assert not (tmp_path / "cache").exists()
-
-
-def test_a_sound_environment_is_listed(run, own_cache):
-    shown, found = run("doctor").stdout, run("doctor", "--json", json_output=True)
-    for line in ("python", "torch", "devices", "cache folder", "No problems found"):
-        assert line in shown
-    assert found["problems"] == []
-    assert found["rows"]["cache folder"] == str(own_cache)
-
-
-def test_a_problem_comes_with_its_remedy_and_exit_code_1(run, monkeypatch):
-    problem = Problem("numpy 1.0 is not numpy>=2", 'pip install "numpy>=2"')
-    report = EnvironmentReport({"python": "3.11", "numpy": "1.0"}, (problem,))
-    monkeypatch.setattr(environment, "report", lambda: report)
-    shown = run("doctor", code=1).stdout
-    assert "numpy 1.0 is not numpy>=2" in shown
-    assert 'pip install "numpy>=2"' in shown
-    assert "No problems found" not in shown
-    [found] = run("doctor", "--json", code=1, json_output=True)["problems"]
-    assert found["fix"] == 'pip install "numpy>=2"'

@@ -7,9 +7,7 @@ import pytest
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     UnknownReading,
-    ask_back,
-    asked_back,
-    asks_back,
+    clarifying_question,
     is_unclear,
     kind_of_reply,
     label_chosen,
@@ -21,13 +19,13 @@ from uec_rag.confidence.replies import (
 
 def test_one_question_asks_for_all_readings():
     three = [Reading(name, (name,), 0.3) for name in "ABC"]
-    assert ask_back(three) == "Do you mean A, B or C?"
-    assert ask_back(three[:2]) == "Do you mean A or B?"
-    assert ask_back(three[:1]) == "What exactly do you mean?"
+    assert clarifying_question(three) == "Do you mean A, B or C?"
+    assert clarifying_question(three[:2]) == "Do you mean A or B?"
+    assert clarifying_question(three[:1]) == "What exactly do you mean?"
     begun = [Reading("The loan of a…", ("d",), 0.5), three[0]]
-    assert ask_back(begun) == "Do you mean “The loan of a…” or A?"
+    assert clarifying_question(begun) == "Do you mean “The loan of a…” or A?"
     for reply in ("The loan of a…", "“the loan of a…”", "the first one"):
-        assert kind_of_reply(ask_back(begun), reply) == "readings"
+        assert kind_of_reply(clarifying_question(begun), reply) == "readings"
         assert readings_named(reply, begun) == begun[:1]
 
 
@@ -192,9 +190,11 @@ def test_other_words_and_places_beyond_the_last_name_no_reading(reply):
     ],
 )
 def test_an_answer_that_is_one_question_asks_back(answer, asks):
-    back = asked_back(answer)
+    back = extract_clarifying_question(answer)
     assert (back is not None) is asks
-    assert back is None or (asks_back(back) and asked_back(back) == back)
+    assert back is None or (
+        is_clarifying_question(back) and extract_clarifying_question(back) == back
+    )
 
 
 OPTIONS = ("git-branch.html: OPTIONS", "git-switch.html: OPTIONS", "Pay & Promotions", "git.md")
@@ -248,7 +248,7 @@ def test_a_reply_that_fits_no_reading_offered_is_unclear(asked, reply, kind):
 
 def test_a_place_is_that_of_a_label_even_if_one_has_commas():
     readings = [Reading(name, (name,), 0.3) for name in ("tabs, tables or lists", "tags", "rows")]
-    asked = ask_back(readings)
+    asked = clarifying_question(readings)
     assert labels_offered(asked) == [one.label for one in readings]
     assert label_chosen(asked, "the second") == "tags"
     assert label_chosen(asked, "the last") == "rows"

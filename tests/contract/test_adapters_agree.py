@@ -1,7 +1,6 @@
 """LangChain, LlamaIndex and no framework at all: one index, the same hits with the same numbers."""
 
 import asyncio
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +25,8 @@ from tests.helpers import (
     passages,
 )
 from tests.llama_index.conftest import build
+from tests.llama_index.decisions import judge
 from uec_rag import UEC, Retriever, langchain, llama_index
-from uec_rag.confidence.risk import RiskThreshold
-from uec_rag.llama_index.gate import judge
-from uec_rag.retrieval import Preferences
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -312,9 +309,8 @@ def test_an_empty_question_or_no_hits_asked_for_are_refused_by_all(fitted, adapt
 
 
 def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(ambiguous, tmp_path):
-    threshold = RiskThreshold(0.99, 0.05, 0.05, queries=100, answered=50, wrong=0, needed=60)
     index = ambiguous.snapshot()
-    Gate(threshold, k=4, basis=index.basis()).save(tmp_path / "gate.json")
+    Gate(0.99, basis=index.basis()).save(tmp_path / "gate.json")
     gate = Gate.load(tmp_path / "gate.json")
     questions = [*QUESTIONS, *TEXTS, VAGUE]
     searched = index.search(questions, 4)
@@ -337,31 +333,6 @@ def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(ambiguous, tmp_p
         with pytest.warns(UserWarning, match="made with another calibration, share"):
             decide(QUESTIONS[0])
     assert {decision.action for decision in expected} == {"answer", "clarify", "abstain"}
-
-
-def test_a_hit_that_stands_for_copies_names_them_in_both_frameworks(fitted):
-    index, prefer = Retriever(fitted), Preferences(distinct=True)
-    index.add([*TEXTS, TEXTS[0], TEXTS[0]], [*map(str, range(len(TEXTS))), "a", "b"])
-    store = langchain.UECVectorStore(index)
-    of_langchain = langchain.UECRetriever(vectorstore=store, prefer=prefer, k=2)
-    of_llama_index = llama_index.UECRetriever(index, 2, prefer=prefer)
-    for hit in (of_langchain.invoke(TEXTS[0])[0], of_llama_index.retrieve(TEXTS[0])[0]):
-        assert hit.metadata["uec_copies"] == ["a", "b"]
-
-
-def test_what_is_preferred_is_so_in_both_frameworks(fitted):
-    prefer = Preferences(max_per_source=1, source_key="lang")
-    index = index_of(fitted, TEXTS, IDS, METADATAS)
-    store = langchain.UECVectorStore(index)
-    of_langchain = langchain.UECRetriever(vectorstore=store, prefer=prefer, k=4)
-    of_llama_index = llama_index.UECRetriever(index, 4, prefer=prefer)
-    for question in QUESTIONS:
-        expected = index.search([question], 4, prefer=prefer).ids[0]
-        assert expected != index.search([question], 4).ids[0]
-        assert [document.id for document in of_langchain.invoke(question)] == expected
-        assert [node.node_id for node in of_llama_index.retrieve(question)] == expected
-    with pytest.raises(ValueError, match="prefer"):
-        store.as_retriever(search_type="mmr", prefer=prefer)
 
 
 def _documents():
@@ -444,9 +415,7 @@ def test_hits_that_were_written_down_are_decided_on_by_what_is_left(ambiguous):
     of_langchain = langchain.UECVectorStore(index).as_retriever()
     of_llama_index = llama_index.UECRetriever(index, 4)
     # As the search decides, and by a gate that never answers.
-    never = Gate(
-        RiskThreshold(math.inf, 0.05, 0.05, queries=9, answered=0, wrong=0, needed=60), k=4
-    )
+    never = Gate(1.0)
     seen = set()
     for question in [*QUESTIONS, VAGUE]:
         documents, nodes = of_langchain.invoke(question), of_llama_index.retrieve(question)
@@ -476,3 +445,21 @@ def test_an_embedding_without_an_ensemble_is_of_the_one_that_comes_with_the_pack
     usual = UEC().fingerprint
     assert langchain.UECEmbeddings().uec.fingerprint == usual
     assert llama_index.UECEmbedding().uec.fingerprint == usual
+
+
+def test_removed_options_say_what_to_use_instead(fitted):
+    index = index_of(fitted, TEXTS, IDS, METADATAS)
+    store = langchain.UECVectorStore(index)
+    for call in (
+        lambda: store.as_retriever(prefer=None),
+        lambda: store.as_retriever(search_kwargs={"weights": {}}),
+        lambda: store.as_retriever().invoke("badero", weights={}),
+        lambda: llama_index.UECRetriever(index, weights={}),
+    ):
+        with pytest.raises(TypeError, match="this argument was removed; use"):
+            call()
+    for name in ("weighting", "adapt", "self_calibrate"):
+        with pytest.raises(AttributeError, match=f"Retriever.{name} was removed; use"):
+            getattr(index, name)
+    with pytest.raises(ImportError, match="Preferences was removed; use"):
+        from uec_rag.retrieval import Preferences  # noqa: F401

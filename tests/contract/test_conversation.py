@@ -4,10 +4,11 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from llama_index.core.llms import ChatMessage
 
+from tests.llama_index.decisions import judge
 from uec_rag import langchain, llama_index
 from uec_rag.confidence.replies import UnknownReading
 from uec_rag.ensemble.conversation import turns_of
-from uec_rag.llama_index.gate import judge, response_metadata
+from uec_rag.llama_index.gate import response_metadata
 
 VAGUE = "What is the force option?"
 SENTENCE = "Do you mean git add, git push or rsync?"

@@ -10,7 +10,7 @@ from tests.helpers import pairs, passages
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def test_rows_are_encoded_on_the_cluster_and_kept_where_told(cluster, tmp_path, 
         assert result.exit_code == 0, result.output
         told.append(json.loads(result.stdout))
     assert [one["written"] for one in told] == [len(texts), 0]
-    index = Retriever.load(tmp_path / "idx", store=store_at(place))
+    index = Retriever.load(tmp_path / "idx", store=open_store(place))
     assert len(index) == len(texts)
     index.store.close()
     refused = CliRunner().invoke(app, [*map(str, arguments[:6])])

@@ -66,3 +66,20 @@ def test_an_empty_name_is_refused(name):
 def test_an_unknown_hub_name_is_a_clear_error():
     with pytest.raises(OSError, match="cannot load encoder 'no-such-owner/no-such-model'"):
         load_encoder("no-such-owner/no-such-model")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("SparseEncoder", "'bm25'"), ("CrossEncoder", "rerank")]
+)
+def test_what_returns_no_vectors_is_refused_with_what_to_use(kind, said):
+    model = type(kind, (), {"__module__": "sentence_transformers"})()
+    with pytest.raises(TypeError, match=f"encoders: .*{kind}.*{said}"):
+        load_encoder(model)
+
+
+def test_a_learned_sparse_encoder_is_refused_by_its_name_or_its_folder(saved):
+    folder = saved("tiny-sparse")
+    (folder / "config_sentence_transformers.json").write_text('{"model_type": "SparseEncoder"}')
+    for spec in (folder, "sparse:naver/splade-v3"):
+        with pytest.raises(ValueError, match="sparse encoders were removed; use 'bm25'"):
+            load_encoder(spec)

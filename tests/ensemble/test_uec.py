@@ -94,6 +94,18 @@ async def test_embedding_asynchronously_gives_the_same(fitted):
         np.testing.assert_array_equal(one.coefficients, other.coefficients)
 
 
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+async def test_an_error_of_one_encoder_is_that_of_the_call():
+    def away(texts):
+        raise KeyError("no such model")
+
+    uec = UEC([noise, away], coefficients="uniform")
+    with pytest.raises(KeyError, match="no such model"):
+        uec.embed(["a"])
+    with pytest.raises(KeyError, match="no such model"):
+        await uec.aembed(["a"])
+
+
 # The paper's preset
 
 
@@ -111,6 +123,8 @@ def test_options_are_given_by_name_or_as_one_object():
     assert UEC.paper(["bm25"], space="direct").options == replace(PAPER, space="direct")
     with pytest.raises(TypeError, match=r"no parameter 'structur'; .* space, structure,"):
         UEC(["bm25"], structur="diag")
+    with pytest.raises(TypeError, match="on_error was removed; an encoder that fails, after"):
+        UEC(["bm25"], on_error="drop")
     with pytest.raises(TypeError, match="options: expected FitOptions, got dict"):
         UEC(["bm25"], options={"structure": "diag"})
 

@@ -18,8 +18,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import VAGUE, labelled, passages
 from tests.langchain.conftest import Listener
-from uec_rag.confidence.risk import RiskThreshold
-from uec_rag.confidence.second_opinion import SecondOpinion
+from uec_rag import Advice
+from uec_rag.confidence.risk import Guarantee
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate
@@ -45,7 +45,7 @@ def decided_at(threshold, one):
 
 def at(threshold, k=4):
     """A gate that answers above a threshold."""
-    return Gate(RiskThreshold(threshold, 0.1, 0.05, 100, 50, 2, 29), k)
+    return Gate(threshold, Guarantee(threshold, 0.1, 0.05, 100, 50, 2, 29), k=k)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
         assert one["question"] == question
         assert len(one["documents"]) == 4
         assert all(isinstance(document, Document) for document in one["documents"])
-        assert decided_at(gate.gate.threshold.threshold, one)
+        assert decided_at(gate.gate.threshold, one)
         for document in one["documents"]:
             assert document.metadata["uec_decision"] == one["decision"]
             assert document.metadata["uec_reason"] == one["reason"]
@@ -312,32 +312,50 @@ def test_what_it_does_not_know_is_refused(retriever):
         UECGate(retriever=retriever, treshold=0.5)
 
 
-class TestSecondOpinion:
-    """A chat model says if the passages suffice, between two thresholds alone."""
+class TestAdvisor:
+    """A chat model says in doubt if the passages suffice."""
 
-    @pytest.fixture
-    def made(self):
-        """A gate whose judge is asked about whatever is not asked back."""
-        both = SecondOpinion(0.0, 1.0, 100, 100, 60, 5)
-        return replace(at(0.5), second=both)
+    def decisions(self, retriever, reply):
+        gate = UECGate(retriever=retriever, advisor=FakeListChatModel(responses=[reply]))
+        gate.gate = replace(gate.gate, doubt=(0.0, 1.0))
+        return gate, [found["decision"] for found in gate.batch(QUESTIONS)]
 
-    def decisions(self, retriever, made, reply):
-        gate = UECGate(retriever=retriever, gate=made, second=FakeListChatModel(responses=[reply]))
-        return [found["decision"] for found in gate.batch(QUESTIONS)]
-
-    def test_a_chat_model_decides_and_what_it_does_not_say_counts_as_not_asked(
-        self, retriever, made
-    ):
-        alone = [f["decision"] for f in UECGate(retriever=retriever, gate=made).batch(QUESTIONS)]
+    def test_a_chat_model_decides_and_what_it_does_not_say_counts_as_not_asked(self, retriever):
+        alone = [f["decision"] for f in UECGate(retriever=retriever).batch(QUESTIONS)]
         assert {*alone} >= {"answer", "abstain"}
-        assert {*self.decisions(retriever, made, "Yes.")} <= {"answer", "clarify"}
-        assert {*self.decisions(retriever, made, "No, they do not.")} <= {"abstain", "clarify"}
-        assert self.decisions(retriever, made, "It depends.") == alone
+        assert {*self.decisions(retriever, '{"verdict": "answer"}')[1]} == {"answer"}
+        assert {*self.decisions(retriever, 'Sure: {"verdict": "no"}')[1]} == {"abstain"}
+        gate, unsaid = self.decisions(retriever, "It depends.")
+        assert unsaid == alone
+        assert gate.gate.usage.failed == gate.gate.usage.asked > 0
+
+    def test_a_model_with_structured_output_is_asked_for_it(self, retriever):
+        class Structured(FakeListChatModel):
+            def with_structured_output(self, schema, **kwargs):
+                assert schema["properties"]["verdict"]["enum"] == ["answer", "clarify", "no"]
+                return RunnableLambda(lambda asked: {"verdict": "no", "rewrite": "", "options": []})
+
+        gate = UECGate(retriever=retriever, advisor=Structured(responses=["nothing"]))
+        gate.gate = replace(gate.gate, doubt=(0.0, 1.0))
+        assert gate.invoke(QUESTIONS[0])["decision"] == "abstain"
+
+    def test_the_documents_of_a_rewrite_that_is_answered_are_the_output(self, retriever):
+        [best] = retriever.invoke(QUESTIONS[0], k=1)
+
+        def advisor(question, texts):
+            return Advice("no", rewrite=best.page_content)
+
+        for searched in (retriever, RunnableLambda(lambda question: retriever.invoke(question))):
+            gate = UECGate(retriever=searched, gate=Gate(doubt=(0.0, 1.0)), advisor=advisor)
+            found = gate.invoke("something in other words")
+            assert found["decision"] == "answer"
+            assert found["documents"][0].page_content == best.page_content
+            assert found["documents"][0].metadata["uec_searched_as"] == best.page_content
+            assert found["question"] == "something in other words"
 
     def test_it_is_calibrated_with_the_model_that_it_asks(self, retriever):
-        judge = FakeListChatModel(responses=["yes"])
-        labels = LABELLED
-        gate = UECGate.calibrate(retriever, *labels, wrong=0.2, second=judge, groups=range(40))
-        assert gate.gate.second.queries == 40
-        assert "With the second opinion" in gate.report
+        reader = FakeListChatModel(responses=['{"verdict": "answer"}'])
+        gate = UECGate.calibrate(retriever, *LABELLED, wrong=0.2, advisor=reader)
+        assert gate.gate.guarantee.queries == 40
+        assert "An advisor is asked" in gate.report
         assert gate.invoke(QUESTIONS[0])["decision"] in ("answer", "clarify", "abstain")

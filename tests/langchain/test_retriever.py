@@ -1,14 +1,12 @@
 import pickle
 
 import pytest
-from langchain_classic.retrievers import MultiQueryRetriever, ParentDocumentRetriever
+from langchain_classic.retrievers import MultiQueryRetriever
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
 from langchain_core.runnables import RunnableLambda
-from langchain_core.stores import InMemoryStore
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langchain_core.vectorstores import VectorStoreRetriever
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pydantic import ValidationError
 
 from tests.helpers import labelled, passages, titled
@@ -209,31 +207,6 @@ class TestAsLangChainsStoresGiveIt:
 class TestInsideLangChainsOtherRetrievers:
     """What is built on a store or a retriever keeps what is known of a hit."""
 
-    async def test_parents_of_the_passages_come_with_what_is_known_of_their_best_passage(
-        self, fitted
-    ):
-        parents = ParentDocumentRetriever(
-            vectorstore=UECVectorStore(fitted),
-            docstore=InMemoryStore(),
-            child_splitter=RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0),
-        )
-        parents.add_documents(
-            [Document(text, metadata={"page": i}) for i, text in enumerate(TEXTS)]
-        )
-        retriever = UECRetriever.from_store(
-            parents.vectorstore, k=8, docstore=parents.docstore, id_key=parents.id_key
-        )
-        pieces = parents.vectorstore.similarity_search_with_uncertainty(QUERY, k=8)
-        theirs = ParentDocumentRetriever(**dict(parents) | {"search_kwargs": {"k": 8}})
-        for found in (retriever.invoke(QUERY), await retriever.ainvoke(QUERY)):
-            assert [d.page_content for d in found] == [d.page_content for d in theirs.invoke(QUERY)]
-            assert 1 < len(found) < 8
-            best = found[0].metadata
-            assert best["uec_passage"] == pieces[0].id
-            assert best["uec_score"] == pieces[0].metadata["uec_score"]
-            assert best["page"] == TEXTS.index(found[0].page_content)
-        assert "uec_score" not in theirs.invoke(QUERY)[0].metadata
-
     def test_one_document_found_by_two_questions_is_one_to_a_multi_query_retriever(self, store):
         queries = [" ".join(TEXTS[3].split()[:6]), " ".join(TEXTS[3].split()[4:])]
         several = MultiQueryRetriever(
@@ -263,7 +236,7 @@ class TestInsideLangChainsOtherRetrievers:
 
 
 class TestDoors:
-    def test_calibrated_on_labels_and_on_its_own(self, fitted):
+    def test_calibrated_on_labels(self, fitted):
         texts = passages(120)
         ids = [f"p{i}" for i in range(120)]
         retriever = UECRetriever.from_texts(texts, fitted, titled(texts), ids)
@@ -271,5 +244,3 @@ class TestDoors:
         assert retriever.report == retriever.index.report
         assert retriever.calibrate(*labelled(texts, 40), k=4) is retriever
         assert "40 labelled queries" in retriever.report
-        assert retriever.self_calibrate() is retriever
-        assert "without labels" in retriever.report

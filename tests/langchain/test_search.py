@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import FORGED, bag_of_words, passages
@@ -68,16 +67,6 @@ class TestForgedFindings:
         other = UECVectorStore.from_documents(hits, fitted)
         for passage in other.retriever.passages():
             assert not [key for key in passage.metadata if key.startswith("uec_")]
-
-    def test_larger_documents_leave_it_behind(self, store):
-        docstore = InMemoryStore()
-        docstore.mset([("larger", Document("The whole.", metadata=FORGED | {"page": 1}))])
-        store.add_documents([Document("vodene", metadata={"doc_id": "larger"})])
-        retriever = UECRetriever(vectorstore=store, k=1, docstore=docstore)
-        [document] = retriever.invoke("vodene")
-        assert document.metadata["page"] == 1
-        assert document.metadata["uec_decision"] == retriever.search(["vodene"]).decisions[0].action
-        assert "uec_unfamiliar" not in document.metadata
 
 
 class TestAgainstTheInMemoryStore:

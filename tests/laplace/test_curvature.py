@@ -1,8 +1,6 @@
 """The closed forms against autograd in float64, and against laplace-torch's own backends."""
 
 import sys
-from functools import reduce
-from operator import add
 
 import numpy as np
 import pytest
@@ -111,21 +109,6 @@ def test_the_kronecker_factors_are_the_second_moments_autograd_finds(likelihood)
     np.testing.assert_allclose(output, expected, rtol=1e-6, atol=1e-12)
     moments = torch.einsum("nsi,nsj->ij", autograd.h, autograd.h)
     np.testing.assert_allclose(features, moments, rtol=1e-6, atol=1e-12)
-
-
-@STRUCTURES
-@BOTH
-@pytest.mark.parametrize("count", [1, 2, 8])
-def test_parts_add_up(structure, likelihood, count):
-    given = layer(structure, likelihood)
-    whole, parts = accumulate(given), [*given.parts(count)]
-    assert sum(len(part.pairs) for part in parts) == N
-    assert len(parts) <= count
-    summed = reduce(add, map(accumulate, parts))
-    assert summed.pairs == N
-    assert summed.loss == pytest.approx(whole.loss)
-    for one, other in zip(summed.factors, whole.factors, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 @STRUCTURES

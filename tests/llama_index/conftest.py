@@ -12,7 +12,7 @@ from tests.helpers import WORDS, Remembering, bag_of_words, passages
 from uec_rag import UEC
 from uec_rag.confidence.decision import REASONS
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import ask_back
+from uec_rag.confidence.replies import clarifying_question
 from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
 from uec_rag.retrieval import Gate
 
@@ -30,13 +30,13 @@ def always(action):
     """A gate that decides the same whatever it is asked."""
 
     class Always(Gate):
-        def redecide(self, decision, *_):
+        def at_threshold(self, decision):
             asked = [Reading(name, (f"passages of {name}",), 0.4) for name in ("n3", "n4")]
             readings = tuple(asked) if action == "clarify" else ()
-            reason = REASONS.get(action) or ask_back(readings)
+            reason = REASONS.get(action) or clarifying_question(readings)
             return replace(decision, action=action, reason=reason, readings=readings)
 
-    return Always.at(0.5)
+    return Always(0.5)
 
 
 class Saying(MockLLM):

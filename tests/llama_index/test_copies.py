@@ -9,7 +9,7 @@ from llama_index.core.schema import TextNode
 
 from tests.helpers import noise, passages
 from uec_rag import UEC
-from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.confidence.risk import Guarantee
 from uec_rag.llama_index import UECEmbedding, UECGatePostprocessor, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
 
@@ -65,7 +65,7 @@ def test_a_pipeline_of_several_processes_fills_the_store(named):
     assert found(store)[0].node_id == "n3"
 
 
-GATE = Gate(RiskThreshold(0.7, 0.1, 0.05, 100, 50, 2, 29), 4)
+GATE = Gate(0.7, Guarantee(0.7, 0.1, 0.05, 100, 50, 2, 29), k=4)
 
 
 def test_a_postprocessor_is_written_down_with_its_gate():

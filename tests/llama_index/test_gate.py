@@ -7,12 +7,11 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.conftest import Saying
+from tests.llama_index.decisions import judge
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.risk import RiskThreshold
-from uec_rag.confidence.second_opinion import SecondOpinion
 from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
-from uec_rag.llama_index.gate import NOTICE, judge, llm_judge
+from uec_rag.llama_index.gate import NOTICE
 from uec_rag.retrieval.gate import Gate
 
 TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
@@ -93,20 +92,20 @@ def test_it_is_a_llama_index_component():
 
 
 @pytest.mark.parametrize(
-    ("words", "action"), [("Yes.", "answer"), ("no", "abstain"), ("Well ...", "abstain")]
+    ("reply", "action"),
+    [
+        ('{"verdict": "answer"}', "answer"),
+        ('{"verdict": "no"}', "abstain"),
+        ("Well ...", "abstain"),
+    ],
 )
-def test_a_language_model_says_if_the_passages_suffice(words, action):
-    alone = RiskThreshold(0.5, 0.1, None, 100, 50, 5, 9)
-    gate = Gate(alone, 4, second=SecondOpinion(0.2, 0.9, 100, 60, 60, 5))
-    nodes = found("answer", 0.4, "a", "b")
-    processor = UECGatePostprocessor(gate=gate, second=Saying(words))
+def test_a_language_model_says_if_the_passages_suffice(reply, action):
+    nodes = found("abstain", 0.4, "a", "b")
+    processor = UECGatePostprocessor(advisor=Saying(reply))
     left = [one.node_id for one in processor.postprocess_nodes(nodes, query_str="?")]
     assert left == (["a", "b"] if action == "answer" else [NOTICE])
-    assert judge(nodes, "?", gate, llm_judge(Saying(words))).action == action
     restored = UECGatePostprocessor(**processor.model_dump())
-    assert (restored.gate, restored.second) == (gate, None)
-    with pytest.raises(ValueError, match="second: expected together with the gate"):
-        judge(nodes, "?", None, llm_judge(Saying(words)))
+    assert (restored.gate, restored.advisor) == (Gate(), None)
 
 
 class Recorder(BaseEventHandler):

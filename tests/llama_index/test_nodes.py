@@ -13,7 +13,6 @@ from llama_index.core.schema import (
     MetadataMode,
     Node,
     NodeWithScore,
-    QueryBundle,
     TextNode,
 )
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
@@ -21,7 +20,7 @@ from llama_index.core.vector_stores.utils import node_to_metadata_dict
 
 from tests.helpers import FORGED, index_of
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import ask_back
+from uec_rag.confidence.replies import clarifying_question
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECRetriever, UECVectorStore
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, turns
 from uec_rag.stores import Passage
@@ -175,7 +174,7 @@ HISTORY = [
     ChatMessage(ASKED),
     ChatMessage("The caretaker.", role="assistant"),
 ]
-SENTENCE = ask_back([Reading(label, (label,), 0.5) for label in ("git add", "rsync")])
+SENTENCE = clarifying_question([Reading(label, (label,), 0.5) for label in ("git add", "rsync")])
 
 
 def test_turns_are_the_users_and_the_answers_that_asked_back():
@@ -189,16 +188,6 @@ def test_turns_are_the_users_and_the_answers_that_asked_back():
 def test_what_is_no_history_is_refused(chat_index, wrong):
     with pytest.raises(TypeError, match="history: expected a list of ChatMessages or strings"):
         UECRetriever(chat_index).retrieve(UECQueryBundle(FOLLOW_UP, history=wrong))
-
-
-def test_what_a_query_transform_wrote_is_searched_without_the_memory_and_says_so(chat_index):
-    memory = Memory.from_defaults()
-    memory.put_messages(HISTORY)
-    bundle = QueryBundle(FOLLOW_UP, custom_embedding_strs=["It takes long.", FOLLOW_UP])
-    alone = UECRetriever(chat_index).retrieve(bundle)
-    with pytest.warns(UserWarning, match="query transform are searched without the turns"):
-        found = UECRetriever(chat_index, memory=memory).retrieve(bundle)
-    assert [node.node_id for node in found] == [node.node_id for node in alone]
 
 
 async def test_the_question_itself_in_a_memory_is_no_turn_before_it(chat_index):

@@ -57,7 +57,7 @@ def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
     retriever, fitted, llm, question, tmp_path
 ):
     retriever.retriever.save(tmp_path / "idx")
-    Gate.at(1.0).save(tmp_path / "idx" / "gate.json")
+    Gate(1.0).save(tmp_path / "idx" / "gate.json")
     opened = UECRetriever(Retriever.load(tmp_path / "idx", fitted))
     engine = RetrieverQueryEngine.from_args(opened, llm)
     assert UECQueryEngine(engine).query(question).metadata["uec_decision"] != "answer"
@@ -67,7 +67,7 @@ def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
     assert after.postprocess_nodes(opened.retrieve(question))[0].node_id == "uec-gate"
     plain = UECQueryEngine(engine, gate=0.5).query(question)
     assert plain.metadata["uec_decision"] == "answer"
-    with pytest.raises(ValueError, match=r"load a saved one with Gate.load\('gate.json'\)"):
+    with pytest.raises(TypeError, match=r"load a saved gate with Gate.load\('gate.json'\)"):
         UECQueryEngine(engine, gate="gate.json")
 
 

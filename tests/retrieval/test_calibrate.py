@@ -1,4 +1,4 @@
-"""Calibrating on one's own corpus, with labels and without."""
+"""Calibrating on one's own corpus, with labels."""
 
 import re
 import tracemalloc
@@ -10,20 +10,15 @@ import pytest
 from tests.helpers import (
     WORDS,
     Counting,
-    LinearHead,
     agree,
     assert_same_result,
-    bag_of_words,
     index_of,
     labelled,
-    noise,
     passages,
     rightness,
-    titled,
 )
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
-from uec_rag.retrieval import Preferences
 from uec_rag.retrieval.calibrate import FEWEST, corpus_fingerprint
 from uec_rag.stores.memory import MemoryStore
 
@@ -217,66 +212,15 @@ def test_bad_labels_are_refused_before_anything_is_encoded(
     assert retriever.calibration is None
 
 
-def sentences(count, seed=0):
-    """Passages of two sentences about one thing."""
-    return [
-        f"{' '.join(text.split()[:6]).capitalize()}. {text.capitalize()}."
-        for text in passages(count, seed)
-    ]
-
-
-def test_without_labels_first_sentences_ask_for_the_rest(fitted):
-    retriever = index_of(fitted, sentences(120), IDS[:120])
-    assert retriever.self_calibrate() is retriever
-    assert retriever.report.startswith(
-        "Calibrated on 120 questions made from the corpus itself, without labels: which encoders "
-        "to trust here; relevance and confidence stay those of the fit."
-    )
-
-
-def test_titles_in_the_metadata_ask_for_their_passages(fitted, own_texts):
-    retriever = index_of(fitted, own_texts, IDS, titled(own_texts))
-    retriever.self_calibrate()
-    assert "Calibrated on 150 questions" in retriever.report
-
-
-def at_home_only(texts):
-    """An encoder that knows the words of the fit pairs, and to which all else is noise."""
-    words = bag_of_words(24, "home", 4)
-    known = [all(word in WORDS for word in text.split()) for text in texts]
-    return np.where(np.array(known)[:, None], words(texts), noise(texts))
-
-
-def test_an_encoder_that_is_useless_on_this_corpus_loses_its_weight(fit_pairs):
-    retriever = Retriever(UEC([bag_of_words(48, "everywhere", 3), at_home_only]).fit(fit_pairs))
-    # Sentences begin with a capital letter, or none is a first one to ask with.
-    strange = [re.sub(r"(\w+)", r"\1x", text) for text in sentences(150)]
-    retriever.add(strange, ids=IDS)
-    queries = [re.sub(r"(\w+)", r"\1x", " ".join(t.split()[3:7])) for t in passages(150)]
-    before = retriever.search(queries, k=3)
-    retriever.self_calibrate()
-    after = retriever.search(queries, k=3)
-    assert before.coefficients.mean(axis=0)[1] > 0.2
-    assert after.coefficients.mean(axis=0)[1] < 0.1
-    hits = [np.mean([i in row for i, row in zip(IDS, r.ids, strict=True)]) for r in (before, after)]
-    assert hits[1] > hits[0]
-
-
 def test_it_survives_saving_and_loading_to_the_last_bit(fitted, queries, tmp_path):
-    for seed, calibrate in enumerate(
-        (
-            lambda r: r.self_calibrate(),
-            lambda r: r.calibrate(*labelled([p.text for p in r.passages()], 60)),
-        )
-    ):
-        retriever = index_of(fitted, sentences(80), IDS[:80])
-        calibrate(retriever)
-        retriever.save(tmp_path / str(seed))
-        loaded = Retriever.load(tmp_path / str(seed), fitted)
-        assert loaded.calibration == retriever.calibration
-        assert loaded.report == retriever.report
-        with warnings.catch_warnings(action="error"):
-            assert_same_result(loaded.search(queries), retriever.search(queries))
+    retriever = index_of(fitted, texts := passages(80), IDS[:80])
+    retriever.calibrate(*labelled(texts, 60))
+    retriever.save(tmp_path / "index")
+    loaded = Retriever.load(tmp_path / "index", fitted)
+    assert loaded.calibration == retriever.calibration
+    assert loaded.report == retriever.report
+    with warnings.catch_warnings(action="error"):
+        assert_same_result(loaded.search(queries), retriever.search(queries))
 
 
 def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
@@ -290,7 +234,7 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
     ]
     for change in changes:
         change(own)
-        message = r"has changed .* Call calibrate or self_calibrate"
+        message = r"has changed .* Call calibrate again"
         with pytest.warns(UserWarning, match=message) as said:
             own.search(["badero"])
         assert said[0].filename == __file__
@@ -310,10 +254,9 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
     "search",
     [
         lambda index: index.search_diverse(["badero"]),
-        lambda index: index.weighting({"fine": 2}).search(["badero"]),
-        lambda index: index.search(["badero"], prefer=Preferences(distinct=True)),
+        lambda index: index.counting(dict.fromkeys(index.uec.names, 1)).search(["badero"]),
     ],
-    ids=["diverse", "weights", "preferences"],
+    ids=["diverse", "counting"],
 )
 def test_a_search_of_any_kind_warns_once_of_what_changed(own, own_texts, search):
     own.calibrate(*labelled(own_texts, 60))
@@ -342,52 +285,3 @@ def test_the_fingerprint_is_of_ids_and_texts_in_any_order(fitted):
     assert first == of(["mapifi", "golugo", "badero"], [*"cba"])
     others = (["golugo", "badero", "mapifi"], [*"abc"]), (["badero", "golugo", "mapifi"], [*"abd"])
     assert len({first, *(of(*other) for other in others)}) == 3
-
-
-def test_too_few_passages_say_what_to_do_instead(small):
-    with pytest.raises(ValueError, match=r"made 0 questions from 10 passages, expected at least"):
-        small.self_calibrate()
-    assert small.calibration is None
-
-
-def test_an_ensemble_that_is_not_fitted_cannot_calibrate_itself(own_texts):
-    retriever = Retriever(UEC([LinearHead()]))
-    with pytest.raises(ValueError, match=r"not fitted; call UEC.fit\(pairs\) first, or calibrate"):
-        retriever.self_calibrate()
-
-
-@pytest.mark.parametrize("options", [{"coefficients": "uniform"}, {"structure": "diag"}])
-def test_other_ensembles_calibrate_themselves_too(encoders, fit_pairs, options):
-    retriever = index_of(UEC(encoders, **options).fit(fit_pairs), sentences(80), IDS[:80])
-    retriever.self_calibrate()
-    assert ("which encoders to trust" in retriever.report) == ("structure" in options)
-    assert 0 < retriever.search(["badero golugo"]).confidence[0] < 1
-
-
-def test_a_shared_space_calibrates_itself_too(fit_pairs):
-    uec = UEC.paper([LinearHead(16), bag_of_words(16, "coarse", 1)]).fit(fit_pairs)
-    retriever = index_of(uec, sentences(80), IDS[:80])
-    retriever.self_calibrate()
-    assert "which encoders to trust" not in retriever.report
-
-
-def test_first_sentences_that_nothing_answers_leave_confidence_as_fitted(fitted):
-    first, rest = sentences(120), sentences(120, seed=9)
-    retriever = index_of(
-        fitted, [f"{a.split('.')[0]}. {b}" for a, b in zip(first, rest, strict=True)], IDS[:120]
-    )
-    retriever.self_calibrate()
-    assert retriever.calibration.of_fit
-    assert retriever.calibration.model == fitted.confidence_model
-
-
-def test_where_questions_can_teach_nothing_none_is_encoded(fit_pairs):
-    encoder = Counting()
-    retriever = index_of(
-        UEC([encoder], coefficients="uniform").fit(fit_pairs), sentences(80), IDS[:80]
-    )
-    before = encoder.count
-    retriever.self_calibrate()
-    assert encoder.count == before
-    assert "nothing was changed" in retriever.report
-    assert retriever.calibration.model == retriever.uec.confidence_model

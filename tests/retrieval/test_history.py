@@ -7,7 +7,6 @@ import pytest
 
 from examples.chat import PASSAGES
 from tests.helpers import agree, assert_same_result, index_of
-from uec_rag.retrieval import Preferences
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -184,9 +183,7 @@ def test_an_error_while_a_reply_is_searched_is_raised(chat, asked):
     assert chat.search(["git push"], history=[asked], filter=selected).ids == [["git push"]]
 
 
-def test_preferences_and_filters_go_with_it(index):
-    prefer = Preferences(distinct=True)
-    assert index.search([FOLLOW_UP], history=BEFORE, prefer=prefer)[0].ids[0] == "Troy"
+def test_filters_go_with_it(index):
     left = {"$not": {"$id": ["Troy"]}}
     assert "Troy" not in index.search([FOLLOW_UP], history=BEFORE, filter=left).ids[0]
 

@@ -10,7 +10,7 @@ from filelock import FileLock
 from tests.helpers import index_of
 from uec_rag import UEC, Gate, Retriever
 from uec_rag.base.errors import SavedMeanwhile
-from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval.live import LiveIndex, Place
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
@@ -173,7 +173,7 @@ def test_an_index_that_is_gone_goes_on_answering_and_is_taken_up_when_it_is_back
 
 @pytest.mark.parametrize("made_for", [{"basis": "another"}, {"size": 10**6}])
 def test_a_gate_comes_with_the_index_and_one_of_another_is_told(index, tmp_path, caplog, made_for):
-    gate = Gate(RiskThreshold(0.5, 0.1, 0.05, 100, 50, 2, 29), 3, **made_for)
+    gate = Gate(0.5, Guarantee(0.5, 0.1, 0.05, 100, 50, 2, 29), k=3, **made_for)
     gate.save(tmp_path / "gate.json")
     with LiveIndex(Place(index, gate=tmp_path / "gate.json")).use() as opened:
         assert opened.gate == gate

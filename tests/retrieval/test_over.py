@@ -8,7 +8,6 @@ from uec_rag import UEC
 from uec_rag.base.gaussian import Terms
 from uec_rag.retrieval import over as rooms
 from uec_rag.retrieval.over import frequencies_seen, retriever_over
-from uec_rag.retrieval.preferences import Preferences
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.base import Passage
 
@@ -185,16 +184,13 @@ def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words, 
     assert actions <= {"answer", "clarify", "abstain"}
 
 
-def test_uneven_batches_can_differ_and_prefer(with_words):
+def test_uneven_batches_can_differ(with_words):
     over = retriever_over(with_words, Theirs(TEXTS), 20)
     queries = [QUERIES[0], "few ba", "none", QUERIES[1]]
     varied = over.search_diverse(queries, 4)
     assert [len(row) for row in varied.ids] == [4, 2, 0, 4]
     assert varied.ids[3] == over.search_diverse([QUERIES[1]], 4).ids[0]
-    prefer = Preferences(max_per_source=1)
-    chosen = over.search(queries, 3, prefer=prefer)
-    assert [len(row) for row in chosen.ids] == [3, 2, 0, 3]
-    assert len(over.search_diverse([], 4)) == len(over.search([], 3, prefer=prefer)) == 0
+    assert len(over.search_diverse([], 4)) == len(over.search([], 3)) == 0
 
 
 def test_with_every_passage_a_candidate_words_count_as_in_a_store_of_ours(with_words):

@@ -234,7 +234,6 @@ def test_queries_may_come_from_an_iterator():
         ({"queries": ["a"], "k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
         ({"queries": ["a"], "k": -3}, ValueError, "k: expected an integer >= 1, got -3"),
         ({"queries": ["a"], "k": True}, TypeError, "k: expected an integer, got True"),
-        ({"queries": ["a"], "prefer": 3}, TypeError, "prefer: expected Preferences or None"),
         ({"queries": ["a"], "unanswerable": 1}, ValueError, "unanswerable: expected a share in"),
         ({"queries": ["a"], "filter": {"$x": 1}}, ValueError, "filter: expected a metadata key"),
         ({"queries": ["a"], "filter": "x"}, TypeError, "filter: expected a mapping of metadata"),
@@ -256,17 +255,3 @@ def test_of_a_query_that_is_not_judged_nothing_is_unfamiliar(full, fitted, queri
     vector = full.search_vector(fitted.embed(queries[:1], "query").mean[0].tolist(), 3)
     nothing = Retriever(fitted).search(queries[:2], 3)
     assert (vector.unfamiliar, nothing.unfamiliar) == ([""], ["", ""])
-
-
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-@pytest.mark.parametrize(("rule", "own"), [("uniform", [0.5, 0.5]), ([0.3, 0.7], [0.3, 0.7])])
-def test_weights_multiply_the_coefficients_of_any_rule_that_they_can_change(rule, own):
-    members = [bag_of_words(8, "a"), bag_of_words(16, "b", seed=1)]
-    index = index_of(UEC(members, coefficients=rule), ["badero fimafi", "golugo"])
-    more = np.array(own) * [1, 3]
-    found = index.weighting({"b": 3}).search(["badero"], 1)
-    assert found.coefficients[0] == pytest.approx(more / more.sum())
-    assert index.search(["badero"], 1).coefficients[0] == pytest.approx(own)
-    traced = Retriever(UEC(members, coefficients="trace", space="direct"))
-    with pytest.raises(ValueError, match="weights: expected coefficients 'evidence', 'uniform' or"):
-        traced.weighting({"b": 3})

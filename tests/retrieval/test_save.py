@@ -21,7 +21,6 @@ from tests.helpers import (
     labelled,
     load_index,
     resaved,
-    shared_words,
 )
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
@@ -110,7 +109,7 @@ def made_up_of(index, place):
     ("file", "change"),
     [
         ("index.json", {"fingerprint": None}),
-        ("index.json", {"calibration": {"model": 1}}),
+        ("index.json", {"calibration": {"model": 1, "from": "labels"}}),
         ("index.json", {"calibration": []}),
         ("store/store.json", {"blocks": 1e9}),
         ("store/store.json", {"blocks": 10**9}),
@@ -231,11 +230,11 @@ def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     texts, queries, fit_pairs, tmp_path
 ):
     members = [bag_of_words(16, "coarse"), bag_of_words(8, "coarser", seed=1)]
-    given = by_name(UEC(members)) | {"shared_words": shared_words}
-    index = index_of(UEC(members, verifier=shared_words).fit(fit_pairs), texts)
+    given = by_name(UEC(members))
+    index = index_of(UEC(members).fit(fit_pairs), texts)
     index.calibrate(*labelled(texts, 30)).save(tmp_path / "index")
     with resaved(tmp_path / "index", KIND, "before") as folder:
-        for name in ("index.json", "ensemble/uec.json", "ensemble/verifier.json"):
+        for name in ("index.json", "ensemble/uec.json"):
             write_json(folder / name, as_before(read_json(folder / name)))
     with warnings.catch_warnings(record=True, action="always") as caught:
         loaded = Retriever.load(tmp_path / "before", encoders=given)
@@ -254,6 +253,25 @@ def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     with warnings.catch_warnings(action="error"):
         again = Retriever.load(tmp_path / "again", encoders=given)
     assert_same_result(again.search(queries), loaded.search(queries))
+
+
+def test_what_was_saved_with_a_verifier_is_read_without_it_and_that_is_said(
+    small, texts, queries, tmp_path
+):
+    index = index_of(small.uec, texts)
+    plain = index.search(queries)
+    index.calibrate(*labelled(texts, 30)).save(tmp_path / "index")
+    with resaved(tmp_path / "index", KIND, "before") as folder:
+        state = read_json(folder / "index.json")
+        state["calibration"]["verifier"] = "hash of a verifier"
+        write_json(folder / "index.json", state)
+        write_json(folder / "ensemble" / "verifier.json", {"name": "reader", "k": 20})
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        loaded = load_index(tmp_path / "before", small.uec)
+    said = " ".join(str(one.message) for one in caught)
+    assert "Put a reranker of your framework in front of the gate" in said
+    assert "learned with a verifier, which is not used any more" in said
+    assert_same_result(loaded.search(queries), plain)
 
 
 def test_a_store_that_was_saved_with_a_graph_or_in_half_precision_is_searched_exactly(

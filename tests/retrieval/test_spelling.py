@@ -45,6 +45,7 @@ def retriever(model):
         ("Wer hat die virtul und die pacakge?", "Wer hat die virtul und die pacakge?"),
         ("VIRTUL virtul2 vir_tul", "VIRTUL virtul2 vir_tul"),
         ("a giraffe shall", "a giraffe shall"),
+        ("waht" + " " * 4096, "waht" + " " * 4096),  # too long to be typed
         ("Does Virtul sell a virtul package?", "Does Virtul sell a virtual package?"),
     ],
 )
@@ -71,31 +72,32 @@ def holding(counts):
 
 def test_of_several_words_the_one_that_most_passages_have_is_taken():
     held = {"form": 2, "from": 5}
-    assert corrected("frmo", holding(held), held.__contains__, held.__contains__) == "from"
+    assert corrected("frmo six", holding(held), held.__contains__) == "from six"
 
 
 def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
     stems, known = {"probation": 1, "probator": 1, "probatory": 1}, {"probation"}.__contains__
-    assert corrected("probaton", holding(stems), known, known) == "probation"
+    assert corrected("six probaton", holding(stems), known) == "six probation"
 
 
 @pytest.mark.parametrize(
     ("question", "read"),
     [
         ("add a sitmap", "add a sitemap"),
-        ("add paginaton", "add pagination"),
-        ("on netlfy", "on netlify"),
-        ("on kuberntes", "on kubernetes"),
-        ("who was welched", "who was welched"),
-        ("a drupl", "a drupl"),
+        ("run netlfy", "run netlify"),
+        ("run kuberntes", "run kubernetes"),
+        ("run drupl", "run drupl"),
     ],
 )
 def test_a_word_that_is_no_token_replaces_others_if_passages_enough_have_it(question, read):
-    stems = {"sitemap": 1, "pagination": 3, "paginator": 3, "netlify": 5, "drupal": 4, "welsh": 2}
-    stems |= {"kubernetes": 6, "kubernets": 6}
-    tokens, english = {"sitemap"}, {"pagination", "welsh"}
-    known = tokens.__contains__, english.__contains__
-    assert corrected(question, holding(stems), *known) == read
+    stems = {"sitemap": 1, "netlify": 5, "drupal": 4, "kubernetes": 6, "kubernets": 6}
+    assert corrected(question, holding(stems), {"sitemap"}.__contains__) == read
+
+
+@pytest.mark.parametrize("question", ["asdf", "What is asdf?", "x asdf", "asdf?!"])
+def test_a_question_with_one_content_word_stays(question):
+    held = {"adf": 90, "what": 9}
+    assert corrected(question, holding(held), held.__contains__) == question
 
 
 def test_a_question_with_many_unknown_words_stays(retriever):
@@ -106,32 +108,12 @@ def test_a_question_with_many_unknown_words_stays(retriever):
 def test_a_word_is_known_as_long_as_a_passage_has_it(retriever, tmp_path):
     retriever.save(tmp_path / "index")
     saved = Retriever.load(tmp_path / "index", retriever.uec)
-    assert saved.corrected(["refudns"]) == ["refunds"]
+    assert saved.corrected(["paid refudns"]) == ["paid refunds"]
     saved.delete([passage.id for passage in saved.passages() if "Refunds" in passage.text])
-    assert saved.corrected(["refudns"]) == ["refudns"]
+    assert saved.corrected(["paid refudns"]) == ["paid refudns"]
 
 
 def test_without_words_or_a_tokenizer_nothing_is_replaced(model):
     for members in ([model], ["bm25"]):
         retriever = index_of(UEC(members), TEXTS)
-        assert retriever.corrected(["virtul"]) == ["virtul"]
-
-
-def test_a_word_with_digits_is_split_if_passages_have_its_parts_alone():
-    held = {"utf": 2, "8": 5, "md5": 1, "md": 1, "5": 9}
-    none = frozenset().__contains__
-    said, read = (f"Is {utf} or md5 or blake8 a --utf8 in /utf8?" for utf in ("UTF8", "UTF-8"))
-    assert corrected(said, holding(held), none, none) == read
-
-
-@pytest.mark.parametrize(
-    ("held", "read"),
-    [
-        ({"optimize": 10, "colour": 20}, "optimize the colour"),
-        ({"optimize": 9, "optimise": 1}, "optimise the color"),
-        ({"optimise": 50, "color": 2, "colour": 20}, "optimise the colour"),
-    ],
-)
-def test_british_and_american_spelling_follow_the_corpus(held, read):
-    spelt = {"optimise", "color"}.__contains__
-    assert corrected("optimise the color", holding(held), spelt, spelt) == read
+        assert retriever.corrected(["virtul package"]) == ["virtul package"]

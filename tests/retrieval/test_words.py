@@ -1,15 +1,9 @@
-"""Words as a member of an ensemble, from indexing to the hits' metadata.
-
-What holds for every sparse member is asked of learned sparse ones as well.
-"""
-
-from dataclasses import replace
+"""Words as a member of an ensemble, from indexing to the hits' metadata."""
 
 import numpy as np
 import pytest
 
 from tests.helpers import (
-    WORDS,
     assert_alike,
     bag_of_words,
     found_by,
@@ -18,12 +12,9 @@ from tests.helpers import (
     of_members,
     pairs,
     passages,
-    titled,
 )
-from tests.sparse_models import make_splade
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
-from uec_rag.ensemble.convolution import Uniform
 from uec_rag.stores import MemoryStore
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
@@ -34,14 +25,6 @@ IDS = [str(number) for number in range(len(TEXTS))]
 @pytest.fixture(scope="module")
 def uec():
     return UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
-
-
-@pytest.fixture(scope="module", params=["words", "learned and words"])
-def sparse(request, uec, tmp_path_factory):
-    if request.param == "words":
-        return uec
-    splade = make_splade(WORDS, tmp_path_factory.mktemp("splade"))
-    return UEC([bag_of_words(24, "bag"), splade, "bm25"]).fit(pairs(120))
 
 
 def indexed(uec, texts=TEXTS, ids=IDS, **options):
@@ -62,11 +45,11 @@ def test_the_member_is_fitted_and_reported(uec):
     assert "bm25" in str(uec.report)
 
 
-def test_similarity_is_the_weighted_sum_of_the_members(sparse):
-    found = indexed(sparse).search(QUERIES, k=5)
+def test_similarity_is_the_weighted_sum_of_the_members(uec):
+    found = indexed(uec).search(QUERIES, k=5)
     counted, own = of_members(found, "counted"), of_members(found, "similarities")
     np.testing.assert_allclose(counted.sum(axis=1), found.mu, atol=1e-5)
-    expected = (found.coefficients * sparse.weights)[:, :, None] * own
+    expected = (found.coefficients * uec.weights)[:, :, None] * own
     np.testing.assert_allclose(counted, expected, atol=1e-6)
 
 
@@ -80,13 +63,13 @@ def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     np.testing.assert_allclose(seen.features.in_corpus[:, 1:], expected, rtol=1e-3, atol=1e-3)
 
 
-def test_an_index_that_changed_is_as_one_made_anew(sparse):
-    retriever = indexed(sparse, TEXTS[:100], IDS[:100])
+def test_an_index_that_changed_is_as_one_made_anew(uec):
+    retriever = indexed(uec, TEXTS[:100], IDS[:100])
     retriever.add(TEXTS[100:], ids=IDS[100:], metadatas=[{"even": False}] * (len(IDS) - 100))
     retriever.add([TEXTS[0] + " tadeba"], ids=["7"], metadatas=[{"even": True}])
     retriever.delete(IDS[20:60])
     left = [i for i in IDS if not 20 <= int(i) < 60 and i != "7"]
-    anew = indexed(sparse, [TEXTS[int(i)] for i in left], left)
+    anew = indexed(uec, [TEXTS[int(i)] for i in left], left)
     anew.add([TEXTS[0] + " tadeba"], ids=["7"], metadatas=[{"even": True}])
     assert_alike(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
     retriever.delete(IDS[60:150])  # most are gone: what is left is copied together
@@ -114,8 +97,8 @@ def test_a_saved_index_of_other_words_is_refused(uec, tmp_path):
         Retriever.load(tmp_path / "index", encoders=members)
 
 
-def test_a_filter_hides_passages_and_changes_no_statistics(sparse):
-    retriever = indexed(sparse)
+def test_a_filter_hides_passages_and_changes_no_statistics(uec):
+    retriever = indexed(uec)
     every = retriever.search(QUERIES, k=len(TEXTS))
     some = retriever.search(QUERIES, k=5, filter={"even": True})
     for i, ids in enumerate(some.ids):
@@ -185,36 +168,6 @@ def test_unfitted_words_count_as_much_as_vectors():
     np.testing.assert_allclose(found.mu, of_members(found, "similarities").mean(axis=1), atol=1e-5)
 
 
-def test_self_calibration_learns_nothing_from_words_about_words():
-    uec = UEC([bag_of_words(24, "bag"), noise, "bm25"]).fit(pairs(200))
-    retriever = index_of(uec, TEXTS, IDS, titled(TEXTS))
-    before = retriever.search(QUERIES)
-    retriever.self_calibrate()
-    old, new = uec.fitted.evidence_weights, retriever.evidence_weights
-    assert new.prior[2] == old.prior[2]
-    assert np.mean(new.prior) == pytest.approx(np.mean(old.prior))
-    after = retriever.search(QUERIES)
-    assert np.isfinite(after.confidence).all()
-    assert firsts_right(after) >= firsts_right(before) - 0.05
-
-
-def test_beside_words_one_member_has_nobody_to_be_told_from(uec):
-    retriever = index_of(uec, TEXTS, IDS, titled(TEXTS))
-    before = retriever.search(QUERIES)
-    retriever.self_calibrate()
-    after = retriever.search(QUERIES)
-    assert retriever.evidence_weights is uec.fitted.evidence_weights
-    assert after.ids == before.ids
-
-
-def test_members_are_asked_by_self_calibration_whatever_the_coefficients_are(uec):
-    uniform = UEC([bag_of_words(24, "bag"), "bm25"], coefficients="uniform")
-    uniform.fitted = replace(uec.fitted, rule=Uniform())
-    retriever = index_of(uniform, TEXTS, IDS, titled(TEXTS))
-    retriever.self_calibrate()
-    assert retriever.evidence_weights is None
-
-
 def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):
     with pytest.raises(ValueError, match="'shared'"):
         UEC(["bm25", "bm25"], space="shared").fit(pairs(60))
@@ -222,13 +175,11 @@ def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):
         CachedEncoder(Lexical(), tmp_path)
 
 
-def test_passages_without_words_are_found_by_the_others_and_say_so(uec):
+def test_passages_without_words_are_found_by_the_others(uec):
     retriever = indexed(uec)
     retriever.add(["?!"] * 2, ids=["a", "b"], metadatas=[{"even": True}] * 2)
     similarities = of_members(retriever.search(QUERIES, k=len(TEXTS) + 2), "similarities")
     assert np.isfinite(similarities).all()
-    assert [p.metadata["uec_missing"] for p in retriever.get(["a", "b"])] == [["bm25"]] * 2
-    assert "uec_missing" not in retriever.get(["0"])[0].metadata
 
 
 def test_a_code_that_vectors_miss_is_found_by_its_letters():

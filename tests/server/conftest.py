@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
@@ -22,7 +22,7 @@ TOKEN = "a-token-of-more-than-16-letters"
 SCRIPT = "<script>alert('zebra')</script>"
 ESCAPES = "\x1b[2J\x1b]0;owned\x07 gnu \u202e"
 
-STRICT = Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3)
+STRICT = Gate(1.0, Guarantee(1.0, 0.1, 0.05, 100, 50, 2, 29), k=3)
 """A gate that abstains on everything, and wants three passages."""
 
 TEXTS = {

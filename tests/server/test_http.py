@@ -3,6 +3,7 @@ import itertools
 import json
 import logging
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
@@ -77,7 +78,7 @@ def test_a_gate_decides_on_its_own_number_of_passages_whatever_number_is_handed_
 
 def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client, index):
     assert client.post("/ask", json=PARKING).json()["threshold"] == 0.5
-    Gate.at(0.75).save(index / "gate.json")
+    Gate(0.75).save(index / "gate.json")
     client.live.refresh()
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 
@@ -519,3 +520,53 @@ def test_each_request_has_a_span_with_what_was_found_for_it(index, exported):
     assert shown["retrieval.documents.0.document.id"] == asked["documents"][0]["id"] == "parking"
     assert shown["uec_rag.decision"] == asked["decision"]
     assert shown["uec_rag.confidence"] == asked["confidence"]
+
+
+MANY = {f"key{number}": 1 for number in range(50_000)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"history": [" "] * 60_000}, "history: should have at most 1000 items"),
+        ({"history": [1] * 450_000}, "history.0: should be a string or an object"),
+        ({"history": [{"role": "x", "content": ""}] * 30_000}, "history.0.role: should be 'user'"),
+        ({"within": [1] * 450_000}, "within.0: should be a string"),
+        ({"within": MANY}, "within: should be a string or a list"),
+        ({"~/" * 20_000: 1}, "is not expected"),
+        ({"filter": {"$" + "~/" * 20_000: 1}}, "filter: expected a metadata key"),
+        ({"filter": {"year": {"$" + "~/" * 20_000: 1}}}, "has the unknown operator"),
+        ({"filter": MANY}, "filter: expected at most 100 conditions"),
+        (MANY, "key0: is not expected"),
+    ],
+)
+def test_a_request_of_absurd_shape_is_refused_cheaply_and_in_few_words(client, asked, said):
+    begun = time.process_time()
+    found = client.post("/ask", json={"question": "who?", **asked})
+    assert time.process_time() - begun < 2
+    assert (found.status_code, said in found.json()["detail"]) == (422, True)
+    assert len(found.text) < 1000
+
+
+async def test_others_are_answered_while_a_request_is_checked(index):
+    app = http.create_app(LiveIndex(Place(index)), Access())
+    transport, gaps, go_on = httpx.ASGITransport(app), [0.0], True
+
+    async def watch():
+        while go_on:
+            begun = time.perf_counter()
+            await asyncio.sleep(0)
+            gaps.append(time.perf_counter() - begun)
+
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        body = json.dumps({"question": "who?", "filter": {"tags": {"$in": [[]] * 200_000}}})
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        begun = time.perf_counter()
+        found = await client.post(
+            "/ask", content=body, headers={"Content-Type": "application/json"}
+        )
+        taken, go_on = time.perf_counter() - begun, False
+        await watching
+    assert "filter: expected at most 10,000 values" in found.text
+    assert max(gaps) < taken / 2

@@ -133,7 +133,7 @@ async def test_what_goes_wrong_is_told_without_where_things_are(index, monkeypat
     def fails(*_, **__):
         raise ConnectionError("postgresql://me:hunter2@db/x does not answer")
 
-    monkeypatch.setattr(Retriever, "asearch", fails)
+    monkeypatch.setattr(Retriever, "search", fails)
     monkeypatch.setattr(Retriever, "get", fails)
     server = create_server(LiveIndex(Place(index)))
     for asked in (
@@ -182,3 +182,11 @@ def test_over_http_it_is_guarded_as_any_server(index):
             client.headers = headers
             assert call_rpc(client, "tools/list").status_code == status
         assert client.post("/mcp", content=b"x" * 2**21, headers=known).status_code == 413
+
+
+async def test_a_call_of_absurd_shape_is_refused_in_few_words(index):
+    server = create_server(LiveIndex(Place(index)))
+    for history in ([" "] * 60_000, [1] * 450_000):
+        with pytest.raises(Exception, match="history") as error:
+            await server.call_tool("ask", {"question": QUESTION, "history": history})
+        assert len(str(error.value)) < 200

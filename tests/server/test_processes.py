@@ -104,10 +104,10 @@ def test_without_the_extra_it_says_what_to_install(index, monkeypatch):
 @pytest.mark.slow
 def test_four_processes_answer_and_write_over_one_database(tmp_path):
     from tests.stores.postgres_server import new_place
-    from uec_rag.stores.places import store_at
+    from uec_rag.stores.places import open_store
 
     place = new_place()
-    filled = index_of(UEC(), [*TEXTS.values()], [*TEXTS], store=store_at(place))
+    filled = index_of(UEC(), [*TEXTS.values()], [*TEXTS], store=open_store(place))
     filled.save(tmp_path / "idx")
     STRICT.save(tmp_path / "idx" / "gate.json")  # decides in all of them
     arguments = [tmp_path / "idx", "--store", place, "--workers", 4, "--write"]

@@ -75,3 +75,17 @@ def test_a_request_has_so_long_to_come(first):
             assert connection.recv(4096).startswith(b"HTTP/1.1 200")
         with pytest.raises(ConnectionError):
             drip(connection)
+
+
+@pytest.mark.parametrize("first", ["Content-Length: 5", "Transfer-Encoding: chunked"])
+def test_what_is_hidden_behind_a_request_of_two_lengths_gets_no_answer(first):
+    lengths = [first, *({"Content-Length: 5", "Transfer-Encoding: chunked"} - {first})]
+    head = "POST /page HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    hidden = "GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    sent = head + "\r\n".join(lengths) + f"\r\n\r\n0\r\n\r\n{hidden}"
+    with running() as port, half_sent(port, sent.encode()) as connection:
+        connection.settimeout(60)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"expected one of them" in answer
+    assert answer.count(b"HTTP/1.1") == 1

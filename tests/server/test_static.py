@@ -15,9 +15,7 @@ def test_the_page_stands_alone_and_obeys_no_document(fitted, texts):
     found = evaluate(index, {bad: ["p1"], texts[2]: ["p2"]}, k=4)
     page = report(found, index="<b>idx</b>", questions="\x1bq.csv")
     assert "<script" not in page
-    assert "&lt;script&gt;" in page
     assert "\x1b" not in page
     assert not re.search(r"(?:src|href)=", page)
-    assert "Not measured: confidence after calibration" in page
     for named in ("&lt;b&gt;idx", "60 passages", "q.csv", *found.facts["members"], __version__):
         assert named in page

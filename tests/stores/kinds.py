@@ -10,7 +10,7 @@ from tests.stores.qdrant_server import server_url
 from uec_rag.base.saved.files import read_json
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
-from uec_rag.stores.places import saved_store, store_at
+from uec_rag.stores.places import open_store, saved_store
 from uec_rag.stores.qdrant import QdrantStore
 
 KINDS = {
@@ -49,7 +49,7 @@ def reopened(store, folder):
     store.save(folder)
     close(store)
     address = read_json(folder / "store.json").get("address")
-    return saved_store(folder, address and store_at(address))()
+    return saved_store(folder, address and open_store(address))()
 
 
 def beside(store):

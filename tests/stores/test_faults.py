@@ -21,7 +21,7 @@ from uec_rag.base import retries
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.pgvector import server as pgvector_making
 from uec_rag.stores.pgvector.server import Server, place_of
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 from uec_rag.stores.qdrant import QdrantStore
 
 TRIES = 5
@@ -224,7 +224,7 @@ SECRET_IN = {
 }
 
 
-@pytest.mark.parametrize("opens", [PgVectorStore, store_at])
+@pytest.mark.parametrize("opens", [PgVectorStore, open_store])
 @pytest.mark.parametrize("where", SECRET_IN)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(odd=st.text(st.sampled_from("@/:?#%&='\"\\ ,[]$%+;\n\t\0\ud800\N{SNOWMAN}a1"), max_size=8))
@@ -313,7 +313,7 @@ def test_a_place_is_read_as_the_address_that_it_is_of(kept):
 @example(odd="/", where="qdrant://me:{}@127.0.0.1:9/x")
 def test_a_secret_in_an_address_of_qdrant_is_refused_and_not_repeated(odd, where, caplog):
     address = where.format(f"s3cr{odd}3t")
-    openers = [store_at, lambda url: QdrantStore(url=url), lambda url: QdrantStore(location=url)]
+    openers = [open_store, lambda url: QdrantStore(url=url), lambda url: QdrantStore(location=url)]
     for opens in openers:
         with pytest.raises(ValueError, match="expected") as caught:
             opens(address)

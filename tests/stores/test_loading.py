@@ -14,7 +14,7 @@ from uec_rag.base.saved.files import write_json
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 from uec_rag.stores.qdrant import QdrantStore
 
 pytestmark = pytest.mark.filterwarnings(
@@ -72,7 +72,7 @@ def test_ones_own_index_is_opened_as_the_error_says(engine, uec, tmp_path):
     index.store.close()
     with pytest.raises(ValueError, match=r"Retriever\.load\(path, store=\.\.\.\)") as said:
         Retriever.load(tmp_path / "index", uec)
-    store = store_at(re.search("--store '(.*)'", str(said.value))[1])
+    store = open_store(re.search("--store '(.*)'", str(said.value))[1])
     loaded = Retriever.load(tmp_path / "index", uec, store=store)
     assert loaded.search(["a text"], k=1).ids == [["a"]]
     store.close()
@@ -80,7 +80,7 @@ def test_ones_own_index_is_opened_as_the_error_says(engine, uec, tmp_path):
 
 def test_another_collection_of_the_same_ensemble_is_told_from_ones_own(uec, tmp_path):
     def at(name):
-        return store_at(f"qdrant://{tmp_path}/{name}/passages")
+        return open_store(f"qdrant://{tmp_path}/{name}/passages")
 
     for name in ("mine", "other"):
         index = index_of(uec, [f"a text of {name}"], ["a"], store=at(name))

@@ -15,7 +15,6 @@ from tests.survival.scale import report, times
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.confidence.risk import risk_threshold
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.preferences import Preferences
 from uec_rag.stores.base import Passage
 from uec_rag.stores.memory import MemoryStore
 
@@ -73,14 +72,12 @@ def _methods(index):
         "delete": (index.delete, ("ids",)),
         "get": (index.get, ("ids",)),
         "vectors": (index.vectors, ("ids",)),
-        "search": (index.search, ("queries", "k", "filter", "prefer", "unanswerable")),
+        "search": (index.search, ("queries", "k", "filter", "unanswerable")),
         "search_vector": (index.search_vector, ("embedding", "k", "filter")),
         "search_diverse": (
             index.search_diverse,
             ("queries", "k", "fetch_k", "lambda_mult", "filter"),
         ),
-        "adapt": (index.adapt, ("queries", "k")),
-        "self_calibrate": (index.self_calibrate, ("k", "seed")),
         "counting": (index.counting, ("coefficients",)),
         "snapshot": (index.store.snapshot, ("filter",)),
         "calibrate": (index.calibrate, ("queries", "relevant_ids", "unanswerable", "k")),
@@ -90,16 +87,14 @@ def _methods(index):
         "embed": (uec.embed, ("texts", "role")),
         "Gaussian": (Gaussian, ("mean", "variance")),
         "Retriever": (Retriever, ("uec", "store", "unanswerable")),
-        "Preferences": (Preferences, ("max_per_source", "source_key", "distinct")),
         "UEC": (
             functools.partial(UEC, uec.encoders),
-            ("space", "structure", "coefficients", "temperature", "beta", "seed", "on_error"),
+            ("space", "structure", "coefficients", "temperature", "beta", "seed"),
         ),
         "Gate.calibrate": (
             functools.partial(Gate.calibrate, index),
             ("queries", "relevant_ids", "risk", "certainty", "k", "filter"),
         ),
-        "Gate.budget": (functools.partial(Gate.budget, index), ("queries", "abstain", "k")),
         "risk_threshold": (risk_threshold, ("confidence", "correct", "risk", "delta")),
         "MemoryStore": (MemoryStore, ("index", "dtype", "device")),
         "save": (index.save, ("path",)),
@@ -107,7 +102,7 @@ def _methods(index):
     }
 
 
-WRITES = {"add", "delete", "adapt", "self_calibrate", "calibrate", "store.add", "store.delete"}
+WRITES = {"add", "delete", "calibrate", "store.add", "store.delete"}
 
 
 def _right(uec):
@@ -129,7 +124,6 @@ def _right(uec):
         "embedding": uec.embed(["badero"]).mean[0].tolist(),
         "path": "saved",
         "uec": uec,
-        "prefer": Preferences(max_per_source=1),
         "confidence": [0.1, 0.5, 0.9],
         "correct": [False, True, True],
         "risk": 0.1,

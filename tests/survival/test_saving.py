@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import time
 
@@ -19,9 +18,7 @@ from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.folder import read_files
-from uec_rag.retrieval.copying import checksum, copy_index
-from uec_rag.stores import MemoryStore
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 
 pytestmark = in_a_child.FORKED
 
@@ -83,7 +80,7 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
     loading = Retriever.load
 
     def opened():
-        return loading(path, fitted, store=place and store_at(place))
+        return loading(path, fitted, store=place and open_store(place))
 
     def update():
         app(["index", str(folder), "--out", str(path), "--update"], standalone_mode=False)
@@ -96,7 +93,7 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
 
     monkeypatch.setattr(Retriever, "load", lambda *_, **__: opened())
     monkeypatch.setattr(cli_index, "say", lambda said: None)
-    index = Retriever(fitted, place and store_at(place))
+    index = Retriever(fitted, place and open_store(place))
     sources = ("gone.md", "stays.md")  # an update of a folder without any of the files is refused
     index.add(["badero"] * 2, metadatas=[{"source": s, "file_sha256": "ab"} for s in sources])
     index.save(path)
@@ -116,49 +113,6 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
         read = passages_of(read_files(folder).documents)
         assert stored() == sorted((p.metadata["source"], p.text) for p in read)
     report(f"{kind}: {kills} kills of updates, {done} of them too late; the next brought all, once")
-
-
-@pytest.mark.parametrize("kind", ["memory", "postgres"])
-def test_copies_that_are_killed_go_on_where_they_were(kind, fitted, tmp_path):
-    source, kills, copies = Retriever(fitted), times(4, 1000), 0
-    source.add(passages(1200), ids=[f"p{i}" for i in range(1200)])
-    expected, held, place = checksum(source.store), 0, new_place()
-
-    def copied():
-        store = MemoryStore() if kind == "memory" else store_at(place)
-        made, done = copy_index(source, store)
-        made.save(tmp_path / "copy")
-        close(store)
-        return done
-
-    begun = time.monotonic()
-    in_a_child_that(copied)
-    took = time.monotonic() - begun
-    shutil.rmtree(tmp_path / "copy")
-    place = new_place()
-    for _ in range(kills):
-        finished = in_a_child_that(copied, longest=took)
-        if kind == "memory":
-            finished = (tmp_path / "copy" / "manifest.json").exists()
-            if finished:  # it is there whole; without a manifest it is not there
-                assert checksum(load_index(tmp_path / "copy", fitted).store) == expected
-        else:
-            store = store_at(place)
-            assert len(store) >= held  # what was copied stays
-            held = len(store)
-            finished = finished or held == 1200
-            close(store)
-        if finished:
-            if kind == "postgres":
-                assert copied().written == 0
-                store = store_at(place)
-                assert checksum(store) == expected
-                close(store)
-            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
-            place, held, copies = new_place(), 0, copies + 1
-    done = copied()
-    assert (done.passages, done.written, done.others) == (1200, 1200 - held, 0)
-    report(f"{kind}: {kills} kills of copies, {copies} of which came to their end; none mixed")
 
 
 def test_a_first_save_that_is_killed_can_be_done_again(fitted, tmp_path):

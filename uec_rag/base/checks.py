@@ -109,7 +109,7 @@ def check_k(k: int, argument: str = "k") -> int:
     200
     """
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-        raise TypeError(f"{argument}: expected an integer, got {k!r}.")
+        raise TypeError(f"{argument}: expected an integer, got {k!r:.60}.")
     if k < 1:
         raise ValueError(f"{argument}: expected an integer >= 1, got {k}.")
     return int(k)
@@ -118,7 +118,7 @@ def check_k(k: int, argument: str = "k") -> int:
 def listed(ids: Iterable[_T], name: str) -> list[_T]:
     """Return ids as a list; TypeError if they are one string, or not iterable."""
     if isinstance(ids, str):
-        raise TypeError(f"{name}: expected a list of strings, got one string {ids!r}.")
+        raise TypeError(f"{name}: expected a list of strings, got one string {ids!r:.60}.")
     if not isinstance(ids, Iterable):
         raise TypeError(f"{name}: expected a list of strings, got {ids!r:.60}.")
     return list(ids)

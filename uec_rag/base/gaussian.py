@@ -161,15 +161,7 @@ class Terms:
     @property
     def lengths(self) -> FloatArray:
         """The sum of each text's weights, shape (n,)."""
-        return self._sums(self.weights)
-
-    @property
-    def norms(self) -> FloatArray:
-        """The Euclidean length of each text's weights, shape (n,)."""
-        return np.sqrt(self._sums(self.weights.astype(np.float64) ** 2))
-
-    def _sums(self, values: NDArray[np.floating]) -> FloatArray:
-        total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+        total = np.concatenate([[0.0], np.cumsum(self.weights, dtype=np.float64)])
         sums: FloatArray = (total[self.starts[1:]] - total[self.starts[:-1]]).astype(np.float32)
         return sums
 

@@ -48,7 +48,6 @@ for command in (
     serve.mcp,
     evaluate.evaluate,
     models.fetch,
-    models.doctor,
 ):
     app.command(cls=_Command)(readable_errors(command))
 

@@ -35,7 +35,7 @@ from uec_rag.cli.console import (
     say,
 )
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import UnknownReading, ask_back, readings_named
+from uec_rag.confidence.replies import UnknownReading, clarifying_question, readings_named
 from uec_rag.corpora.document import body_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _NEW = "/new"  # starts a new conversation
 _COMMAND = re.compile(r"/\w+")
 _PLACES = ("page", "slide", "sheet")
 # Fences of code, underlines and borders of tables.
-_MARKS = re.compile(r"^\s*(?:`{3}|~{3}).*$|([-=_~^*+|] ?)\1{2,}", re.MULTILINE)
+_MARKS = re.compile(r"^[^\S\n]*(?:`{3}|~{3}).*$|([-=_~^*+|] ?)\1{2,}", re.MULTILINE)
 
 LEGEND = (
     "score: the similarity, reduced if it is uncertain; variance: of the similarity; relevant: "
@@ -166,7 +166,7 @@ def ask(
 
     retriever = open_index(index, store, trust)
     decides = gate_at(place, retriever)
-    if decides is not None and not decides.threshold.is_controlled:
+    if decides is not None and decides.threshold >= 1:
         raise ValueError(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
             "with 'uec-rag gate', from more questions or with a higher --wrong or --risk"
@@ -238,7 +238,7 @@ def _converse(
         chosen = _chosen(line, meant)
         if chosen is None:
             # A reply in other words is only understood with the question that it replies to.
-            turns += [ask_back(meant)] if meant else []
+            turns += [clarifying_question(meant)] if meant else []
             asked, before = line, [*turns]
         decision = search(asked, before, chosen)
         turns.append(line if chosen is None else chosen.label)

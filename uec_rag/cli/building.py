@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from uec_rag.base.checks import counted
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.cli.console import err, note, print_json, print_text, progress, say
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
@@ -222,7 +222,7 @@ def index_on_ray(
     from uec_rag.retrieval import Retriever
 
     passages = read_passages(source)
-    retriever = Retriever(ensemble, None if store is None else store_at(store))
+    retriever = Retriever(ensemble, None if store is None else open_store(store))
     with progress() as bar:
         task = bar.add_task("Encoding passages", total=None)
         done = index(

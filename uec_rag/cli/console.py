@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
 from uec_rag.base.saved.manifest import MANIFEST
-from uec_rag.stores.places import check_engine, store_at
+from uec_rag.stores.places import check_engine, open_store
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
@@ -206,7 +206,7 @@ def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
     say(f"Opening {index} ...")
     from uec_rag.retrieval import Retriever
 
-    place = None if store is None else store_at(store, existing=True)
+    place = None if store is None else open_store(store, existing=True)
     return Retriever.load(index, store=place, trust=trust)
 
 

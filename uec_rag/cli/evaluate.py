@@ -48,11 +48,10 @@ def evaluate(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Measure an index: ranking, confidence before and after calibration, what could be answered.
+    """Measure an index: ranking, confidence, what could be answered.
 
     The ensemble is compared with each of its members and with their reciprocal rank fusion. --html
-    and --json also contain what could be answered at which risk, and the worst questions. The index
-    is not changed.
+    and --json also contain what could be answered at which risk. The index is not changed.
 
     Example: uec-rag evaluate idx questions.csv --html report.html
     """
@@ -104,7 +103,7 @@ def evaluate(
         mean, low, high = difference["difference"]
         print_text(
             f"nDCG@{k} minus that of {against}: {mean:+.3f} ({low:+.3f} to {high:+.3f}), "
-            f"p = {difference['p']:.3f}, {difference['questions']} questions."
+            f"{difference['questions']} questions."
         )
     say(f"Written to {html}." if html else "With --html report.html all of it is on one page.")
 
@@ -123,15 +122,13 @@ def _print(found: Evaluation) -> None:
         cells = (f"{mean:.3f} ±{(high - low) / 2:.3f}" for mean, low, high in of.values())
         ranking.add_row(plain(name), *cells)
     out.print(ranking)
-    levels = _table("confidence", "minus the share answered correctly", "Brier score")
-    for name, told in found.confidence.items():
-        mean, low, high = told["level"]
-        levels.add_row(name, f"{mean:+.3f} ±{(high - low) / 2:.3f}", f"{told['brier']:.3f}")
-    out.print(levels)
+    mean, low, high = found.confidence["level"]
+    print_text(
+        f"Mean confidence minus the share answered correctly: {mean:+.3f} ±{(high - low) / 2:.3f}; "
+        f"Brier score {found.confidence['brier']:.3f}."
+    )
     if facts["asked_back"]:
         note(f"confidence is measured without the {facts['asked_back']} questions asked back about")
-    if facts["left_out"]:
-        note(f"not measured: {facts['left_out']}")
 
 
 def _table(*columns: str) -> Table:

@@ -27,7 +27,7 @@ from uec_rag.cli.console import (
 from uec_rag.corpora.tables import ids_named, read_questions
 
 if TYPE_CHECKING:
-    from uec_rag.confidence.risk import RiskThreshold
+    from uec_rag.confidence.risk import Guarantee
     from uec_rag.retrieval.gate import LabelledSearch
 
 _CERTAINTY = 0.95
@@ -37,9 +37,7 @@ def gate(
     index: Index,
     questions: Annotated[
         Path,
-        typer.Argument(
-            help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids."
-        ),
+        typer.Argument(help="A .jsonl, .csv or .tsv file with query and relevant_ids."),
     ],
     to: Annotated[
         Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
@@ -61,20 +59,6 @@ def gate(
         float | None,
         typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
     ] = None,
-    abstain: Annotated[
-        float | None,
-        typer.Option(help="Share of questions to leave unanswered instead, without a guarantee."),
-    ] = None,
-    needless: Annotated[
-        float | None,
-        typer.Option(
-            help="Largest share of the answerable questions that get a clarifying question."
-        ),
-    ] = None,
-    one_per_answer: Annotated[
-        bool,
-        typer.Option(help="Choose the threshold on one question of those that share an answer."),
-    ] = False,
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
     ] = 4,
@@ -90,17 +74,9 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --wrong 0.1
     """
-    promises = {"--wrong": wrong, "--risk": risk, "--certainty": certainty, "--needless": needless}
-    for name, value in promises.items():
-        if abstain is not None and value is not None:
-            raise ValueError(
-                f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
-                "of the questions unanswered, whatever the risk"
-            )
+    for name, value in {"--wrong": wrong, "--risk": risk, "--certainty": certainty}.items():
         if value is not None:
             check_share(value, name, "a number in (0, 1)")
-    if abstain is not None:
-        check_share(abstain, "--abstain", "a share in [0, 1)")
     if wrong is not None and risk is not None:
         raise ValueError(
             "--wrong and --risk: expected one of them; that is of all questions, this of answers"
@@ -108,28 +84,22 @@ def gate(
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
     sure = _CERTAINTY if certainty is None else certainty
-    from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
+    from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch
 
     own = index / GATE_FILE
     to = own if to is None else to
     check_index(index)
     check_file(to, "--out")
-    asked = read_questions(questions, labelled=abstain is None)
+    asked = read_questions(questions, labelled=True)
     retriever = open_index(index, store, trust)
-    if abstain is None:
-        relevant = ids_named(asked.values(), retriever.passages(), questions.name)
+    relevant = ids_named(asked.values(), retriever.passages(), questions.name)
     with progress() as bar:
         advance = partial(bar.show, "Searching")
-        if abstain is not None:
-            made = Gate.budget(retriever, [*asked], abstain=abstain, k=k, progress=advance)
-        else:
-            groups = shared_answers(relevant) if one_per_answer else None
-            searched = LabelledSearch.of(
-                retriever, [*asked], relevant, k=k, groups=groups, progress=advance
-            )
-            made = searched.gate(risk, sure, wrong=wrong, needless=needless)
-    if abstain is None and not made.threshold.is_controlled:
-        raise ValueError(_too_little(searched, made.threshold))
+        searched = LabelledSearch.of(retriever, [*asked], relevant, k=k, progress=advance)
+        made = searched.gate(risk, sure, wrong=wrong)
+    assert made.guarantee is not None
+    if not made.guarantee.is_controlled:
+        raise ValueError(_too_little(searched, made.guarantee))
     saved_anew = not all(map(is_last, retriever.saved_as))
     if saved_anew and not made.fits(open_index(index, store, trust)):
         raise SavedMeanwhile(
@@ -146,14 +116,10 @@ def gate(
         say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
 
 
-def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:
+def _too_little(searched: LabelledSearch, asked: Guarantee) -> str:
     """Explain why the labels do not suffice, and which risk they allow."""
-    right = searched.right[searched.rows].sum()
-    if asked.delta is None:
-        option, target = "--wrong", f"At most {asked.risk:.1%} of all questions answered wrongly"
-    else:
-        option = "--risk"
-        target = f"At most {asked.risk:.1%} wrong answers with {1 - asked.delta:.0%} certainty"
+    option = "--wrong" if asked.delta is None else "--risk"
+    target = asked.target[0].upper() + asked.target[1:]
     shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
     found = (
         searched.threshold(wrong=share)
@@ -166,7 +132,7 @@ def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:
         f"QUESTIONS: no gate was saved, since it would abstain on every question. {target} takes "
         f"at least {asked.needed} labelled questions, more if an answer of high confidence is "
         f"wrong; {asked.queries} were usable (questions that get a clarifying question do not "
-        f"count), and the search found an answer to {right} of them. "
+        f"count), and the search found an answer to {searched.right.sum()} of them. "
         + (
             "They allow no risk below 99%"
             if allowed is None

@@ -37,7 +37,7 @@ from uec_rag.cli.console import (
 from uec_rag.corpora.folder import CHARACTERS, check_folder, named
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
-from uec_rag.stores.places import check_engine, store_at
+from uec_rag.stores.places import check_engine, open_store
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead
@@ -107,8 +107,7 @@ def index(
 
     The ensemble is `UEC()` with its shipped fit; the fit of --fit replaces it only if it is better
     on questions held out from PAIRS. Models of --model are fitted on PAIRS, or else on headings and
-    the text under them. The weights of an ensemble of --uec, fitted elsewhere, are adapted on such
-    questions.
+    the text under them.
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
@@ -149,7 +148,7 @@ def index(
         _update(folder, to, follow_symlinks, cut, max_characters, store, trust, json)
         return
     pairs = None if fit is None else read_pairs(fit, "--fit")
-    place = None if store is None else store_at(store)
+    place = None if store is None else open_store(store)
     if place is not None and uec is None and len(place):
         raise ValueError(
             f"--store: expected an empty store, got one with {len(place):,} passages; use "
@@ -188,8 +187,6 @@ def index(
     retriever = Retriever(ensemble, place)
     with filling(retriever.store):
         add_passages(retriever, passages)
-    if uec is not None and ensemble.report is not None and not ensemble.report.source:
-        _calibrate(retriever)
     save_anew(retriever, to)
     if json:
         print_json(
@@ -335,16 +332,6 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
         note(f"left out {counted(len(files), 'file')} of other kinds{named(files)}")
 
 
-def _calibrate(retriever: Retriever) -> None:
-    """Adapt the weights of the encoders, if enough questions can be made from the corpus."""
-    say("Learning from questions made from the documents which encoders to trust ...")
-    try:
-        retriever.self_calibrate()
-    except ValueError as error:
-        note(str(error))
-    say(retriever.report)
-
-
 def copy(
     source: Annotated[
         Path, typer.Argument(metavar="FROM", help="A saved index, with its passages in any store.")
@@ -367,8 +354,8 @@ def copy(
 ) -> None:
     """Copy an index into another store: a folder, Qdrant, PostgreSQL.
 
-    The copy is read back and compared. Run an interrupted copy into Qdrant or PostgreSQL again to
-    resume it; a folder is written whole at the end, and an index there is replaced.
+    Qdrant or PostgreSQL must not have that collection yet; a folder is written whole at the end,
+    and an index there is replaced.
 
     Example: uec-rag copy idx qdrant://localhost:6333/passages --out idx-in-qdrant
     """
@@ -391,23 +378,18 @@ def copy(
     from uec_rag.stores import MemoryStore
 
     index = open_index(source, store, trust)
-    engine = None if place is None else store_at(place)
+    engine = None if place is None else open_store(place)
     made_in: Store = MemoryStore() if engine is None else engine
     with progress() as bar:
         task = bar.add_task("Copying passages", total=len(index))
-        made, done = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
+        made = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
     save_anew(made, folder)
     _copy_gate(index, made, folder)
-    counts = {"passages": done.passages, "written": done.written, "others": done.others}
     if json:
-        print_json({"path": str(folder), **counts, "checksum": done.checksum})
+        print_json({"path": str(folder), "passages": len(made)})
         return
     where = folder if engine is None else engine.address
-    others = f"; the store also held {done.others:,} other passages" if done.others else ""
-    print_text(
-        f"{counted(done.passages, 'passage')} in {where}, {done.written:,} of them written "
-        f"now{others}; checksum {done.checksum}."
-    )
+    print_text(f"{counted(len(made), 'passage')} in {where}.")
     _say_how_to_ask(folder, None if engine is None else engine.address)
 
 

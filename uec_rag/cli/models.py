@@ -1,15 +1,13 @@
-"""`uec-rag fit`, `fetch` and `doctor`: fitting models, fetching them and checking their needs."""
+"""`uec-rag fit` and `fetch`: fitting models and fetching them."""
 
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from uec_rag.cli.building import build_ensemble, check_output, check_writable, fit_if_better
-from uec_rag.cli.console import Json, Models, out, print_json, print_text, say
+from uec_rag.cli.console import Json, Models, print_json, print_text, say
 from uec_rag.corpora.tables import read_pairs
 
 _NO_SLOPE = 0.05  # smaller slopes are shown as 0.0 in the report
@@ -84,32 +82,3 @@ def fetch(
         print_json(rows)
     else:
         print_text(notice)
-
-
-def doctor(json: Json = False) -> None:
-    """Check the environment: libraries, devices, and how to solve problems.
-
-    The exit code is 1 if there is a problem.
-
-    Example: uec-rag doctor
-    """
-    say("Looking at the installed libraries ...")
-    from uec_rag.base.environment import report
-    from uec_rag.encoders.bundled.packages import cache_folder
-
-    found = report()
-    rows = found.rows | {"cache folder": str(cache_folder())}
-    if json:
-        print_json({"rows": rows, "problems": [asdict(problem) for problem in found.problems]})
-    else:
-        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        for label, value in rows.items():
-            table.add_row(escape(label), escape(value))
-        out.print(table)
-        for problem in found.problems:
-            out.print(f"\n[bold red]problem:[/] {escape(problem.what)}", soft_wrap=True)
-            out.print(f"    fix: {escape(problem.fix)}", soft_wrap=True)
-        if not found.problems:
-            out.print("\n[green]No problems found.[/]")
-    if found.problems:
-        raise typer.Exit(1)

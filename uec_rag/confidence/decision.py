@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from uec_rag.base.checks import visible
 from uec_rag.base.errors import InternalError
+from uec_rag.confidence.advice import Advice
 from uec_rag.confidence.readings import ASK, Reading
-from uec_rag.confidence.replies import ask_back, asks_back
+from uec_rag.confidence.replies import (
+    UnknownReading,
+    clarifying_question,
+    is_clarifying_question,
+    readings_named,
+)
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -62,6 +69,12 @@ class Decision:
         Number of hits that confidence is about; 0 if unknown.
     size : int
         Number of passages that were searched; 0 if unknown.
+    advice : str
+        The verdict of an advisor: "answer", "clarify" or "no", or "none: " and why it has none; ""
+        if none was asked.
+    searched_as : str
+        The advisor's rewrite of the question, whose hits are those of this decision; "" if they are
+        those of the question.
 
     Raises
     ------
@@ -80,6 +93,8 @@ class Decision:
     basis: str = field(default="", compare=False)
     hits: int = field(default=0, compare=False)
     size: int = field(default=0, compare=False)
+    advice: str = ""
+    searched_as: str = ""
 
     def __post_init__(self) -> None:
         # Comparisons with NaN are all false: a gate would abstain, while user code such as
@@ -104,8 +119,8 @@ class Decision:
         if self.action != "clarify":
             return ""
         # A decision restored from serialised hits has the sentence, but not the readings.
-        written = not self.readings and asks_back(self.reason)
-        return self.reason if written else ask_back(self.readings)
+        written = not self.readings and is_clarifying_question(self.reason)
+        return self.reason if written else clarifying_question(self.readings)
 
     @property
     def choices(self) -> list[dict[str, Any]]:
@@ -127,7 +142,12 @@ class Decision:
             "question_back": self.question_back,
             "readings": self.choices,
             "candidates": [*self.candidates],
-        }
+        } | self.advice_metadata()
+
+    def advice_metadata(self) -> dict[str, str]:
+        """Return the metadata on an advisor; empty if none was asked."""
+        known = {"advice": self.advice, "searched_as": self.searched_as}
+        return {key: value for key, value in known.items() if value}
 
     @property
     def decision(self) -> Action:
@@ -174,7 +194,6 @@ def decide_one(
     readings: tuple[Reading, ...] = (),
     *,
     threshold: float = 0.5,
-    ask: float = ASK,
     in_corpus: float = 1.0,
     unfamiliar: str = "",
 ) -> Decision:
@@ -189,8 +208,6 @@ def decide_one(
     threshold : float
         The confidence above which to answer, such as that of a
         `uec_rag.confidence.risk.RiskThreshold`.
-    ask : float
-        Ask for clarification if P(underspecified) is at least this.
 
     Examples
     --------
@@ -199,11 +216,11 @@ def decide_one(
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
-    if is_asked_back(underspecified, in_corpus, readings, ask):
-        action, reason = "clarify", ask_back(readings)
+    if is_asked_back(underspecified, in_corpus, readings):
+        action, reason = "clarify", clarifying_question(readings)
     elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]
-    elif math.isinf(threshold):
+    elif threshold >= 1:
         reason = "No question is answered: no threshold keeps the share of wrong answers low."
     elif in_corpus < _OFF_TOPIC:
         reason = "This does not seem to be a question about the documents."
@@ -224,15 +241,57 @@ def with_note(decision: Decision, unfamiliar: str) -> Decision:
     return replace(decision, unfamiliar=notes, reason=reason)
 
 
-def decide_again(known: Decision, threshold: float, ask: float = ASK) -> Decision:
-    """Repeat a decision with other thresholds; see `decide_one`."""
+def decide_again(known: Decision, threshold: float) -> Decision:
+    """Repeat a decision with another threshold; see `decide_one`."""
     again = decide_one(
         known.confidence,
         known.underspecified,
         known.readings,
         threshold=threshold,
-        ask=ask,
         in_corpus=known.in_corpus,
         unfamiliar=known.unfamiliar,
     )
     return replace(again, basis=known.basis, hits=known.hits, size=known.size)
+
+
+def advised(known: Decision, advice: Advice, searched_as: str = "") -> Decision:
+    """Replace a decision by an advisor's verdict.
+
+    If it says "clarify", its options are offered if it has clear ones, else the known readings. An
+    option that names one of these is that reading; another has no passages.
+
+    Parameters
+    ----------
+    known : Decision
+        The decision about the hits that the advisor has read, or about those of its rewrite.
+    advice : Advice
+    searched_as : str
+        The rewrite, if the hits are those of a rewrite.
+
+    Examples
+    --------
+    >>> found = decide_one(0.4)
+    >>> [advised(found, Advice(verdict)).action for verdict in ("answer", "clarify", "no")]
+    ['answer', 'clarify', 'abstain']
+    >>> advised(found, Advice("clarify", ("rent", "deposit"))).reason
+    'Do you mean rent or deposit?'
+    """
+    told = replace(known, advice=advice.verdict, searched_as=searched_as)
+    if advice.verdict == "no":
+        return replace(told, action="abstain", reason=REASONS["abstain"])
+    if advice.verdict == "answer":
+        note = f' It was searched as "{visible(searched_as)}".' if searched_as else ""
+        return replace(told, action="answer", reason=REASONS["answer"] + note)
+    meant = tuple(_reading(label, known.readings, len(advice.labels)) for label in advice.labels)
+    meant = meant or known.readings
+    return replace(told, action="clarify", readings=meant, reason=clarifying_question(meant))
+
+
+def _reading(label: str, known: Sequence[Reading], count: int) -> Reading:
+    """Return the known reading that a label names; if there is none, one without passages."""
+    try:
+        named = readings_named(label, known)
+    except UnknownReading:
+        named = []
+    ids = named[0].ids if len(named) == 1 else ()
+    return Reading(label, ids, named[0].probability if ids else 1 / count)

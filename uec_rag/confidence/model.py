@@ -14,13 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.gaussian import FloatArray, probit
 from uec_rag.base.records import Record
+
+_Float = TypeVar("_Float", bound=np.floating[Any])
 
 NEAREST = 30
 """The number of best passages with different texts over which the softmax is computed."""
@@ -608,10 +610,10 @@ def _nll(probability: FloatArray, truth: NDArray[np.bool_]) -> FloatArray:
     return surprise
 
 
-def log_odds(probability: FloatArray) -> FloatArray:
+def log_odds(probability: NDArray[_Float]) -> NDArray[_Float]:
     """Compute ``log(p / (1 - p))``, clipped to be finite for 0 and 1."""
     inside = np.clip(probability, _SMALLEST, 1 - _SMALLEST)
-    odds: FloatArray = np.log(inside) - np.log1p(-inside)
+    odds: NDArray[_Float] = np.log(inside) - np.log1p(-inside)
     return odds
 
 
@@ -675,7 +677,7 @@ class FitView:
 
 
 def fit_confidence(
-    views: Sequence[FitView], k: int = 10, *, standardised: bool = False, same_corpora: bool = False
+    views: Sequence[FitView], k: int = 10, *, standardised: bool = False
 ) -> ConfidenceModel:
     """Fit the model to queries over several corpora, some of which lack the answer.
 
@@ -691,8 +693,6 @@ def fit_confidence(
         Number of hits that confidence is about.
     standardised : bool
         Whether the logits are those of an unfitted ensemble; see `ConfidenceModel`.
-    same_corpora : bool
-        Whether later queries are over these very corpora; the examples then have full weight.
 
     Raises
     ------
@@ -706,8 +706,6 @@ def fit_confidence(
     moved, relearned = known.moved(examples), known.relearned(examples)
     if moved.nll(examples) - relearned.nll(examples) > _CLEAR_GAIN:
         return relearned
-    if same_corpora:
-        return moved
     return known.moved(replace(examples, weight=_WEIGHT * examples.weight))
 
 

@@ -1,8 +1,8 @@
-"""Thresholds of confidence with a guaranteed risk of wrong answers.
+"""Thresholds of confidence with a guarantee on wrong answers.
 
 `conformal_threshold` limits wrong answers as a share of all questions, on average over random
 calibration sets, and needs about a hundred labels. `risk_threshold` limits them as a share of the
-answers, with a given certainty, and needs more.
+answers, with a given certainty, and needs several hundred.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from uec_rag.base.checks import check_share
 from uec_rag.base.records import Record
+from uec_rag.confidence.model import log_odds
 
 _SMALLEST = 1e-5  # smallest target that is accepted
-_GRID = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)  # in standard deviations, see `_of_next_batch`
+_REWRITTEN = math.log(0.85 / 0.15)  # log odds above those of a yes that a rewrite takes
+_STEP = 1.1  # ratio of the numbers of answers that `risk_threshold` tests one after the other
 
 
 @dataclass(frozen=True)
-class RiskThreshold(Record):
-    """A threshold of confidence with its guarantee and the counts of its calibration.
+class Guarantee(Record):
+    """A limit on wrong answers, the threshold that keeps it, and the counts of its calibration.
 
     Attributes
     ----------
@@ -39,7 +42,7 @@ class RiskThreshold(Record):
     queries : int
         Number of calibration queries.
     answered, wrong : int
-        Number of them above the threshold, and number of wrong ones among these.
+        Number of them that are answered, and number of wrong ones among these.
     needed : int
         Smallest number of calibration queries that would suffice if all answers were right.
 
@@ -76,41 +79,32 @@ class RiskThreshold(Record):
         return math.isfinite(self.threshold)
 
     @property
+    def target(self) -> str:
+        """The limit, in words."""
+        if self.delta is None:
+            return f"at most {self.risk:.1%} of all questions answered wrongly"
+        return f"at most {self.risk:.1%} wrong answers with {1 - self.delta:.0%} certainty"
+
+    @property
     def report(self) -> str:
         """The result of the calibration, in plain words."""
-        if self.delta is None:
-            return self._report_of_all(f"at most {self.risk:.1%} of all questions answered wrongly")
-        target = f"at most {self.risk:.1%} wrong answers with {1 - self.delta:.0%} certainty"
         if self.is_controlled:
+            over = "on average over" if self.delta is None else "over"
+            right = self.answered - self.wrong
             return (
-                f"Answering above confidence {self.threshold:.3f}: {target}. Of {self.queries} "
-                f"calibration queries that get no clarifying question, {self.answered} are "
-                f"answered, {self.wrong} of them wrongly. "
-                "The certainty is over random sets of calibration queries, including those that "
-                "would lead to abstaining on every query."
+                f"Answering above confidence {self.threshold:.3f}: {self.target}, {over} random "
+                f"sets of calibration questions. Of these {self.queries}, {self.answered} are "
+                f"answered: {right} right, {self.wrong} wrong."
             )
         if self.queries < self.needed:
             return (
-                f"Abstaining on every query: {target} takes at least {self.needed} calibration "
-                f"queries, got {self.queries}. Provide more, or allow a higher risk."
+                f"Abstaining on every question: {self.target} takes at least {self.needed} "
+                f"calibration questions, got {self.queries}. Provide more, or allow a higher share."
             )
         return (
-            f"Abstaining on every query: no threshold shows {target} on the "
-            f"{self.queries} calibration queries that are not asked back. Provide more, allow a "
-            "higher risk, or improve retrieval."
-        )
-
-    def _report_of_all(self, target: str) -> str:
-        if not self.is_controlled:
-            return (
-                f"Abstaining on every query: {target} takes at least {self.needed} calibration "
-                f"queries, got {self.queries}. Provide more, or allow a larger share."
-            )
-        return (
-            f"Answering above confidence {self.threshold:.3f}: {target}, on average over random "
-            f"sets of calibration queries. Of these {self.queries}, "
-            f"{self.answered / self.queries:.0%} are answered, {self.wrong / self.queries:.1%} "
-            "wrongly."
+            f"Abstaining on every question: no threshold shows {self.target} on the "
+            f"{self.queries} calibration questions. Provide more, allow a higher share, or improve "
+            "retrieval."
         )
 
     def metadata(self) -> dict[str, object]:
@@ -175,8 +169,8 @@ class Drift:
                 return (
                     f"The last {len(asked)} questions are not like those that the gate was made "
                     f"with: their mean confidence is {asked.mean():.2f} instead of "
-                    f"{self.calibration.mean():.2f}. The guarantee does not hold for them; make "
-                    "the gate again, with recent questions."
+                    f"{self.calibration.mean():.2f}. The guarantee does not hold for them; "
+                    "recalibrate with recent questions."
                 )
         return None
 
@@ -185,46 +179,36 @@ _FIRST_LOOK = 32
 _FALSE_ALARMS = 0.01
 
 
-def queries_needed(risk: float, delta: float) -> int:
-    """Compute the smallest number of calibration queries that suffices if all answers are right.
+def queries_needed(risk: float, delta: float, wrong: int = 0) -> int:
+    """Compute the smallest number of answers, some of them wrong, that proves a risk.
 
     Examples
     --------
-    >>> queries_needed(risk=0.05, delta=0.05)
-    59
+    >>> queries_needed(risk=0.05, delta=0.05), queries_needed(risk=0.05, delta=0.05, wrong=1)
+    (59, 93)
     """
+    from scipy.special import bdtr
+
     _check_share("risk", risk)
     _check_share("delta", delta)
-    start = max(1, math.floor(_first(risk, delta)))
-    while True:
-        count = np.arange(start, 2 * start + math.ceil(2 / risk))
-        level = delta * _share(0.0, count, risk, delta)
-        none = np.zeros_like(count)
-        passed = _of_risk(none, count, risk) <= level
-        passed &= _of_next_batch(none, count, risk) <= delta
-        if passed.any():
-            return int(count[np.argmax(passed)])
-        start += len(count)
+    least, most = 0, wrong + 1
+    while bdtr(wrong, most, risk) > delta:
+        least, most = most, 2 * most
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if bdtr(wrong, middle, risk) <= delta else (middle, most)
+    return most
 
 
 def risk_threshold(
     confidence: ArrayLike, correct: ArrayLike, risk: float = 0.05, delta: float = 0.05
-) -> RiskThreshold:
+) -> Guarantee:
     """Find the lowest confidence threshold at which wrong answers stay below a target.
 
-    The method is Learn then Test (Angelopoulos et al., https://arxiv.org/abs/2110.01052), applied
-    to all thresholds at once. For each threshold, the exact p-value of the hypothesis "more than
-    `risk` of the answers are wrong" is compared with one level. The lowest threshold that passes is
-    chosen even if higher ones fail, since a threshold that is safe is also safe if raised. The
-    level is such that, if the risk were at the target, any threshold would pass with a probability
-    of at most `delta`. The counts of neighbouring thresholds are highly correlated, so the level is
-    far higher than that of a Bonferroni correction. Thresholds below the chosen one are then tested
-    again at the higher level that their smaller number allows (Romano and Wolf, 2005,
-    https://doi.org/10.1198/016214504000000539), until none passes. A single wrong answer of high
-    confidence therefore does not end the search, and a higher `risk` never answers fewer queries.
-
-    The guarantee covers the risk itself and the share of wrong answers among the next answered
-    queries, if there are as many of them.
+    The method is Learn then Test (Angelopoulos et al., https://arxiv.org/abs/2110.01052) by
+    fixed-sequence testing. A grid of thresholds is tested from above: each by the exact binomial
+    p-value of the hypothesis "more than `risk` of the answers are wrong", at level `delta`. The
+    last threshold before the first that fails is chosen.
 
     Parameters
     ----------
@@ -246,15 +230,13 @@ def risk_threshold(
 
     Notes
     -----
-    A threshold is the confidence of a calibration query, and only queries strictly above it are
-    answered: given that confidence, the queries above are an independent sample of the answered
-    ones. The guarantee assumes that the risk does not fall as the threshold is lowered, that is,
-    that confidence is informative. Ties are safe, and an increasing transformation of the
-    confidence does not change the decisions.
-
-    The worst case is a risk exactly at the target at every threshold: by exact recursion over the
-    counts (tests/confidence/test_risk.py), the probability of passing is then at most `delta`. For
-    measured coverage, see docs/measurements/confidence.md, "The gate".
+    The grid is chosen without the labels, by the number of answers: it begins with the fewest that
+    prove the risk if one of them is wrong (if none is, for less than four times as many queries),
+    and grows by a tenth. A threshold is the confidence of a calibration query, and only queries
+    strictly above it are answered: given that confidence, the queries above are an independent
+    sample of the answered ones. Ties are answered all or none, and an increasing transformation of
+    the confidence does not change the decisions. For measured coverage, see
+    docs/measurements/confidence.md, "The gate".
 
     Examples
     --------
@@ -264,6 +246,8 @@ def risk_threshold(
     >>> 0.4 < found.threshold < 0.6, found.wrong
     (True, 0)
     """
+    from scipy.special import bdtr
+
     needed = queries_needed(risk, delta)
     values, right = _vectors(confidence=confidence, correct=correct)
     order = np.argsort(-values, kind="stable")
@@ -271,21 +255,21 @@ def risk_threshold(
     # The number of queries strictly above each distinct confidence; below the lowest, all of them.
     above = np.append(np.flatnonzero(np.diff(values) < 0) + 1, len(values))
     limits = np.append(values, np.nextafter(values[-1], -np.inf))[above]
-    last = _lowest_passed(wrong[above - 1], above, risk, delta)
-    if last is None:
-        return RiskThreshold(math.inf, risk, delta, len(values), 0, 0, needed)
-    return RiskThreshold(
-        threshold=float(limits[last]),
-        risk=risk,
-        delta=delta,
-        queries=len(values),
-        answered=int(above[last]),
-        wrong=int(wrong[above[last] - 1]),
-        needed=needed,
-    )
+    with_one = queries_needed(risk, delta, wrong=1)
+    least, last = with_one if 4 * with_one <= len(values) else needed, -1
+    while (place := int(np.searchsorted(above, least))) < len(above):
+        answered = above[place]
+        if bdtr(wrong[answered - 1], answered, risk) > delta:
+            break
+        last, least = place, max(answered + 1, min(math.ceil(_STEP * answered), len(values)))
+    if last < 0:
+        return Guarantee(math.inf, risk, delta, len(values), 0, 0, needed)
+    answered = int(above[last])
+    threshold, bad = float(limits[last]), int(wrong[answered - 1])
+    return Guarantee(threshold, risk, delta, len(values), answered, bad, needed)
 
 
-def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1) -> RiskThreshold:
+def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1) -> Guarantee:
     """Find the lowest threshold at which a bounded share of all questions is harmful, on average.
 
     The method is conformal risk control (Angelopoulos et al., 2024,
@@ -307,7 +291,7 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
 
     Returns
     -------
-    RiskThreshold
+    Guarantee
         `answered` counts the questions above the threshold and `wrong` the harmful ones among them;
         `delta` is None.
 
@@ -346,85 +330,122 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     else:
         threshold = float(np.nextafter(values[finite].min(), -np.inf))
     above = values > threshold
-    return RiskThreshold(
+    return Guarantee(
         threshold, share, None, len(values), int(above.sum()), int((above & harm).sum()), needed
     )
 
 
-def _lowest_passed(
-    wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float, delta: float
-) -> int | None:
-    """Find the index of the lowest threshold that keeps the risk; None if none does.
+@dataclass(frozen=True)
+class AdvisedThresholds:
+    """The thresholds of a gate that asks an advisor in doubt.
 
-    `wrong`, `answered`, array of int, shape (m,): counts above each threshold, in descending order
-    of thresholds; at the last one, all are answered.
+    Attributes
+    ----------
+    threshold : float
+        Answer above this if the advisor has failed.
+    low, high : float
+        The advisor is asked from `low` to `high`; answer above `low` if it says so, and above
+        `high` without asking it.
+    rewritten : float
+        Answer a question that the advisor has rewritten if the confidence in the hits of the
+        rewrite is above this.
+    guarantee : Guarantee
+        With the threshold `threshold`; its counts are those of wrong answers alone.
     """
-    p, count = _of_risk(wrong, answered, risk), answered[-1:]
-    lasting = _of_next_batch(wrong, answered, risk) <= delta
-    last, done = -1, 0
-    while True:
-        level = delta * _share(done, count, risk, delta)
-        passed = np.flatnonzero((p[last + 1 :] <= level) & lasting[last + 1 :])
-        if not len(passed):
-            return None if last < 0 else last
-        last += 1 + int(passed[-1])
-        done = int(answered[last])
+
+    threshold: float
+    low: float
+    high: float
+    rewritten: float
+    guarantee: Guarantee
 
 
-def _first(risk: float, delta: float) -> float:
-    """Compute the number of right answers that prove the risk at a single threshold."""
-    return math.log(delta) / math.log1p(-risk)
+def advised_thresholds(
+    confidence: NDArray[np.float64],
+    right: NDArray[np.bool_],
+    reply: NDArray[np.intp],
+    rewritten: NDArray[np.float64],
+    rewritten_right: NDArray[np.bool_],
+    clear: NDArray[np.bool_],
+    asks_back: NDArray[np.bool_],
+    share: float,
+) -> AdvisedThresholds:
+    """Find thresholds at which a bounded share of all questions is answered wrongly, on average.
 
+    By Bayes' rule, a reply of the advisor moves the log odds of confidence by its log likelihood
+    ratio on the labels. A failure is a reply, too, so that the limit is kept even if the advisor
+    fails more often on what would be answered wrongly. For each question, the level of these log
+    odds below which it is answered wrongly is its score for `conformal_threshold`; in this score,
+    the likelihood ratio is that of the other questions. At a lower level, the question may instead
+    be answered rightly, but counts as answered wrongly, so that the loss falls with the level.
 
-def _share(
-    done: float, count: NDArray[np.integer], risk: float, delta: float
-) -> NDArray[np.float64]:
-    """Compute the share of delta for each threshold below the first `done` of `count` queries.
-
-    If the risk is at the target, the probability that any of these thresholds passes grows with the
-    logarithm of the range of counts. The polynomial is an upper bound of the exact recursion for
-    `done` up to half of `count`, beyond which the level stays constant. The level falls more slowly
-    with the risk than p-values do, so a threshold that passes also passes at a higher risk.
+    Parameters
+    ----------
+    confidence : array, shape (n,)
+    right : bool array, shape (n,)
+        Whether the hits answer each question.
+    reply : int array, shape (n,)
+        0 if the advisor says that they do, 1 if not, 2 if it has failed.
+    rewritten : array, shape (n,)
+        Confidence in the hits of the rewrite; -infinity if there is none.
+    rewritten_right : bool array, shape (n,)
+        Whether these answer the question.
+    clear : bool array, shape (n,)
+        Whether a question of high confidence is answered without asking the advisor.
+    asks_back : bool array, shape (n,)
+        Whether a question gets a clarifying question if the advisor has failed.
+    share : float
+        Largest share of all questions that are answered wrongly, in (0, 1).
     """
-    first = _first(risk, delta)
-    reach = np.log(np.maximum(count / first, 1))
-    behind = np.log(np.maximum(np.minimum(done, count / 2) / first, 1))
-    rise = (reach - behind) / 3 + (reach**2 - behind**2) / 8
-    certain = -math.log(delta)
-    share: NDArray[np.float64] = 1 / (1 + min(certain + 1 / 4, 5 / 2 * certain) * rise)
-    return share
+    told = np.eye(6, dtype=np.int64)[2 * reply + right]
+    yes, no, none = _gains(told.sum(axis=0) - told).T
+    odds = log_odds(confidence)
+    again = np.where(rewritten >= 0, log_odds(np.maximum(rewritten, 0)) - _REWRITTEN, -np.inf)
+    ways = (
+        (~right & clear, odds + np.minimum(no, none)),
+        (~right & (reply == 0), odds + yes),
+        (~right & (reply == 2) & ~asks_back, odds + none),
+        (~rewritten_right, np.minimum(odds + yes, again)),
+    )
+    harm = np.maximum.reduce([np.where(some, level, -np.inf) for some, level in ways])
+    found = conformal_threshold(harm, np.isfinite(harm), share)
+    if len(harm) < found.needed:
+        return AdvisedThresholds(1.0, 1.0, 1.0, 1.0, found)
+    # A rewrite is not answered if that is more likely wrong than right.
+    level = max(found.threshold if found.is_controlled else -np.inf, -_REWRITTEN)
+    yes, no, none = _gains(told.sum(axis=0))
+    threshold = _confidence_at(level, none, confidence)
+    return AdvisedThresholds(
+        threshold,
+        _confidence_at(level, yes, confidence),
+        _confidence_at(level, min(no, none), confidence),
+        _confidence_at(level, -_REWRITTEN, rewritten[rewritten >= 0]),
+        replace(found, threshold=threshold),
+    )
 
 
-def _of_risk(
-    wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float
-) -> NDArray[np.float64]:
-    """Compute the exact p-value of so few wrong answers under a risk above the target."""
-    from scipy.special import bdtr
+def _gains(counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Compute the log likelihood ratio of each kind of reply, right to wrong, shape (..., 3).
 
-    p: NDArray[np.float64] = bdtr(wrong, answered, risk)
-    return p
+    That of a yes is at least 0, and the others are at most 0: a reply that tells nothing changes
+    nothing.
 
-
-def _of_next_batch(
-    wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float
-) -> NDArray[np.float64]:
-    """Compute P(so few wrong answers now, and too many in the next batch of the same size).
-
-    The true risk is that which maximises the probability. The result does not increase with the
-    risk that is allowed.
+    `counts`: shape (..., 6), of yes, no and none, each if the hits are wrong and if they are right.
     """
-    from scipy.special import bdtr, bdtrc
+    table = counts.reshape(*counts.shape[:-1], 3, 2) + 0.5
+    share = table / table.sum(axis=-2, keepdims=True)
+    gains = np.log(share[..., 1] / share[..., 0])
+    return np.concatenate([np.maximum(gains[..., :1], 0), np.minimum(gains[..., 1:], 0)], axis=-1)
 
-    allowed = np.floor(risk * answered)
-    p: NDArray[np.float64] = np.zeros(len(answered))
-    # The product has one peak, near the mean of the two counts. The grid depends on the counts
-    # only, so that the same counts give the same result at any risk.
-    middle = np.minimum((wrong + allowed + 1) / (2 * answered), 1)
-    spread = np.sqrt(middle * (1 - middle) / answered)
-    for steps in _GRID:
-        true = np.clip(middle + steps * spread, 0, 1)
-        p = np.maximum(p, bdtr(wrong, answered, true) * bdtrc(allowed, answered, true))
-    return p
+
+def _confidence_at(level: float, gain: float, confidence: NDArray[np.float64]) -> float:
+    """Return the threshold of confidence at which log odds and a gain are at a level.
+
+    It divides the given confidences exactly as the level does, whatever the rounding.
+    """
+    above = log_odds(confidence) + gain > level
+    at = max(float(expit(level - gain)), float(confidence[~above].max(initial=0.0)))
+    return min(at, float(np.nextafter(confidence[above].min(initial=1.0), 0)))
 
 
 def _check_share(name: str, value: float) -> None:

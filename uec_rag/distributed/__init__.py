@@ -1,6 +1,7 @@
-"""Bulk work on a Ray cluster: indexing into any store, and fitting."""
+"""Bulk work on a Ray cluster: indexing into any store."""
 
 from uec_rag.base.environment import missing_extra
+from uec_rag.base.removed import removed_import
 
 try:
     import ray  # noqa: F401
@@ -9,6 +10,10 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("ray", "ray")) from error
 
-from uec_rag.distributed.cluster import Resources, fit, index, read_passages
+from uec_rag.distributed.cluster import Resources, index, read_passages
 
-__all__ = ["Resources", "fit", "index", "read_passages"]
+__all__ = ["Resources", "index", "read_passages"]
+
+
+def __getattr__(name: str) -> object:
+    raise removed_import(__name__, name)

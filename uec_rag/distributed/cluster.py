@@ -1,47 +1,28 @@
-"""Index passages and fit ensembles on a cluster.
-
-Encoders run on pools of actors. The curvature of each part of the pairs is a task, and the results
-are added up. Slopes are fitted in the calling process, since they only need one similarity per
-pair.
-"""
+"""Index passages on a cluster: texts are encoded by `map_batches` of Ray Data."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-from collections import deque
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from itertools import islice
-from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import ray
+import ray.data
 
 from uec_rag.base.environment import missing_extra
-from uec_rag.encoders import Encoded, Encoder, Role
-from uec_rag.encoders.base import EncoderInside, InThread, TermEncoder
-from uec_rag.ensemble.faults import missing_members
-from uec_rag.ensemble.fit import fit as fit_here
-from uec_rag.ensemble.uec import UEC
-from uec_rag.laplace.curvature import Curvature, Layer, accumulate
+from uec_rag.encoders import Encoder
 from uec_rag.retrieval.result import without_findings
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, checked_passage, content_id
 from uec_rag.stores.places import filling
 
-if TYPE_CHECKING:
-    from ray import ObjectRef
-
-    from uec_rag.ensemble.fit import PairsLike
-
-_BATCH = 256  # texts per task, and passages that are encoded and written together
+_BATCH = 256  # passages that are looked up, encoded and written together
+_AT_A_TIME = 2**16  # passages that Ray is given at a time, and then loads the encoders for
 
 
 @dataclass(frozen=True)
@@ -51,9 +32,9 @@ class Resources:
     Attributes
     ----------
     workers : int
-        Number of actors for each member.
+        Number of processes, each of which has all encoders.
     num_cpus, num_gpus : float
-        CPUs and GPUs of each actor; fractions of a GPU are shared by several.
+        CPUs and GPUs of each; fractions of a GPU are shared by several.
     """
 
     workers: int = 1
@@ -65,138 +46,16 @@ class Resources:
             raise ValueError(f"workers: expected an integer >= 1, got {self.workers}.")
 
 
-class _Member:
-    """An encoder in its own process."""
+class _Encoders:
+    """Encodes batches of texts in a process of the cluster."""
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+    def __init__(self, encoders: Sequence[Encoder]) -> None:
+        self._encoders = encoders
 
-    def encode(self, texts: list[str], role: Role) -> Encoded:
-        return self._encoder.encode(texts, role)
-
-
-class Pool:
-    """A pool of actors with the same encoder, which start with the first text.
-
-    Ray restarts a dead actor and repeats its tasks.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    resources : Resources
-    """
-
-    def __init__(self, encoder: Encoder, resources: Resources) -> None:
-        self._encoder, self._resources = encoder, resources
-        self._actors: list[Any] = []
-        self._turn = itertools.count()
-
-    def submit(self, texts: Sequence[str], role: Role) -> ObjectRef[Encoded]:
-        """Encode texts on the next of the actors, in turn."""
-        if not self._actors:
-            kind: Any = ray.remote(
-                num_cpus=self._resources.num_cpus,
-                num_gpus=self._resources.num_gpus,
-                max_restarts=-1,
-                max_task_retries=-1,
-            )(_Member)
-            self._actors = [kind.remote(self._encoder) for _ in range(self._resources.workers)]
-        actor = self._actors[next(self._turn) % len(self._actors)]
-        reference: ObjectRef[Encoded] = actor.encode.remote(list(texts), role)
-        return reference
-
-    def close(self) -> None:
-        """End the actors."""
-        for actor in self._actors:
-            ray.kill(actor)
-
-
-@contextmanager
-def _pools(encoders: Sequence[Encoder], resources: Resources) -> Iterator[list[Pool]]:
-    """Yield a pool for each encoder, on the connected cluster or else on this machine."""
-    if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False)
-    pools = [Pool(encoder, resources) for encoder in encoders]
-    try:
-        yield pools
-    finally:
-        for pool in pools:
-            pool.close()
-
-
-class ClusterEncoder(InThread, EncoderInside):
-    """A dense encoder that runs on a pool.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    pool : Pool
-    """
-
-    def __init__(self, encoder: Encoder, pool: Pool) -> None:
-        super().__init__(encoder)
-        self._pool = pool
-
-    @property
-    def revision(self) -> str:
-        """The revision of the wrapped encoder."""
-        return self._encoder.revision
-
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts in batches on the actors."""
-        parts = [texts[i : i + _BATCH] for i in range(0, len(texts), _BATCH)]
-        if not parts:
-            return self._encoder.encode(texts, role)
-        encoded = ray.get([self._pool.submit(part, role) for part in parts])
-        embedding = np.concatenate([part.embedding for part in encoded])
-        if all(part.features is part.embedding for part in encoded):
-            return Encoded(embedding, embedding)
-        return Encoded(embedding, np.concatenate([part.features for part in encoded]))
-
-
-_PARTS = 4  # parts of the pairs per worker
-
-
-def fit(uec: UEC, pairs: PairsLike, resources: Resources = Resources()) -> UEC:
-    """Fit an ensemble on Ray, with the same result as `UEC.fit` up to rounding.
-
-    Parameters
-    ----------
-    uec : UEC
-    pairs : iterable or mapping
-        As in `UEC.fit`, with the same errors.
-    resources : Resources
-        Resources for each member.
-
-    Returns
-    -------
-    UEC
-        The same object, fitted.
-    """
-
-    def mapped(layer: Layer) -> Curvature:
-        task = ray.remote(num_cpus=resources.num_cpus, max_retries=-1)(accumulate)
-        parts = [task.remote(part) for part in layer.parts(_PARTS * resources.workers)]
-        return reduce(add, ray.get(parts))
-
-    with _pools(uec.encoders, resources) as pools:
-        encoders = [
-            encoder if isinstance(encoder, TermEncoder) else ClusterEncoder(encoder, pool)
-            for encoder, pool in zip(uec.encoders, pools, strict=True)
-        ]
-        uec.fitted = fit_here(
-            encoders,
-            uec.fitted,
-            pairs,
-            uec.options,
-            verifier=uec.verifier,
-            verify_k=uec.verify_k,
-            curvature=mapped,
-        )
-    return uec
-
-
-_AHEAD = 3  # batches in flight per actor: one being encoded, one waiting, one being written
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        texts = batch["text"].tolist()
+        encoded = [encoder.encode(texts, "passage") for encoder in self._encoders]
+        return {"rows": [batch["row"].tolist()], "encoded": [pickle.dumps(encoded)]}
 
 
 @dataclass(frozen=True)
@@ -222,11 +81,11 @@ def index(
     *,
     advance: Callable[[int], None] | None = None,
 ) -> Indexed:
-    """Encode passages on Ray, each member on its own actors, and write them into a store.
+    """Encode passages on Ray, and write them into a store.
 
-    The calling process reads and writes, with a few batches per actor in flight. Unchanged passages
-    that are already in the store are not encoded again, unless an encoder has failed on them, so an
-    interrupted run can be continued. Existing passages are replaced, never duplicated.
+    The calling process reads and writes. Unchanged passages that are already in the store are not
+    encoded again, so an interrupted run can be continued.
+    Existing passages are replaced, never duplicated.
 
     Parameters
     ----------
@@ -235,58 +94,60 @@ def index(
     passages : iterable of Passage
         Any number of passages, see `read_passages`.
     resources : Resources
-        Resources for each member.
     advance : callable, optional
         Called after each batch with the number of its passages.
 
     Raises
     ------
     ray.exceptions.RayError
-        If an encoder fails. Actors that die are restarted.
+        If an encoder fails. Processes that die are restarted.
     """
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False)
     uec = retriever.uec
-    members = zip(uec.names, uec.encoders, strict=True)
-    words = {name for name, encoder in members if isinstance(encoder, TermEncoder)}
-    window = _AHEAD * resources.workers
-    in_flight: deque[tuple[list[Passage], list[ObjectRef[Encoded]]]] = deque()
     read = written = 0
-
-    def write() -> int:
-        encoded, references = in_flight.popleft()
-        parts = uec.fitted.gaussians(ray.get(references))
-        return len(retriever.add_encoded(encoded, parts))
-
-    with _pools(uec.encoders, resources) as pools, filling(retriever.store):
-        for batch in _batches(passages):
-            stored = {held.id: held for held in retriever.get([passage.id for passage in batch])}
-            new = [p for p in batch if p.id not in stored or not is_as(stored[p.id], p, words)]
-            read += len(batch)
-            if new:
-                texts = [passage.text for passage in new]
-                in_flight.append((new, [pool.submit(texts, "passage") for pool in pools]))
-            if len(in_flight) >= window:
-                written += write()
-            if advance is not None:
-                advance(len(batch))
-        while in_flight:
-            written += write()
+    remaining = iter(passages)
+    with filling(retriever.store):
+        while some := list(islice(remaining, _AT_A_TIME)):
+            new: dict[str, Passage] = {}
+            for start in range(0, len(some), _BATCH):
+                batch = some[start : start + _BATCH]
+                stored = {held.id: held for held in retriever.get([p.id for p in batch])}
+                new |= {p.id: p for p in batch if not is_as(stored.get(p.id), p)}
+            read, unchanged = read + len(some), len(some) - len(new)
+            if advance is not None and unchanged:
+                advance(unchanged)
+            for done in _encoded(uec.encoders, [*new.values()], resources):
+                written += len(retriever.add_encoded(done[0], uec.fitted.gaussians(done[1])))
+                if advance is not None:
+                    advance(len(done[0]))
     return Indexed(read, written)
 
 
-def is_as(held: Passage, given: Passage, words: AbstractSet[str]) -> bool:
-    """Return whether a stored passage equals a given one, and need not be encoded again.
+def _encoded(
+    encoders: Sequence[Encoder], passages: Sequence[Passage], resources: Resources
+) -> Iterator[tuple[list[Passage], list[Any]]]:
+    """Yield batches of passages with what each encoder made of them, in their order."""
+    if not passages:
+        return
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars, context.execution_options.preserve_order = False, True
+    rows = [{"row": row, "text": passage.text} for row, passage in enumerate(passages)]
+    found = ray.data.from_items(rows).map_batches(
+        _Encoders,
+        fn_constructor_args=(encoders,),
+        batch_size=_BATCH,
+        concurrency=resources.workers,
+        num_cpus=resources.num_cpus,
+        num_gpus=resources.num_gpus,
+    )
+    for batch in found.iter_rows():
+        yield [passages[row] for row in batch["rows"]], pickle.loads(batch["encoded"])
 
-    `words`: sparse members, which may be missing because the passage has no words.
-    """
-    same = without_findings(held) == without_findings(given)
-    return same and words >= missing_members(held.metadata)
 
-
-def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    """Yield batches of passages, in which each id is unique."""
-    remaining = iter(passages)
-    while batch := list(islice(remaining, _BATCH)):
-        yield [*{passage.id: passage for passage in batch}.values()]
+def is_as(held: Passage | None, given: Passage) -> bool:
+    """Return whether a stored passage equals a given one, and need not be encoded again."""
+    return held is not None and without_findings(held) == without_findings(given)
 
 
 _PARQUET_ROWS = 1024  # rows of a Parquet file that are read at a time

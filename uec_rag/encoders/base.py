@@ -198,14 +198,6 @@ def checked_texts(texts: Sequence[str], role: str) -> list[str]:
     return check_texts(texts)
 
 
-class BadRows(ValueError):
-    """An encoder returned invalid vectors; `rows`, (n,), marks the texts, empty if unknown."""
-
-    def __init__(self, message: str, rows: npt.NDArray[np.bool_] | None = None) -> None:
-        super().__init__(message)
-        self.rows = np.zeros(0, dtype=bool) if rows is None else rows
-
-
 def check_vectors(
     vectors: object, *, rows: int, encoder: str, dimension: int | None = None
 ) -> Float32Array:
@@ -232,8 +224,7 @@ def check_vectors(
     TypeError
         If the values are not real numbers.
     ValueError
-        If the shape is not (rows, dimension); `BadRows` if a value is NaN or infinite, or a row is
-        zero.
+        If the shape is not (rows, dimension), a value is NaN or infinite, or a row is zero.
     """
     array = _as_floats(vectors, encoder)
     if array.ndim != 2:
@@ -255,19 +246,17 @@ def check_vectors(
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise BadRows(
+        raise ValueError(
             f"encoder {encoder!r} returned NaN or infinity for {rows - int(finite.sum())} of "
-            f"{rows} texts, first in row {row}; expected finite numbers",
-            ~finite,
+            f"{rows} texts, first in row {row}; expected finite numbers"
         )
     # Dividing by the largest entry first keeps the squares from overflowing or underflowing.
     largest = np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     if len(array) and largest.min() == 0.0:
         row = int(np.argmin(largest[:, 0]))
-        raise BadRows(
+        raise ValueError(
             f"encoder {encoder!r} returned a vector of zeros in row {row}; "
-            "expected vectors with a direction",
-            largest[:, 0] == 0.0,
+            "expected vectors with a direction"
         )
     scaled = array / largest
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)

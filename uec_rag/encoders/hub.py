@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -14,25 +14,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uec_rag.encoders.base import LastLayer, Role
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+    from sentence_transformers import SentenceTransformer
     from torch import nn
-
-    _Model: TypeAlias = SentenceTransformer | SparseEncoder
 
 
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
-Kind: TypeAlias = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
-"""The kind of a model: a class name of sentence-transformers, also in model configurations."""
-
-SPARSE = "sparse:"
-"""The prefix of a hub name or folder to load as a SparseEncoder."""
+NO_SPARSE = "learned sparse encoders were removed; use 'bm25', or a SentenceTransformer."
+"""The end of the errors for such encoders."""
 
 _CONFIGURATION = "config_sentence_transformers.json"
 _HUB_TIMEOUT = 5.0  # seconds to wait for a response
 
 
-def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tuple[str, Any]:
+def load_model(given: object, device: str | None, fetch: bool) -> tuple[str, Any]:
     """Load a model from a folder or the hub, or take one in memory; fail fast if it is absent.
 
     Returns
@@ -40,14 +35,14 @@ def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tu
     str
         The hub name, or the folder's absolute path. For a model in memory, the name or path in its
         configuration, or "".
-    SentenceTransformer, SparseEncoder or CrossEncoder
+    SentenceTransformer
 
     Raises
     ------
     FileNotFoundError, OSError
         If there is no such folder, or no such model on the hub, or the hub is unreachable.
     ValueError
-        If the model on the hub is a SparseEncoder, and another kind is requested.
+        If the model is a SparseEncoder.
     """
     if not isinstance(given, (str, Path)):
         config = getattr(getattr(given[0], "auto_model", None), "config", None)  # type: ignore[index]
@@ -64,34 +59,20 @@ def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tu
     require("models", "sentence-transformers", "torch")
     with _quiet_weight_loading():
         if folder.is_dir():
-            return str(folder), _load_folder(kind, folder, device)
-        model = _load_from_hub(kind, name, device, fetch)
-    if kind != "SparseEncoder" and _is_sparse_on_the_hub(name):
-        raise ValueError(
-            f"encoder {name!r} is a SparseEncoder, which returns term weights, not vectors; "
-            f"write {SPARSE + name!r}"
-        )
+            _refuse_sparse(name, folder / _CONFIGURATION)
+            return str(folder), _load_folder(folder, device)
+        model = _load_from_hub(name, device, fetch)
+    hub_name, _, revision = name.partition("@")
+    _refuse_sparse(name, _downloaded(hub_name, _CONFIGURATION, revision))
     return name, model
 
 
-def is_model(value: object, kind: Kind) -> bool:
-    """Return whether a value is a model of a kind, by the names of its base classes."""
+def is_model(value: object, kind: str) -> bool:
+    """Return whether a value is of a class of sentence-transformers, by its base classes' names."""
     return not isinstance(value, type) and any(
         base.__name__ == kind and base.__module__.partition(".")[0] == "sentence_transformers"
         for base in type(value).__mro__
     )
-
-
-def is_sparse_folder(given: str | Path) -> bool:
-    """Return whether a folder contains a SparseEncoder, as sentence-transformers saves it."""
-    return _says_sparse(Path(given).expanduser() / _CONFIGURATION)
-
-
-def _is_sparse_on_the_hub(name: str) -> bool:
-    """Return whether a downloaded model is a SparseEncoder."""
-    model, _, revision = name.partition("@")
-    found = _downloaded(model, _CONFIGURATION, revision)
-    return found is not None and _says_sparse(found)
 
 
 def _is_downloaded(model: str, revision: str) -> bool:
@@ -108,37 +89,36 @@ def _downloaded(model: str, file: str, revision: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def _says_sparse(configuration: Path) -> bool:
+def _refuse_sparse(name: str, configuration: Path | None) -> None:
+    """Raise ValueError if a model's configuration is that of a SparseEncoder."""
     try:
-        config = json.loads(configuration.read_text(encoding="utf-8"))
+        config = json.loads(configuration.read_text(encoding="utf-8")) if configuration else {}
     except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get("model_type") == "SparseEncoder"
+        return
+    if isinstance(config, dict) and config.get("model_type") == "SparseEncoder":
+        raise ValueError(f"encoder {name!r} is a SparseEncoder; {NO_SPARSE}")
 
 
-def _loader(kind: Kind) -> Callable[..., _Model]:
-    import sentence_transformers
+def _load_folder(folder: Path, device: str | None) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer
 
-    loader: Callable[..., _Model] = getattr(sentence_transformers, kind)
-    return loader
-
-
-def _load_folder(kind: Kind, folder: Path, device: str | None) -> _Model:
     try:
-        return _loader(kind)(str(folder), device=device, trust_remote_code=False)
+        return SentenceTransformer(str(folder), device=device, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise OSError(
             f"folder {folder} contains no model that sentence-transformers can load: {error}"
-            f"{_needs_code(error, kind)}"
+            f"{_needs_code(error)}"
         ) from error
 
 
-def _load_from_hub(kind: Kind, name: str, device: str | None, fetch: bool) -> _Model:
+def _load_from_hub(name: str, device: str | None, fetch: bool) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer
+
     model, _, revision = name.partition("@")
     if not fetch and not _is_downloaded(model, revision):  # the loaders would try the hub anyway
         raise OSError(f"cannot load encoder {name!r}: it is not on this machine")
     try:
-        return _loader(kind)(
+        return SentenceTransformer(
             model,
             device=device,
             revision=revision or None,
@@ -146,9 +126,9 @@ def _load_from_hub(kind: Kind, name: str, device: str | None, fetch: bool) -> _M
             local_files_only=not (fetch and _hub_is_reachable()),
         )
     except ValueError as error:
-        if not _needs_code(error, kind):
+        if not _needs_code(error):
             raise
-        raise OSError(f"cannot load encoder {name!r}: {error}{_needs_code(error, kind)}") from error
+        raise OSError(f"cannot load encoder {name!r}: {error}{_needs_code(error)}") from error
     except OSError as error:
         raise OSError(
             f"cannot load encoder {name!r}: it is not a local folder, and there is no such model "
@@ -158,12 +138,12 @@ def _load_from_hub(kind: Kind, name: str, device: str | None, fetch: bool) -> _M
         ) from error
 
 
-def _needs_code(error: Exception, kind: Kind) -> str:
+def _needs_code(error: Exception) -> str:
     if "trust_remote_code" not in str(error):
         return ""
     return (
         "\nCode shipped with a model is never run: if you trust it, load the model as "
-        f"{kind}(..., trust_remote_code=True) and pass that instead of its name"
+        "SentenceTransformer(..., trust_remote_code=True) and pass that instead of its name"
     )
 
 
@@ -205,7 +185,7 @@ def _quiet_weight_loading() -> Iterator[None]:
 
 
 def place(
-    model: SentenceTransformer | SparseEncoder | CrossEncoder,
+    model: SentenceTransformer,
     device: str | None,
     dtype: Precision | None,
     *,
@@ -246,7 +226,7 @@ _HASHED_CONFIGURATION = (
 
 
 def revision_of(
-    model: SentenceTransformer | SparseEncoder, prompts: Mapping[Role, str], last_layer: LastLayer
+    model: SentenceTransformer, prompts: Mapping[Role, str], last_layer: LastLayer
 ) -> str:
     """Compute the SHA-256 (hex) of weights, architecture, tokenizer, prompts and last layer.
 
@@ -295,7 +275,7 @@ def _describe(module: object) -> dict[str, object]:
     return described
 
 
-def tokenizer_state(model: SentenceTransformer | SparseEncoder | CrossEncoder) -> object:
+def tokenizer_state(model: SentenceTransformer) -> object:
     """Return everything that determines how a model splits a text, except its maximum length."""
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
@@ -338,7 +318,7 @@ def family_prompts(name: str) -> dict[Role, str]:
     return {"query": "", "passage": ""}
 
 
-def prompts_of(model: SentenceTransformer | SparseEncoder, source: str) -> dict[Role, str]:
+def prompts_of(model: SentenceTransformer, source: str) -> dict[Role, str]:
     """Return the prompts of a model: as configured, else those of its family.
 
     sentence-transformers saves empty prompts for a model without prompts, so that a configuration

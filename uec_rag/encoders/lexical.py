@@ -229,8 +229,9 @@ def split_words(text: str) -> list[str]:
 
 
 # Endings of plural, past tense and -ing, if a syllable remains: "speed" and "string" keep theirs.
+# What is before an ending is only looked at once the ending is found, since words may be long.
 _ENDING = regex.compile(
-    r"(?:(?<=[aeiouy]\w*)ing|(?<=[aeiouy]\w*)(?<!e)ed|(?<=\w\w)(?<![su])(?:es|s))$"
+    r"ing$(?<=[aeiouy]\w*ing)|ed$(?<=[aeiouy]\w*ed)(?<!eed)|(?<=\w\w)(?<![su])(?:es|s)$"
 )
 
 
@@ -430,7 +431,7 @@ class Lexical(TermEncoder):
     passage lengths are those of the index at search time. There is no stop list, but function words
     of a query have a quarter of the weight of others. Passages are indexed in full; a query is
     truncated to 50,000 characters. A passage without words is found by the other members only,
-    which its metadata notes as "uec_missing", and is refused if there are none.
+    and refused if there are none.
 
     Parameters
     ----------

@@ -17,34 +17,23 @@ from uec_rag.encoders.black_box import (
 )
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 from uec_rag.encoders.bundled.packages import PACKAGED, load_pypi
-from uec_rag.encoders.hub import SPARSE, Precision, is_model, is_sparse_folder
+from uec_rag.encoders.hub import NO_SPARSE, Precision, is_model
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
-from uec_rag.encoders.sparse import LearnedSparse
-from uec_rag.encoders.verifier import (
-    CrossEncoderVerifier,
-    Verifier,
-    VerifierLike,
-    is_cross_encoder,
-    load_verifier,
-)
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer, SparseEncoder
+    from sentence_transformers import SentenceTransformer
 
 EncoderLike: TypeAlias = (
-    "str | Path | SentenceTransformer | SparseEncoder | Encoder | LangChainEmbeddings"
+    "str | Path | SentenceTransformer | Encoder | LangChainEmbeddings"
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
 """The values that `load_encoder` accepts."""
 
-MemberLike: TypeAlias = "EncoderLike | VerifierLike"
-"""The values accepted for a member of a saved ensemble."""
-
 _ACCEPTED = (
     "a hub name, a folder, 'pypi:NAME', 'bm25', "
-    "'sparse:' and a hub name, a SentenceTransformer, a SparseEncoder, a LangChain Embeddings, "
+    "a SentenceTransformer, a LangChain Embeddings, "
     "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
 )
 
@@ -105,13 +94,11 @@ def load_encoder(
     spec
         A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
         "intfloat/e5-small-v2@COMMIT"), a folder, a bundled model ("arctic-embed-s", or the
-        package that contains it, "pypi:wordllama"), "bm25" for words (see `Lexical`),
-        "sparse:naver/splade-v3" for a SparseEncoder on the hub (in a folder, it is recognised by
-        its configuration; see `LearnedSparse`), a SentenceTransformer, a SparseEncoder, a LangChain
-        or LlamaIndex embedding, a callable(list[str]) -> (n, d) array, or an Encoder, which is
-        returned unchanged.
+        package that contains it, "pypi:wordllama"), "bm25" for words (see `Lexical`), a
+        SentenceTransformer, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d)
+        array, or an Encoder, which is returned unchanged.
     last_layer, device, dtype, batch_size
-        As in `SentenceTransformerEncoder`. A SparseEncoder has no choice of last layer. A black box
+        As in `SentenceTransformerEncoder`. A black box
         ignores device, dtype and batch_size, and its last layer is always "projection".
     fetch
         Whether to download models from the hub. If False, only models that were downloaded earlier
@@ -139,21 +126,21 @@ def load_encoder(
         name = PACKAGED.get(str(spec), str(spec))
         if name.startswith("pypi:"):
             return load_pypi(name.removeprefix("pypi:"), last_layer=last_layer, **settings)
+        if name.startswith("sparse:"):
+            raise ValueError(f"cannot load encoder {name!r}; {NO_SPARSE}")
         if isinstance(spec, str):
             spec = spec.removeprefix("hf:")
-        if name.startswith(SPARSE) or is_sparse_folder(spec):
-            return LearnedSparse(name.removeprefix(SPARSE), **settings, fetch=fetch)
         return SentenceTransformerEncoder(spec, last_layer=last_layer, **settings, fetch=fetch)
-    if is_model(spec, "SparseEncoder"):
-        return LearnedSparse(cast("SparseEncoder", spec), **settings)
     if is_model(spec, "SentenceTransformer"):
         model = cast("SentenceTransformer", spec)
         return SentenceTransformerEncoder(model, last_layer=last_layer, **settings)
-    if is_cross_encoder(spec):
+    if is_model(spec, "CrossEncoder"):
         raise TypeError(
-            "encoders: a CrossEncoder scores pairs and embeds nothing; give it to the ensemble as "
-            "UEC([...], verifier=...)"
+            "encoders: a CrossEncoder scores pairs and embeds nothing; rerank the documents that "
+            "the retriever returns, with a reranker of your framework."
         )
+    if is_model(spec, "SparseEncoder"):
+        raise TypeError(f"encoders: got a SparseEncoder; {NO_SPARSE}")
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
         raise TypeError(
             f"cannot make an encoder from {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
@@ -180,14 +167,11 @@ def _pickled(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds
         for key in ("last_layer", "device", "dtype", "batch_size")
         if hasattr(model, key)
     }
-    load = load_verifier if isinstance(model, CrossEncoderVerifier) else load_encoder
-    return _unpickled, (load, model.spec, settings, model.revision)
+    return _unpickled, (model.spec, settings, model.revision)
 
 
-def _unpickled(
-    load: Callable[..., Encoder | Verifier], spec: str, settings: dict[str, Any], revision: str
-) -> Encoder | Verifier:
-    model = load(spec, **settings)
+def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
+    model = load_encoder(spec, **settings)
     if model.revision != revision:
         raise ValueError(
             f"{spec!r} is not the same model as in the other process: its revision is "
@@ -196,11 +180,5 @@ def _unpickled(
     return model
 
 
-for _kind in (
-    CrossEncoderVerifier,
-    LearnedSparse,
-    OnnxEncoder,
-    SentenceTransformerEncoder,
-    StaticEncoder,
-):
+for _kind in (OnnxEncoder, SentenceTransformerEncoder, StaticEncoder):
     copyreg.pickle(_kind, _pickled)

@@ -95,7 +95,7 @@ class SentenceTransformerEncoder(InThread):
             raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
         hub.check_settings(dtype, batch_size)
         loaded_here = isinstance(model_or_name, (str, Path))
-        source, model = hub.load_model("SentenceTransformer", model_or_name, device, fetch)
+        source, model = hub.load_model(model_or_name, device, fetch)
         own_prompts = query_prompt is None and passage_prompt is None
         found = hub.prompts_of(model, source)
         self.prompts: dict[Role, str] = {

@@ -19,26 +19,28 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.confidence.replies import (
-    Kind,
     Within,
-    asked_back,
-    asks_back,
-    kind_of_reply,
+    extract_clarifying_question,
+    is_clarifying_question,
+    is_unclear,
     label_chosen,
-    without_rejection,
+    labels_offered,
+    places_named,
 )
-from uec_rag.confidence.wording import is_elliptical, is_question, is_small_talk, refers_back
+from uec_rag.confidence.wording import is_question, is_small_talk, refers_back
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
 # Total weight of the turns before a question, and the same if the question refers to them ("Where
-# was it built?", "And the price?") or has only function words ("Why not?"). They were not
-# learned; see docs/measurements/conversation.md.
-_SHARE, _SHARE_IF_REFERRED_TO, _SHARE_IF_ELLIPTICAL = 1 / 3, 1 / 2, 0.8
+# was it built?", "And the price?"). They were not learned; see docs/measurements/conversation.md.
+_SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _DECAY = 0.7  # weight of a turn relative to the next: subjects change
 _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
+
+MOST_TURNS = 64
+"""The number of turns before a question that are looked at: the latest."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Turn:
             if not turn.replies:
                 turn = Turn(before[-1], before[:-1])
             before, said = turn.history, "\n".join([turn.question, *turn.replies])
-            if asks_back(said) or is_small_talk(turn.question) or is_small_talk(said):
+            if is_clarifying_question(said) or is_small_talk(turn.question) or is_small_talk(said):
                 continue
             room -= len(said.encode())
             if room < 0:
@@ -121,8 +123,6 @@ class Turn:
         """The total weight of the turns before the question, from 0 to 1."""
         if not self.context_turns:
             return 0
-        if is_elliptical(self.question):
-            return _SHARE_IF_ELLIPTICAL
         return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
 
     @classmethod
@@ -130,32 +130,38 @@ class Turn:
         """Create a turn from what the user said, which may be the reply to a clarifying question.
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
-        question asked before. After an unclear reply, such as a place that it does not have, that
-        question is asked again. A reply that has one label among other words, or that is neither a
-        question nor small talk, is searched together with that question. In "not A, B", only B is
-        the reply. If `within`, the chosen reading, is given, `said` is never a reply.
+        question asked before, and so does `within`, if it is the label of a chosen reading or
+        another reply. After an unclear reply, such as a place that it does not have, that question
+        is asked again. A reply that is neither a question nor small talk is searched together with
+        that question.
 
         Examples
         --------
         >>> Turn.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
         Turn(question='How do I force it?', history=[], replies=('rsync',))
         """
+        if within is not None and not isinstance(within, str):
+            return cls(said, turns)
         if within is not None:
-            return cls(said, turns, (within,) if isinstance(within, str) else ())
-        place, spoken, replies = len(turns), [*turns, said], list[tuple[Kind, str]]()
-        while place >= 2 and asks_back(spoken[place - 1]) and len(replies) < _MOST_REPLIES:
-            asked, reply = spoken[place - 1], without_rejection(spoken[place]) or spoken[place]
-            kind = kind_of_reply(asked, reply)
-            if not kind and (is_question(reply) or is_small_talk(reply)):
-                spoken[place] = reply
+            if not turns or not is_clarifying_question(turns[-1]):
+                return cls(said, turns, (within,))
+            said = within
+        place, spoken, replies = len(turns), [*turns, said], list[str]()
+        while place >= 2 and is_clarifying_question(spoken[place - 1]):
+            asked, reply = spoken[place - 1], spoken[place]
+            named = places_named(reply, labels_offered(asked)) is not None
+            other = is_question(reply) or is_small_talk(reply)
+            if not named and other and not is_unclear(reply):
                 break
-            replies.append((kind, label_chosen(asked, reply) if kind == "readings" else reply))
+            replies.append(label_chosen(asked, reply) if named else reply)
             place -= 2  # to the question that was asked back about, which may be a reply, too
+            if len(replies) == _MOST_REPLIES:
+                break
         turn = cls(spoken[place], spoken[:place])
-        for kind, reply in reversed(replies):
-            if kind == "readings":
+        for asked, reply in zip(spoken[place + 1 :: 2], reversed(replies), strict=True):
+            if places_named(reply, labels_offered(asked)) is not None:
                 turn = replace(turn, replies=(*turn.replies, reply))
-            elif kind != "unclear":
+            elif not is_unclear(reply):
                 turn = cls(f"{turn.question}\n{reply}", turn.history)
         return turn
 
@@ -217,7 +223,13 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     """
     turns = []
     for who, text in messages:
-        said = text if who == "user" else asked_back(text) if who == "assistant" else None
+        said = (
+            text
+            if who == "user"
+            else extract_clarifying_question(text)
+            if who == "assistant"
+            else None
+        )
         if said is not None:
             turns.append(said)
     return turns

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
@@ -143,28 +143,6 @@ def check_one_space(dimensions: Sequence[int]) -> None:
         raise ValueError(
             "space: 'shared' averages vectors, and words have none; use space='direct'."
         )
-
-
-def present(vectors: Sequence[FloatArray]) -> NDArray[np.bool_]:
-    """Return a mask of the members that encoded each of n texts, shape (n, K).
-
-    `vectors`, sequence of K arrays, shape (n, d_k): zeros if a member has failed on a text. Sparse
-    members, of width 0, never fail.
-    """
-    return np.stack([rows.any(axis=1) | (rows.shape[1] == 0) for rows in vectors], axis=1)
-
-
-def without_missing(coefficients: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
-    """Redistribute the coefficients of members that have failed to the others, shape (n, K).
-
-    `there`: the mask that `present` returns.
-    """
-    if there.all():
-        return coefficients
-    # If the coefficients of the others are all 0, they get equal ones.
-    left = np.where(there, np.maximum(coefficients, np.float32(1e-12)), np.float32(0))
-    shares: FloatArray = left / left.sum(axis=1, keepdims=True)
-    return shares
 
 
 def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,7 +12,6 @@ from uec_rag.base.similarity import moments
 from uec_rag.confidence.model import fit_confidence, shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.convolution import Evidence, check_one_space
 from uec_rag.ensemble.evidence_fit import OtherCorpus
 from uec_rag.ensemble.fit_queries import (
@@ -23,8 +22,6 @@ from uec_rag.ensemble.fit_queries import (
     translated_to_made_up,
 )
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
-from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
-from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
@@ -41,10 +38,7 @@ def fit(
     pairs: PairsLike,
     options: FitOptions,
     *,
-    verifier: Verifier | None = None,
-    verify_k: int = VERIFY_K,
     show_progress: bool = False,
-    curvature: Callable[[Layer], Curvature] = accumulate,
 ) -> Fitted:
     """Fit an ensemble; see `UEC.fit`.
 
@@ -54,10 +48,6 @@ def fit(
         The ensemble before the fit: names, space, rule and beta.
     pairs : iterable or mapping
         As in `UEC.fit`.
-    verifier, verify_k
-        As in `UEC`.
-    curvature : callable
-        As in `fit_posterior`.
 
     Returns
     -------
@@ -68,9 +58,7 @@ def fit(
     if unfitted.space == "shared":
         check_one_space([encoder.dimension for encoder in encoders])
     start = time.perf_counter()
-    found = fit_posteriors(
-        encoders, given, options, show_progress=show_progress, curvature=curvature
-    )
+    found = fit_posteriors(encoders, given, options, show_progress=show_progress)
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
     questions = FitQueries(
         found.queries,
@@ -89,11 +77,6 @@ def fit(
     words = any(part.terms for part in found.queries)
     known = shipped_model("words" if words else "fitted")
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
-    checked = None
-    if verifier is not None:
-        name = verifier_name(fitted.names, verifier)
-        checked = questions.fit_verifier(fitted, verifier, name, verify_k)
-        summaries[name] = checked.summary
     shares = fitted.shares(questions.coefficients(fitted))
     seconds = time.perf_counter() - start - found.encoding_seconds
     report = FitReport(
@@ -116,7 +99,6 @@ def fit(
         confidence_model=model,
         report=report,
         training_profile=TrainingProfile.of(texts, found.corpus),
-        verifier=checked,
     )
 
 
@@ -201,12 +183,10 @@ def fit_posteriors(
     options: FitOptions,
     *,
     show_progress: bool,
-    curvature: Callable[[Layer], Curvature] = accumulate,
 ) -> FittedPosteriors:
     """Fit the posteriors of all encoders, each on its own pairs.
 
-    `pairs`: one item per encoder, the same object if they share it. `curvature`: as in
-    `fit_posterior`.
+    `pairs`: one item per encoder, the same object if they share it.
     """
     start = time.perf_counter()
     questions = choose_questions(list({id(each): each for each in pairs}.values()), options.seed)
@@ -219,9 +199,7 @@ def fit_posteriors(
     posteriors = []
     for encoder, given, query, passage in zip(encoders, pairs, queries, passages, strict=True):
         sides = query.select(given.queries), passage.select(given.passages)
-        posteriors.append(
-            fit_posterior(given, *sides, encoder.gain, **options.of_posterior, curvature=curvature)
-        )
+        posteriors.append(fit_posterior(given, *sides, encoder.gain, **options.of_posterior))
 
     def gaussians(sides: list[_Encodings], texts: list[str]) -> list[Gaussian]:
         pairs = zip(posteriors, sides, strict=True)

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.model import FitView, fit_confidence
-from uec_rag.encoders.verifier import Verifier, bounded
+from uec_rag.confidence.model import FitView
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.evidence_fit import (
     CorpusView,
@@ -25,99 +23,7 @@ from uec_rag.ensemble.evidence_fit import (
     fit_evidence_weights,
 )
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.verifier import FittedVerifier, Verification, Verified
-from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll
 from uec_rag.laplace.pairs import Pairs
-from uec_rag.laplace.posterior import PosteriorSummary
-
-_HELD_OUT = 0.2
-
-
-@dataclass(frozen=True, eq=False)
-class ReadViews:
-    """The scores of a verifier for the best hits of each view's queries.
-
-    Attributes
-    ----------
-    views : list of FitView
-        The ensemble's logits for the queries and passages of each view.
-    hits : list of int arrays, shape (n, v)
-        Indices of the view's passages that were read.
-    pairs : list of int arrays, shape (n, v)
-        Their indices in `scores`.
-    scores : array, shape (p,)
-        Scores of distinct pairs.
-    query : int array, shape (p,)
-        Index of each pair's question.
-    labels : array, shape (p,)
-        1 if the passage answers the question.
-    """
-
-    views: Sequence[FitView]
-    hits: list[NDArray[np.intp]]
-    pairs: list[NDArray[np.intp]]
-    scores: FloatArray
-    query: NDArray[np.int64]
-    labels: FloatArray
-
-    def joined(self, summary: PosteriorSummary, weight: float) -> list[FitView]:
-        """Return the views with the verifier's scores added to their logits."""
-        out = []
-        for view, hits, pairs in zip(self.views, self.hits, self.pairs, strict=True):
-            scores = self.scores[pairs.ravel()]
-            read = Verified.of(summary, weight, scores, (hits.shape[0], hits.shape[1]))
-            logits = view.logits + read.floor[:, None]
-            logits[np.arange(len(hits))[:, None], hits] += read.gain
-            out.append(replace(view, logits=logits))
-        return out
-
-
-def fit_pair_scores(
-    scores: FloatArray, labels: FloatArray, query: NDArray[np.int64], seed: int
-) -> PosteriorSummary:
-    """Fit slope and intercept of a verifier's scores, ``P(answer) = sigmoid(a s + b)``.
-
-    Their MAP estimates come from 80 % of the queries, and are evaluated on the others.
-
-    Parameters
-    ----------
-    scores : array, shape (n,)
-        Scores on any scale.
-    labels : array, shape (n,)
-        1 for an answer.
-    query : int array, shape (n,)
-        Index of each pair's query.
-    seed : int
-        Random seed of the split.
-
-    Returns
-    -------
-    PosteriorSummary
-        A summary without a variance. The slope is that of the raw scores; 0 if these are equal.
-    """
-    distinct = np.unique(query)
-    order = np.random.default_rng(seed).permutation(distinct)
-    held_out = np.isin(query, order[: round(len(distinct) * _HELD_OUT)])
-    fitting = ~held_out
-    slope, intercept = _line(scores[fitting], labels[fitting])
-    truth = labels[held_out]
-    _, free = _line(scores[held_out], truth, slope)
-    nothing = np.zeros(len(truth), dtype=np.float32)
-    nll = float(predictive_nll(scores[held_out], nothing, truth, slope, free).mean())
-    return PosteriorSummary(slope, intercept, int(fitting.sum()), len(truth), nll, nll)
-
-
-def _line(
-    scores: FloatArray, labels: FloatArray, slope: float | None = None
-) -> tuple[float, float]:
-    """Fit slope and intercept by `bernoulli_map`, for scores on any scale."""
-    centre, spread = float(scores.mean()), float(scores.std())
-    if spread <= 1e-6 * max(1.0, abs(centre)):
-        return 0.0, 0.0
-    known = None if slope is None else slope * spread
-    found, intercept = bernoulli_map((scores - centre) / np.float32(spread), labels, known)
-    return found / spread, intercept - found * centre / spread
-
 
 CORPUS_SIZES = (150, 600, 2400)
 """The sizes of the corpora over which confidence is learned, so that it generalises to others."""
@@ -126,7 +32,6 @@ CORPUS_SIZES = (150, 600, 2400)
 _TINY, _TINY_CORPORA = 10, 30
 _UNANSWERABLE = 0.2
 _MOST_ASKED = 300  # questions per corpus
-_MOST_READ = 150  # questions per corpus with a verifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,17 +58,6 @@ class FitQueries:
     questions: Questions
     seed: int
 
-    def among(self, members: Sequence[int]) -> FitQueries:
-        """Return the same questions for some of the encoders, for `fit_evidence_weights`."""
-        ends = np.cumsum([0, *(part.dimension for part in self.queries)])
-        columns = [np.arange(ends[member], ends[member + 1]) for member in members]
-        return replace(
-            self,
-            corpus=Gaussian.certain(self.corpus.mean[:, np.concatenate(columns)]),
-            queries=[self.queries[member] for member in members],
-            own=None if self.own is None else [self.own[member] for member in members],
-        )
-
     def fit_evidence_weights(
         self, fitted: Fitted, beside: Sequence[OtherCorpus] = ()
     ) -> EvidenceWeights:
@@ -184,53 +78,14 @@ class FitQueries:
             beside=beside,
         )
 
-    def views(
-        self,
-        fitted: Fitted,
-        sizes: Sequence[int] = CORPUS_SIZES,
-        verification: Verification | None = None,
-    ) -> list[FitView]:
+    def views(self, fitted: Fitted, sizes: Sequence[int] = CORPUS_SIZES) -> list[FitView]:
         """Compute the logits of the questions over corpora of several sizes that lack answers."""
-        if verification is None:
-            return [self._asked(cut, fitted) for cut in self._cuts(sizes, _MOST_ASKED)]
-        read = self._read(fitted, sizes, verification.verifier, verification.fitted.k)
-        return read.joined(verification.fitted.summary, verification.fitted.weight)
-
-    def fit_verifier(self, fitted: Fitted, verifier: Verifier, name: str, k: int) -> FittedVerifier:
-        """Fit a verifier's slope and intercept to the ensemble's hits, and its confidence model."""
-        read = self._read(fitted, CORPUS_SIZES, verifier, k)
-        summary = fit_pair_scores(read.scores, read.labels, read.query, self.seed)
-        weight = 1 / len(fitted.names)
-        model = fit_confidence(read.joined(summary, weight))
-        return FittedVerifier(name, k, weight, summary, model)
-
-    def _read(self, fitted: Fitted, sizes: Sequence[int], verifier: Verifier, k: int) -> ReadViews:
-        """Score the k best hits of every query of every view by a verifier, each pair once."""
-        questions, size = self.questions, len(self.questions.corpus)
-        cuts = self._cuts(sizes, _MOST_READ)
-        views = [self._asked(cut, fitted) for cut in cuts]
-        hits = [np.argsort(-view.logits, axis=1, kind="stable")[:, :k] for view in views]
-        keys = [
-            cut.queries[:, None].astype(np.int64) * size + cut.passages[columns]
-            for cut, columns in zip(cuts, hits, strict=True)
-        ]
-        distinct, place = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
-        query, passage = distinct // size, distinct % size
-        rows, starts = np.unique(query, return_index=True)
-        texts = [[questions.corpus[p] for p in of] for of in np.split(passage, starts[1:])]
-        scores = bounded(verifier.score([questions.queries[row] for row in rows], texts))
-        ends = np.cumsum([k.size for k in keys])[:-1]
-        pairs = [part.reshape(k.shape) for part, k in zip(np.split(place, ends), keys, strict=True)]
-        labels = [float(p in questions.relevant[q]) for q, p in zip(query, passage, strict=True)]
-        return ReadViews(views, hits, pairs, scores, query, np.asarray(labels, dtype=np.float32))
-
-    def _cuts(self, sizes: Sequence[int], most: int) -> list[CorpusView]:
         relevant, passages = self.questions.relevant, len(self.corpus)
         drawn = partial(corpus_views, relevant, passages, unanswerable=_UNANSWERABLE)
-        cuts = drawn(sizes=sizes, queries=most, seed=self.seed + 1)
+        cuts = drawn(sizes=sizes, queries=_MOST_ASKED, seed=self.seed + 1)
         for number in range(_TINY_CORPORA):
             cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=self.seed + 2 + number)
-        return cuts
+        return [self._asked(cut, fitted) for cut in cuts]
 
     def coefficients(self, fitted: Fitted) -> FloatArray:
         """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""

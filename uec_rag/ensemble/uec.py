@@ -6,9 +6,8 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
-from uec_rag.base.checks import check_k
 from uec_rag.base.errors import as_save_check, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.saved.generations import reading, writing
@@ -17,19 +16,19 @@ from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders import DEFAULT_ENCODERS, Encoder
 from uec_rag.encoders.base import Role, TermEncoder, checked_texts, unique_names
 from uec_rag.encoders.hub import Precision
-from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoders
-from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
+from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.ensemble.convolution import CoefficientRule, Space, block_scales, make_rule
-from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
 from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
-from uec_rag.ensemble.verifier import VERIFY_K, Verification
 from uec_rag.laplace.posterior import Posterior
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
 
 
-_PLAIN = "This UEC is not fitted: all variances are 0 and all encoders have the same weight."
+_PLAIN = (
+    "This UEC is not fitted: all variances are 0 and all encoders have the same weight. Call "
+    "fit(pairs) with at least 32 (query, passage) pairs."
+)
 
 
 class UEC:
@@ -55,25 +54,12 @@ class UEC:
         Precision of the encoders that are loaded by name.
     batch_size : int
         Number of texts per forward pass.
-    on_error : {"raise", "drop"}
-        What to do if an encoder fails on texts that others encode. With "drop", its coefficient is
-        0 for these texts. The failure is logged and recorded as "uec_missing" in the metadata of
-        passages, which rank too low until they are added again. A verifier that fails is skipped
-        for the queries of that call. This setting is not saved, and `fit` always raises.
-    verifier : optional
-        A reranker that scores query and passage together: a CrossEncoder of sentence-transformers
-        (a name, a folder or an object), a LangChain `BaseCrossEncoder`, or a callable(query,
-        passages) -> scores. It is not used until `fit` has learned its weight. Its weighted logit
-        then reranks the first hits of each query and contributes to their confidence.
-    verify_k : int
-        Number of hits that the verifier reranks; hits with equal texts count as one.
     **chosen
         Fields of `FitOptions` that override those of `options`: ``UEC(encoders, space="shared")``.
 
     Attributes
     ----------
     encoders : list of Encoder
-    verifier : Verifier or None
     options : FitOptions
     fitted : Fitted
         The result of `fit`, which replaces it as a whole; empty before.
@@ -105,14 +91,9 @@ class UEC:
         device: str | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
-        on_error: OnError = "raise",
-        verifier: VerifierLike | None = None,
-        verify_k: int = VERIFY_K,
         **chosen: Any,
     ) -> None:
         self.options = FitOptions.of(options, chosen)
-        if on_error not in get_args(OnError):
-            raise ValueError(f"on_error: expected one of {get_args(OnError)}, got {on_error!r}.")
         self.encoders: list[Encoder] = load_encoders(
             DEFAULT_ENCODERS if encoders is None else encoders,
             last_layer=self.options.last_layer,
@@ -120,14 +101,6 @@ class UEC:
             dtype=dtype,
             batch_size=batch_size,
         )
-        self.verifier: Verifier | None = None
-        if verifier is not None:
-            check_k(verify_k, "verify_k")
-            self.verifier = load_verifier(
-                verifier, device=device, dtype=dtype, batch_size=batch_size
-            )
-        self.verify_k = verify_k
-        self.on_error: OnError = on_error
         names = unique_names([encoder.name for encoder in self.encoders])
         space = self.options.space
         rule = make_rule(coefficients, names, self.options.temperature, space)
@@ -190,8 +163,7 @@ class UEC:
     @property
     def confidence_model(self) -> ConfidenceModel | None:
         """The model that maps logits to relevance and confidence, fitted on the fit pairs."""
-        verifier = self.fitted.verifier
-        return self.fitted.confidence_model if verifier is None else verifier.confidence_model
+        return self.fitted.confidence_model
 
     @property
     def report(self) -> FitReport | None:
@@ -262,12 +234,7 @@ class UEC:
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
-            if self.on_error == "raise":
-                encoded = [e.encode(checked, role, show_progress=show_progress) for e in members]
-            else:
-                encoded = encode_all(
-                    members, fitted.posteriors, checked, role, show_progress=show_progress
-                )
+            encoded = [e.encode(checked, role, show_progress=show_progress) for e in members]
         return fitted.gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
@@ -276,10 +243,7 @@ class UEC:
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
-            if self.on_error == "raise":
-                encoded = await asyncio.gather(*(e.aencode(checked, role) for e in members))
-            else:
-                encoded = await aencode_all(members, fitted.posteriors, checked, role)
+            encoded = await asyncio.gather(*(e.aencode(checked, role) for e in members))
         return await asyncio.to_thread(fitted.gaussians, encoded)
 
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
@@ -293,15 +257,9 @@ class UEC:
         ]
 
     def _warn_unfitted(self) -> None:
-        fitted = self.fitted.posteriors is not None
-        unused_verifier = self.verifier is not None and self.fitted.verifier is None
-        if self._warned or (fitted and not unused_verifier):
-            return
-        self._warned = True
-        messages = [] if fitted else [_PLAIN]
-        if unused_verifier:
-            messages.append("The verifier is not used: its weight is not fitted.")
-        warn(" ".join([*messages, "Call fit(pairs) with at least 32 (query, passage) pairs."]))
+        if not self._warned and self.fitted.posteriors is None:
+            self._warned = True
+            warn(_PLAIN)
 
     def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -328,22 +286,9 @@ class UEC:
         from uec_rag.ensemble.fit import fit
 
         self.fitted = fit(
-            self.encoders,
-            self.fitted,
-            pairs,
-            self.options,
-            verifier=self.verifier,
-            verify_k=self.verify_k,
-            show_progress=show_progress,
+            self.encoders, self.fitted, pairs, self.options, show_progress=show_progress
         )
         return self
-
-    @property
-    def verification(self) -> Verification | None:
-        """The fitted verifier; None if there is no verifier, or before `fit`."""
-        if self.verifier is None or self.fitted.verifier is None:
-            return None
-        return Verification(self.verifier, self.fitted.verifier, self.on_error)
 
     @property
     def fingerprint(self) -> str:
@@ -381,9 +326,7 @@ class UEC:
         """
         from uec_rag.ensemble.save import write_ensemble
 
-        write_ensemble(
-            folder, self.encoders, self.fitted, self.options, self.verifier, self.verify_k
-        )
+        write_ensemble(folder, self.encoders, self.fitted, self.options)
 
     def prove(self, folder: Path) -> None:
         """Check that the files of `write` can be read; RuntimeError if not.
@@ -391,11 +334,8 @@ class UEC:
         The save then fails in place of a later load, and the previous save is kept.
         """
         from uec_rag.ensemble.save import read_ensemble
-        from uec_rag.ensemble.verifier import verifier_name
 
-        models: dict[str, MemberLike] = dict(zip(self.names, self.encoders, strict=True))
-        if self.verifier is not None:
-            models[verifier_name(self.fitted.names, self.verifier)] = self.verifier
+        models: dict[str, EncoderLike] = dict(zip(self.names, self.encoders, strict=True))
         with as_save_check("ensemble"):
             read_ensemble(folder, models, None, trust=False)
 
@@ -404,7 +344,7 @@ class UEC:
         cls,
         path: str | os.PathLike[str],
         *,
-        encoders: Mapping[str, MemberLike] | None = None,
+        encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
         trust: bool = False,
         verify: bool = True,
@@ -415,8 +355,8 @@ class UEC:
         ----------
         path : path
         encoders : mapping, optional
-            Maps names to objects, for encoders and verifiers that cannot be loaded by name (an API,
-            a callable), or to use another copy of a model.
+            Maps names to objects, for encoders that cannot be loaded by name (an API, a callable),
+            or to use another copy of a model.
         device : str, optional
             Device of the encoders that are loaded by name.
         trust : bool
@@ -451,7 +391,7 @@ class UEC:
         cls,
         folder: Path,
         *,
-        encoders: Mapping[str, MemberLike] | None = None,
+        encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
         trust: bool = False,
     ) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -10,14 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import visible
 from uec_rag.base.environment import require
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.evaluation.inspection import Ranking, fused, search_by_each_member, search_by_member
-from uec_rag.retrieval.calibrate import FEWEST, calibrate_with_labels, corpus_fingerprint
-from uec_rag.retrieval.gate import confidence_at, questions_from_passages, shared_answers
+from uec_rag.retrieval.gate import confidence_at, questions_from_passages
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -28,11 +25,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 _CERTAINTY, _LEVEL = 0.95, 0.95
 _DEPTH = 100  # hits that are searched for an answer
-_FOLDS, _DRAWS, _BATCH, _WORST = 5, 2_000, 32, 20
-_TOO_FEW = (
-    "confidence after calibration on 80 % of the questions, measured on the rest: it takes about "
-    f"{math.ceil(FEWEST * _FOLDS / (_FOLDS - 1))} labelled questions, more if they share answers"
-)
+_DRAWS, _BATCH = 2_000, 32
 
 
 @dataclass(frozen=True)
@@ -42,20 +35,16 @@ class Evaluation:
     Attributes
     ----------
     facts : dict
-        questions, answerable, asked_back, made_up, passages, members, compared, k, and left_out:
-        what could not be measured and why, or "".
+        questions, answerable, asked_back, made_up, passages, members, compared and k.
     systems : dict of str to dict
         Metrics of the ensemble, each member alone, and their reciprocal rank fusion: means over the
         answerable questions with a 95 % interval, as [mean, low, high].
-    confidence : dict of str to dict
-        Of the questions that are not asked back, as are `risks` and `worst`: "as it is" and,
-        cross-validated if there are enough questions, "calibrated": level (mean confidence minus
-        the share of right answers) as [mean, low, high], brier, and the bins of `reliability`.
+    confidence : dict
+        Of the questions that are not asked back, as are `risks`: level (mean confidence minus the
+        share of right answers) as [mean, low, high], brier, and the bins of `reliability`.
     risks : list of dict
         For each risk, the share of questions answered by a gate with its guarantee, and by the best
         thresholds of confidence and of the best member's similarity on these questions.
-    worst : list of dict
-        The questions for which confidence is most wrong, and why.
     ndcg : list of float
         nDCG of each answerable question, to compare two indexes.
     answers : list of str
@@ -64,9 +53,8 @@ class Evaluation:
 
     facts: dict[str, Any]
     systems: dict[str, dict[str, list[float]]]
-    confidence: dict[str, dict[str, Any]]
+    confidence: dict[str, Any]
     risks: list[dict[str, Any]]
-    worst: list[dict[str, Any]]
     ndcg: list[float]
     answers: list[str]
 
@@ -130,11 +118,9 @@ def evaluate(
     kept = np.flatnonzero(~asked | asked.all()).tolist()
     confidence = confidence_at(result, JUDGED)[kept]
     right = _right(result.passages, relevant, JUDGED)[kept]
-    calibrated = _cross_validated(view, queries, relevant, parts, k, progress)
     best = _best_member(view, scores)
     similar = search_by_member(view, best, queries, parts, JUDGED)
     similar = SearchResult([similar[row] for row in kept])
-    of_kept = [relevant[row] for row in kept]
     return Evaluation(
         facts={
             "questions": len(queries),
@@ -145,28 +131,17 @@ def evaluate(
             "members": list(view.uec.names),
             "compared": best,
             "k": k,
-            "left_out": _TOO_FEW if calibrated is None else "",
         },
         systems={
             name: {metric: _interval(values) for metric, values in of.items()}
             for name, of in scores.items()
         },
         confidence={
-            name: _of_confidence(values, right)
-            for name, values in {
-                "as it is": confidence,
-                "calibrated": calibrated if calibrated is None else calibrated[kept],
-            }.items()
-            if values is not None
+            "level": _interval(confidence - right),
+            "brier": float(np.mean((confidence - right) ** 2)),
+            "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
         },
-        risks=_by_risk(confidence, right, similar, of_kept),
-        worst=_worst(
-            SearchResult([found[row] for row in kept]),
-            {name: [of[row] for row in kept] for name, of in rankings.items()},
-            of_kept,
-            confidence,
-            right,
-        ),
+        risks=_by_risk(confidence, right, similar, [relevant[row] for row in kept]),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
     )
@@ -202,46 +177,6 @@ def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) ->
     return max(names, key=lambda name: float(np.mean([*scores.get(name, {"": [0.0]}).values()])))
 
 
-def _cross_validated(
-    view: Retriever,
-    queries: Sequence[str],
-    relevant: Sequence[set[str]],
-    parts: Sequence[Any],
-    k: int,
-    progress: Progress,
-) -> Floats | None:
-    """Cross-validate confidence after `calibrate`; None if there are too few questions."""
-    place = np.random.default_rng(0).permutation(len(queries)) % _FOLDS
-    # Questions that share an answer are in the same fold.
-    groups = np.array(shared_answers(relevant))
-    place = place[np.unique(groups, return_index=True)[1]][groups]
-    confidence, fingerprint = np.zeros(len(queries)), corpus_fingerprint(view.store)
-    for fold in range(_FOLDS):
-        progress("Calibrating", fold, _FOLDS)
-        train = np.flatnonzero(place != fold).tolist()
-        test = np.flatnonzero(place == fold).tolist()
-        if len(train) < FEWEST or not any(relevant[row] for row in train):
-            return None
-        fitted = view.snapshot()
-        made = calibrate_with_labels(
-            view.uec,
-            view.evidence_weights,
-            view.store,
-            [queries[row] for row in train],
-            [part[train] for part in parts],
-            [frozenset(relevant[row]) for row in train],
-            unanswerable=0.0 if all(relevant) else 0.1,
-            k=k,
-            fingerprint=fingerprint,
-        )
-        fitted.set_calibration(made, current=True)
-        if len(test):
-            encoded = [part[test] for part in parts]
-            found = fitted.search_encoded([queries[row] for row in test], encoded, k)
-            confidence[test] = confidence_at(found, JUDGED)
-    return confidence
-
-
 def _interval(values: Floats) -> list[float]:
     """Estimate a mean and its 95 % interval by a bootstrap over the questions."""
     rng = np.random.default_rng(0)
@@ -249,14 +184,6 @@ def _interval(values: Floats) -> list[float]:
     means = values[drawn].mean(axis=1)
     tail = (1 - _LEVEL) / 2
     return [float(values.mean()), *np.quantile(means, [tail, 1 - tail]).tolist()]
-
-
-def _of_confidence(confidence: Floats, right: NDArray[np.bool_]) -> dict[str, Any]:
-    return {
-        "level": _interval(confidence - right),
-        "brier": float(np.mean((confidence - right) ** 2)),
-        "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
-    }
 
 
 def _by_risk(
@@ -290,77 +217,16 @@ def _coverage(score: Floats, right: NDArray[np.bool_], risk: float) -> float:
     return float(coverage[within[-1]]) if len(within) else 0.0
 
 
-def _worst(
-    result: SearchResult,
-    rankings: Mapping[str, Ranking],
-    relevant: Sequence[set[str]],
-    confidence: Floats,
-    right: NDArray[np.bool_],
-) -> list[dict[str, Any]]:
-    """Sort questions by how wrong confidence is, with wrong answers before withheld ones."""
-    cost = np.abs(confidence - right) + (~right & (confidence > 0.5))
-    rows = []
-    for row in np.argsort(-cost, kind="stable")[:_WORST].tolist():
-        ranks = {
-            name: next((n for n, hit in enumerate(of[row], 1) if hit.id in relevant[row]), None)
-            for name, of in rankings.items()
-        }
-        rows.append(
-            {
-                "question": visible(result.queries[row])[:300],
-                "confidence": float(confidence[row]),
-                "right": bool(right[row]),
-                "answerable": bool(relevant[row]),
-                "ranks": ranks,
-                "why": _why(bool(right[row]), bool(relevant[row]), float(confidence[row]), ranks),
-                "reason": result.decisions[row].reason,
-                "first": visible(result.passages[row][0].text)[:200] if result.ids[row] else "",
-            }
-        )
-    return rows
-
-
-def _why(right: bool, answerable: bool, confidence: float, ranks: Mapping[str, int | None]) -> str:
-    """Explain in a few words how the search for a question failed."""
-    confident = confidence > 0.5
-    if right:
-        return "found" if confident else "found, and withheld"
-    if not answerable:
-        return "nothing answers it, and it looks answered" if confident else "nothing answers it"
-    better = {name: rank for name, rank in ranks.items() if rank and name != "ensemble"}
-    if ranks["ensemble"] is None and not better:
-        return f"no member has an answer among its first {_DEPTH}"
-    if not better:
-        return f"the answer is at {ranks['ensemble']}"
-    best = min(better, key=lambda name: better[name])
-    place = ranks["ensemble"] or f"more than {_DEPTH}"
-    return f"the answer is at {place}, of {best} at {better[best]}"
-
-
 def compared(one: Evaluation, other: Evaluation) -> dict[str, Any]:
-    """Compare two evaluations on the same questions, by a paired test of nDCG.
+    """Compare two evaluations on the same questions, by paired differences of nDCG.
 
-    Returns the mean difference (`one` minus `other`) with its interval, the p-value of a
-    permutation test, and the number of questions. Raises ValueError if the questions differ.
+    Returns the mean difference (`one` minus `other`) with its interval, and the number of
+    questions. Raises ValueError if the questions differ.
     """
-    from scipy.stats import permutation_test
-
     if one.answers != other.answers or one.facts["made_up"]:
         raise ValueError(
             "against: to compare two indexes, evaluate both with the same labelled questions, and "
             "with answers in both."
         )
     difference = np.array(one.ndcg) - np.array(other.ndcg)
-    test = permutation_test(
-        (np.array(one.ndcg), np.array(other.ndcg)),
-        lambda x, y, axis: np.mean(x - y, axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=5_000,
-        rng=np.random.default_rng(0),
-    )
-    return {
-        "difference": _interval(difference),
-        "p": float(test.pvalue),
-        "questions": len(difference),
-    }
+    return {"difference": _interval(difference), "questions": len(difference)}

@@ -10,29 +10,18 @@ from langchain_core.callbacks import BaseRunManager
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ChatMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
-from langchain_core.stores import BaseStore
-from langchain_core.structured_query import (
-    Comparator,
-    Comparison,
-    Operation,
-    Operator,
-    StructuredQuery,
-    Visitor,
-)
 
 from uec_rag.base.checks import check_documents, listed
 from uec_rag.base.errors import warn
+from uec_rag.base.removed import check_arguments, removed_import
 from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.ensemble.conversation import turns_of, with_turns
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.result import KEY, FoundMetadata, own_metadata
+from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage
 
 DocumentFilter: TypeAlias = Mapping[str, Any] | Callable[[Document], bool]
 """Metadata values that must be equal, or a predicate on the document."""
-
-PIECE = "uec_passage"
-"""The metadata key for the id of the passage that was found in a larger document."""
 
 
 def to_document(passage: Passage) -> Document:
@@ -63,30 +52,6 @@ def note_decision(run: BaseRunManager, decision: Decision | None) -> None:
             run.metadata[f"uec_{key}"] = value
 
 
-def larger_documents(
-    hits: Sequence[Document], docstore: BaseStore[str, Document], id_key: str
-) -> list[Document]:
-    """Return the documents that hits are pieces of, once each, with the metadata of the best piece.
-
-    `id_key`: metadata key in a piece for the id of its document. Missing documents are left out.
-    """
-    best: dict[str, Document] = {}
-    for hit in hits:
-        if id_key in hit.metadata:
-            best.setdefault(hit.metadata[id_key], hit)
-    out = []
-    for piece, document in zip(best.values(), docstore.mget([*best]), strict=True):
-        if document is not None:
-            found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
-            decision = getattr(piece.metadata, "decision", None)
-            larger = document.model_copy()
-            larger.metadata = FoundMetadata.of(
-                document.metadata, found | {PIECE: piece.id}, decision
-            )
-            out.append(larger)
-    return out
-
-
 def passage_filter(filter: DocumentFilter | None) -> Filter | None:
     """Convert a filter on documents to one on passages.
 
@@ -105,42 +70,6 @@ def passage_filter(filter: DocumentFilter | None) -> Filter | None:
         return filter(Document(id=passage.id, page_content=passage.text, metadata=metadata))
 
     return matches
-
-
-class UECTranslator(Visitor):
-    """Translates the structured queries of LangChain's `SelfQueryRetriever` to filters.
-
-    Pass it to the retriever, since LangChain finds only its own translators:
-    ``SelfQueryRetriever.from_llm(llm, store, ..., structured_query_translator=UECTranslator())``.
-    Patterns ("like") are not supported.
-    """
-
-    allowed_operators = tuple(Operator)
-    allowed_comparators = tuple(one for one in Comparator if one is not Comparator.LIKE)
-
-    def visit_operation(self, operation: Operation) -> dict[str, Any]:
-        """Combine filters; "not" means that none of them is satisfied."""
-        self._validate_func(operation.operator)
-        parts = [argument.accept(self) for argument in operation.arguments]
-        if operation.operator == Operator.NOT:
-            return {"$not": {"$or": parts}}
-        return {f"${operation.operator.value}": parts}
-
-    def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
-        """Translate the comparison of a metadata value; dates become ISO strings, as stored."""
-        self._validate_func(comparison.comparator)
-        kind, value = comparison.comparator, comparison.value
-        if isinstance(value, Mapping) and str(value.get("type", "")).startswith("date"):
-            value = value[value["type"]]
-        operator = "$contains" if kind == Comparator.CONTAIN else f"${kind.value}"
-        return {comparison.attribute: {operator: value}}
-
-    def visit_structured_query(
-        self, structured_query: StructuredQuery
-    ) -> tuple[str, dict[str, Any]]:
-        """Return the query, and the filter as a keyword argument of `UECVectorStore.search`."""
-        where = structured_query.filter
-        return structured_query.query, {} if where is None else {"filter": where.accept(self)}
 
 
 def with_text(
@@ -172,6 +101,7 @@ def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str])
 
     LangChain's signatures accept any keyword, and a misspelt one should not be ignored.
     """
+    check_arguments(kwargs)
     unknown = sorted(set(kwargs) - set(known))
     if unknown:
         expected = f"expected some of {', '.join(known)}" if known else "it takes none"
@@ -267,3 +197,7 @@ def place_of_question(messages: Sequence[AnyMessage]) -> int:
     """Return the position of the last human message, or the number of messages if none is."""
     asked = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
     return asked[-1] if asked else len(messages)
+
+
+def __getattr__(name: str) -> object:
+    raise removed_import(__name__, name)

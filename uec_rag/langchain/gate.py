@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Self, cast
 
@@ -16,8 +17,8 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
+from uec_rag.confidence.advice import PROMPT, Advisor, prompt, run_to_end
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.langchain.documents import (
     Question,
     joined,
@@ -30,29 +31,53 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import AsTool, Gated, decision_on, gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate, as_gate
+from uec_rag.retrieval.result import SearchResult
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
 
 
-def as_judge(second: BaseChatModel | Judge | None) -> Judge | None:
-    """Create a judge from a chat model, which says with yes or no whether the passages suffice.
+_ADVICE: dict[str, Any] = {
+    "title": "advice",
+    "description": "Whether the passages answer the question.",
+    "type": "object",
+    "properties": {
+        "verdict": {"type": "string", "enum": ["answer", "clarify", "no"]},
+        "options": {"type": "array", "items": {"type": "string"}},
+        "rewrite": {"type": "string"},
+    },
+    "required": ["verdict"],
+}
+"""The JSON schema of advice, for models with structured output."""
 
-    Anything but a chat model is returned unchanged.
+
+def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
+    """Create an advisor from a chat model, by structured output if the model has it.
+
+    `template`: the prompt, with the fields `question` and `passages`.
 
     Examples
     --------
     >>> from langchain_core.language_models import FakeListChatModel
-    >>> as_judge(FakeListChatModel(responses=["Yes."]))("What purrs?", ["Cats purr."])
-    True
+    >>> advisor = chat_advisor(FakeListChatModel(responses=['{"verdict": "answer"}']))
+    >>> advisor("What purrs?", ["Cats purr."])
+    '{"verdict": "answer"}'
     """
-    if not isinstance(second, BaseChatModel):
-        return second
+    try:
+        structured = model.with_structured_output(_ADVICE)
+    except NotImplementedError:
+        structured = None
 
-    def judge(question: str, texts: Sequence[str]) -> bool | None:
-        return read_reply(second.invoke(prompt(question, texts)).text)
+    def advise(question: str, texts: Sequence[str]) -> object:
+        asked = prompt(question, texts, template)
+        return model.invoke(asked).text if structured is None else structured.invoke(asked)
 
-    return judge
+    return advise
+
+
+def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
+    """Return the advisor that a chat model makes; anything else is returned unchanged."""
+    return chat_advisor(advisor) if isinstance(advisor, BaseChatModel) else advisor
 
 
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
@@ -75,10 +100,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     gate : Gate or float, optional
         A gate from `calibrate`, or a plain threshold of confidence, without a guarantee. By
         default, the gate of the searched index (`Gate.of_index`), or one half if it has none.
-    second : BaseChatModel or callable(question, texts) -> bool or float, optional
-        The judge that the gate was calibrated with, which says whether the passages suffice. It is
-        only asked if the confidence is between two thresholds. A chat model receives a fixed
-        prompt; if it fails or answers neither yes nor no, the gate decides without it.
+    advisor : BaseChatModel or callable(question, texts) -> Advice, optional
+        A reader that is asked once about a question in doubt (`Gate.advisor`); a chat model
+        receives the prompt of `chat_advisor`. If it says that the documents found do not answer the
+        question, its rewrite of it is searched for.
 
     Examples
     --------
@@ -97,7 +122,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(as_gate)] = None
-    second: Annotated[Judge | None, BeforeValidator(as_judge)] = None
+    advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -120,10 +145,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _complete(self) -> Self:
         if self.gate is None and isinstance(self.retriever, UECRetriever):
             self.gate = Gate.of_index(self.retriever.index)
-        if self.second is not None:
-            if self.gate is None:
-                raise ValueError("second: expected together with a gate from UECGate.calibrate.")
-            self.gate.check_second(self.second)
+        if self.advisor is not None and (
+            self.gate is None or self.gate.advisor is not self.advisor
+        ):
+            self.gate = replace(self.gate or Gate(), advisor=self.advisor)
         return self
 
     @classmethod
@@ -136,9 +161,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         wrong: float | None = None,
         risk: float | None = None,
         certainty: float = 0.95,
-        needless: float | None = None,
-        second: BaseChatModel | Judge | None = None,
-        groups: Sequence[Hashable] | None = None,
+        advisor: BaseChatModel | Advisor | None = None,
     ) -> Self:
         """Create a gate that keeps wrong answers below a target.
 
@@ -147,9 +170,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         retriever : UECRetriever
             A retriever whose k is the number of hits that an answer may use, and whose filter
             selects the passages.
-        second : BaseChatModel or callable, optional
+        advisor : BaseChatModel or callable, optional
             As in the class; asked once for each query.
-        queries, relevant_ids, wrong, risk, certainty, needless, groups
+        queries, relevant_ids, wrong, risk, certainty
             As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
         cls._check_retriever(retriever)
@@ -158,7 +181,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
-        judge = as_judge(second)
+        reader = as_advisor(advisor)
         gate = Gate.calibrate(
             retriever.index,
             queries,
@@ -166,18 +189,16 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             wrong=wrong,
             risk=risk,
             certainty=certainty,
-            needless=needless,
-            second=judge,
+            advisor=reader,
             k=retriever.k,
             filter=passage_filter(retriever.filter),
-            groups=groups,
         )
-        return cls(retriever=retriever, gate=gate, second=judge)
+        return cls(retriever=retriever, gate=gate, advisor=reader)
 
     @property
     def report(self) -> str:
         """The description of what the threshold is based on."""
-        return (self.gate or Gate.at(0.5)).report
+        return (self.gate or Gate()).report
 
     def route(
         self, answer: Runnable[Any, Any], clarify: Runnable[Any, Any], abstain: Runnable[Any, Any]
@@ -204,7 +225,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         **kwargs: Any,
     ) -> list[Gated]:
         """Retrieve for many questions in one search, and decide on each."""
-        threshold = 0.5 if self.gate is None else self.gate.threshold.threshold
+        threshold = 0.5 if self.gate is None else self.gate.threshold
         # What `note_decision` adds would not be shown for a run without metadata.
         noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
         return self._batch_with_config(
@@ -235,15 +256,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
         configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
+        inputs = [self._input(given[place]) for place in asked]
         if isinstance(self.retriever, UECRetriever):
-            searched = {**options, "history": [before for _, before in asked.values()]}
+            histories = [before for _, before in asked.values()]
+            searched = {**options, "history": histories}
             result, found = self.retriever.search_runs(queries, configs, **searched)
-            decisions = result.decisions
             if self.gate is not None:
-                decisions = self.gate.decide(result, self.second)
+                result = self._settle(self.gate, result, found, searched)
+            decisions = result.decisions
         else:
-            found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
-            decisions = [*map(self._read, queries, found)]
+            found = self.retriever.batch(inputs, configs)
+            decisions = self._settle_documents(queries, found, configs)
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
@@ -260,12 +283,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             refuse_unknown(options, f"a UECGate over {type(self.retriever).__name__}", ())
         elif (
             self.gate is not None
-            and self.second is not None
+            and self.gate.is_advised
             and (k := self.retriever.search_options(options)["k"]) < self.gate.k
         ):
             raise ValueError(
-                f"k: expected at least {self.gate.k}, as many hits as the second opinion reads, "
-                f"got {k}. Calibrate a gate for this k."
+                f"k: expected at least {self.gate.k}, as many hits as the advisor has read at the "
+                f"calibration, got {k}. Calibrate a gate for this k."
             )
         out: list[Gated | Exception] = [ValueError("not asked")] * len(given)
         asked = {}
@@ -286,14 +309,52 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             return question
         return {"input": question, **given}
 
-    def _read(self, question: str, documents: Sequence[Document]) -> Decision:
-        """Decide on documents by the decision in their metadata."""
+    def _settle(
+        self,
+        gate: Gate,
+        result: SearchResult,
+        found: list[list[Document]],
+        options: Mapping[str, Any],
+    ) -> SearchResult:
+        """Decide on the results of a `UECRetriever`; replace the documents of rewrites in place."""
+        retriever = cast(UECRetriever, self.retriever)
+        again = {key: value for key, value in options.items() if key not in ("history", "within")}
+
+        async def search(rewrites: Sequence[str]) -> SearchResult:
+            return retriever.search(rewrites, **again)
+
+        settled = run_to_end(gate.settle(result, search, options["history"]))
+        for row, one in enumerate(settled):
+            if one.decision.searched_as:
+                [found[row]] = retriever.documents(SearchResult([one]), **again)
+        return settled
+
+    def _settle_documents(
+        self,
+        questions: Sequence[str],
+        found: list[list[Document]],
+        configs: Sequence[RunnableConfig],
+    ) -> list[Decision]:
+        """Decide on the documents of another retriever, by the decisions in their metadata."""
         origin = f"retriever: documents of this {type(self.retriever).__name__}"
-        known = decision_on(documents, origin)
-        if self.gate is None or not documents:
+        known = [decision_on(documents, origin) for documents in found]
+        gate = self.gate
+        if gate is None:
             return known
-        texts = [document.page_content for document in documents]
-        return self.gate.redecide(known, question, texts, self.second)
+        decided = [
+            gate.at_threshold(one) if documents else one
+            for one, documents in zip(known, found, strict=True)
+        ]
+
+        async def search(rewrites: Sequence[str]) -> list[tuple[Decision, list[Document]]]:
+            rows = self.retriever.batch([*rewrites], configs[0])
+            return [(gate.at_threshold(decision_on(row, origin)), row) for row in rows]
+
+        texts = [[document.page_content for document in documents] for documents in found]
+        settled = run_to_end(gate.advise(questions, texts, decided, search))
+        for row, (_, other) in enumerate(settled):
+            found[row] = found[row] if other is None else other
+        return [decision for decision, _ in settled]
 
 
 def _event(found: Gated) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from typing_extensions import TypedDict
 from uec_rag.base.checks import check_text
 from uec_rag.base.errors import warn
 from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
-from uec_rag.langchain.documents import PIECE, Question, messages_of, place_of_question, turns
-from uec_rag.retrieval.result import surest_decision
+from uec_rag.langchain.documents import Question, messages_of, place_of_question, turns
+from uec_rag.retrieval.result import KEY, surest_decision
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
@@ -71,6 +71,8 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
     for document in documents:
         document.metadata["uec_decision"] = decision.action
         document.metadata["uec_reason"] = decision.reason
+        for key, value in decision.advice_metadata().items():
+            document.metadata[f"{KEY}{key}"] = value
     return _joined(question, documents, decision)
 
 
@@ -102,7 +104,7 @@ def _joined(question: str, documents: Sequence[Document], decision: Decision) ->
     rivals: Sequence[Document] = ()
     if decision.action == "clarify":
         ids = decision.candidates
-        rivals = [d for d in documents if d.id in ids or d.metadata.get(PIECE) in ids]
+        rivals = [d for d in documents if d.id in ids]
         rivals = rivals if ids else documents
     return Gated(
         question=question,

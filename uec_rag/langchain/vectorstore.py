@@ -20,18 +20,17 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
-from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
     Question,
     joined,
-    larger_documents,
     note_decision,
     passage_filter,
     question_and_history,
@@ -43,7 +42,7 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
 from uec_rag.langchain.gated import AsTool
-from uec_rag.retrieval import Preferences, Retriever, SearchResult
+from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.over import (
     NEAR_EACH,
     ExternalRetriever,
@@ -62,9 +61,9 @@ _DOCUMENTS = ("documents", "ids", "batch_size")
 _VECTOR = ("embedding", "k", "filter")
 _DIVERSE = ("fetch_k", "lambda_mult")
 _OPTIONS = {
-    "similarity": ("k", "filter", "weights"),
-    "similarity_score_threshold": ("k", "filter", "weights", "score_threshold"),
-    "mmr": ("k", "filter", "weights", "fetch_k", "lambda_mult"),
+    "similarity": ("k", "filter"),
+    "similarity_score_threshold": ("k", "filter", "score_threshold"),
+    "mmr": ("k", "filter", "fetch_k", "lambda_mult"),
 }
 """The options of each kind of search."""
 _USUAL: dict[str, Any] = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
@@ -415,25 +414,13 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         Number of documents; also per call, ``retriever.invoke(question, k=2)``.
     filter : mapping or callable, optional
         Metadata values that must be equal, or a predicate on a `Document`; also per call.
-    weights : mapping of member name to float, optional
-        Factors of the members' weights (`Retriever.weighting`); also per call,
-        ``retriever.invoke(question, weights={"bm25": 2})``.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
         The type of search, as in LangChain's vector stores. The score threshold applies to
         `uec_relevance`.
     search_kwargs : dict
-        `k`, `filter`, `weights`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
+        `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
         "similarity_score_threshold". They override the options above, and the options of a call
         override both.
-    prefer : Preferences, optional
-        Preferences besides similarity: a limit per source, distinct texts.
-    docstore : BaseStore, optional
-        The store of the larger documents, if passages are pieces of them. The larger document of
-        each hit is returned once, with the `uec_` keys of its best piece, and the id of that piece
-        as `uec_passage`. LangChain's `ParentDocumentRetriever` and `MultiVectorRetriever` can fill
-        this store, but drop the `uec_` keys when they search.
-    id_key : str
-        Metadata key in a piece for the id of its document.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -458,22 +445,19 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: DocumentFilter | None = None
-    weights: Mapping[str, float] | None = None
-    prefer: Preferences | None = None
-    docstore: BaseStore[str, Document] | None = None
-    id_key: str = "doc_id"
     details: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_removed(cls, given: dict[str, Any]) -> dict[str, Any]:
+        check_arguments(given)
+        return given
+
     @model_validator(mode="after")
     def _check_search_kwargs(self) -> Self:
         self.search_options({})
-        if self.prefer is not None and self.search_type == "mmr":
-            raise ValueError(
-                'prefer: search_type "mmr" chooses by diversity alone; expected "similarity" or '
-                '"similarity_score_threshold" with preferences.'
-            )
         return self
 
     @classmethod
@@ -590,11 +574,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         self.index.calibrate(queries, relevant_ids, **options)
         return self
 
-    def self_calibrate(self, **options: Any) -> Self:
-        """Learn the weights of the encoders from passages alone, see `Retriever.self_calibrate`."""
-        self.index.self_calibrate(**options)
-        return self
-
     def search(self, queries: Sequence[str], **options: Any) -> SearchResult:
         """Search for several questions at once, and return the result instead of documents.
 
@@ -627,16 +606,13 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Return the index to search, and the arguments of its search."""
         index, arguments = self.vectorstore.retriever, self.search_options(options)
         arguments.pop("score_threshold", None)
-        weights = arguments.pop("weights")
         # Over an external store, the filter is in the format of that store.
         if not isinstance(index, ExternalRetriever):
             arguments["filter"] = passage_filter(arguments["filter"])
-        if self.prefer is not None:
-            arguments["prefer"] = self.prefer
         if isinstance(arguments["history"], Sequence):  # else the index says what it expected
             arguments["history"] = [turns(one) for one in arguments["history"]]
         arguments["queries"] = [check_text(query, "query") for query in queries]
-        return index if weights is None else index.weighting(weights), arguments
+        return index, arguments
 
     def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
         """Convert a result of `search` with these options to the documents of each question.
@@ -647,9 +623,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         if self.search_type == "similarity_score_threshold":
             least = self.search_options(options)["score_threshold"]
             rows = [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
-        if self.docstore is None:
-            return rows
-        return [larger_documents(row, self.docstore, self.id_key) for row in rows]
+        return rows
 
     def search_runs(
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
@@ -740,7 +714,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         known = _OPTIONS[self.search_type]
         refuse_unknown(self.search_kwargs, "search_kwargs: UECRetriever", known)
         refuse_unknown(call, "invoke", (*known, *_OF_A_CALL))
-        own = {"k": self.k, "filter": self.filter, "weights": self.weights}
+        own = {"k": self.k, "filter": self.filter}
         given = {key: value for key, value in call.items() if value is not None}
         given = _USUAL | own | self.search_kwargs | given
         check_k(given["k"])

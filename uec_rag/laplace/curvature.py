@@ -12,8 +12,7 @@ tests/laplace/test_curvature.py compares the results with those of laplace-torch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, TypeAlias
@@ -62,17 +61,6 @@ class Layer:
     intercept: float
     structure: Structure
     likelihood: Likelihood
-
-    def parts(self, count: int) -> Iterator[Layer]:
-        """Split the pairs into up to `count` parts of whole batches, each with only its texts."""
-        size, total = BATCH[self.likelihood], len(self.pairs)
-        step = -(-total // (size * count)) * size
-        for start in range(0, total, step):
-            part = slice(start, start + step)
-            queries, q = distinct(self.queries, self.pairs.query_index[part])
-            passages, c = distinct(self.passages, self.pairs.passage_index[part])
-            pairs = LabelledPairs(q, c, self.pairs.labels[part])
-            yield replace(self, queries=queries, passages=passages, pairs=pairs)
 
 
 def distinct(encoded: Encoded, index: NDArray[np.int64]) -> Side:

@@ -1,23 +1,20 @@
-"""The index as a tool for LlamaIndex agents, and an agent that obeys the tool's decision."""
+"""The index as a tool for LlamaIndex agents."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from llama_index.core.agent.workflow import AgentOutput, AgentStream, FunctionAgent
-from llama_index.core.agent.workflow.agent_context import AgentContext
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.llms import ChatMessage
-from llama_index.core.memory import BaseMemory
 from llama_index.core.schema import MetadataMode, NodeWithScore
-from llama_index.core.tools import AsyncBaseTool, FunctionTool
+from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
+from uec_rag.base.removed import removed_import
+from uec_rag.base.text import SOURCE_KEYS, first_value
+from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Action
-from uec_rag.confidence.readings import source_of
-from uec_rag.llama_index.gate import competing, gate_of_index, judge
-from uec_rag.retrieval.gate import Gate
+from uec_rag.llama_index.gate import competing, decide, gate_of_index
+from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
@@ -88,14 +85,18 @@ def retriever_tool(
             "retriever: expected a UECRetriever or another retriever of LlamaIndex, got "
             f"{type(retriever).__name__}."
         )
-    decides = gate_of_index(retriever) if gate is None else gate
+    decides = gate_of_index(retriever) if gate is None else as_gate(gate)
 
     def source(node: NodeWithScore) -> object:
-        found = source_of(node.metadata) if source_key is None else node.metadata.get(source_key)
+        found = (
+            first_value(node.metadata, SOURCE_KEYS)
+            if source_key is None
+            else node.metadata.get(source_key)
+        )
         return found or None
 
-    def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
-        decision = judge(nodes, query, decides)
+    async def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
+        decision, nodes = await decide(nodes, query, decides)
         labels = [reading.label for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
@@ -103,44 +104,13 @@ def retriever_tool(
         return UECSearch(**decision.metadata() | hits, text=text)
 
     def search(query: str) -> UECSearch:
-        return found(query, retriever.retrieve(query))
+        return run_to_end(found(query, retriever.retrieve(query)))
 
     async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
-        return found(query, await retriever.aretrieve(query))
+        return await found(query, await retriever.aretrieve(query))
 
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
 
 
-_ORDER: list[Action] = ["abstain", "clarify", "answer"]
-
-
-class UECFunctionAgent(FunctionAgent):
-    """An agent that ends a turn with a refusal or a question if no search of the turn answers it.
-
-    Create it with ``UECFunctionAgent(tools=[retriever_tool(retriever)], llm=llm)``. The LLM is not
-    called again, so it cannot invent an answer. A turn without a search is not checked, so instruct
-    the LLM to search. The `raw` of the response is the `UECSearch` that decided.
-    """
-
-    async def take_step(
-        self,
-        ctx: AgentContext,
-        llm_input: list[ChatMessage],
-        tools: Sequence[AsyncBaseTool],
-        memory: BaseMemory,
-    ) -> AgentOutput:
-        """End the turn if its searches do not answer it, before the LLM is called again."""
-        calls = await ctx.store.get("current_tool_calls", default=[])
-        outputs = [call.tool_output.raw_output for call in calls]
-        searches = [output for output in outputs if isinstance(output, UECSearch)]
-        best = max(searches, key=lambda s: (_ORDER.index(s.decision), s.confidence), default=None)
-        if best is None or best.decision == "answer":
-            return await super().take_step(ctx, llm_input, tools, memory)
-        text = best.question_back or best.reason
-        said = ChatMessage(role="assistant", content=text)
-        pad: list[Any] = await ctx.store.get(self.scratchpad_key, default=[])
-        await ctx.store.set(self.scratchpad_key, [*pad, said])
-        ctx.write_event_to_stream(
-            AgentStream(delta=text, response=text, current_agent_name=self.name)
-        )
-        return AgentOutput(response=said, raw=best, current_agent_name=self.name)
+def __getattr__(name: str) -> object:
+    raise removed_import(__name__, name)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
-from pydantic import BeforeValidator, Field, field_serializer
+from pydantic import BaseModel, BeforeValidator, Field, field_serializer, model_validator
 
 from uec_rag.base.checks import quoted
+from uec_rag.confidence.advice import PROMPT, Advisor, prompt, run_to_end
 from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
-from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.result import KEY, surest_decision
@@ -65,12 +65,16 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
     return {f"{KEY}{name}": value for name, value in decision.metadata().items()}
 
 
-def judge(
-    nodes: Sequence[NodeWithScore],
+Found: TypeAlias = tuple[Decision, list[NodeWithScore]]
+"""A decision, with the nodes that it is about."""
+
+
+async def decide(
+    nodes: list[NodeWithScore],
     query: str | None = None,
-    gate: Gate | float | None = None,
-    second: Judge | None = None,
-) -> Decision:
+    gate: Gate | None = None,
+    retrieve: Callable[[str], Awaitable[list[NodeWithScore]]] | None = None,
+) -> Found:
     """Decide on the nodes found for a query, and dispatch a `UECGateEvent`.
 
     If they come from several queries, as in a fusion, the decision with the highest confidence is
@@ -78,59 +82,95 @@ def judge(
 
     Parameters
     ----------
-    nodes : sequence of NodeWithScore
+    nodes : list of NodeWithScore
         The nodes; if there are none, the decision is to abstain.
     query : str, optional
-        The query, for the event.
-    gate : Gate or float, optional
-        The gate that decides instead of the search, or a threshold of confidence.
-    second : callable(question, texts) -> bool or float, optional
-        The judge that the gate was calibrated with; see `llm_judge`.
+        The query, for the event and the advisor.
+    gate : Gate, optional
+        The gate that decides instead of the search.
+    retrieve : coroutine function, optional
+        Retrieves nodes for an advisor's rewrite of the query.
 
     Raises
     ------
     ValueError
-        If no node has the confidence of its search, or the gate was not calibrated with `second`.
+        If no node has the confidence of its search.
     """
-    gate = as_gate(gate)
-    if second is not None and gate is None:
-        raise ValueError("second: expected together with the gate that was calibrated with it.")
-    nothing = Decision("abstain", NOTHING_FOUND, in_corpus=0.0)
-    decision = surest_decision(node.metadata for node in nodes) if nodes else nothing
+    decision, found = decision_on(nodes), nodes
+    if gate is not None and nodes:
+
+        async def search(rewrites: Sequence[str]) -> list[Found]:
+            assert retrieve is not None
+            rows = [await retrieve(rewrite) for rewrite in rewrites]
+            return [(gate.at_threshold(decision_on(row)), row) for row in rows]
+
+        texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
+        known = [gate.at_threshold(decision)]
+        again = None if retrieve is None else search
+        [(decision, other)] = await gate.advise([query or ""], texts, known, again)
+        found = nodes if other is None else other
+    if decision.action != "clarify":
+        decision = replace(decision, readings=())
+    _dispatcher.event(UECGateEvent(query=query, **decision.metadata()))
+    return decision, found
+
+
+def decision_on(nodes: Sequence[NodeWithScore]) -> Decision:
+    """Read the decision in the metadata of nodes; to abstain if there are none.
+
+    Raises ValueError if no node has one.
+    """
+    if not nodes:
+        return Decision("abstain", NOTHING_FOUND, in_corpus=0.0)
+    decision = surest_decision(node.metadata for node in nodes)
     if decision is None:
         raise ValueError(
             "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
             "(UECRetriever.from_index(index)), or through a UECVectorStore by the question's own "
             "vector, from the index's embed_model=UECEmbedding(uec=uec)."
         )
-    if gate is not None and nodes:
-        texts = [node.get_content(MetadataMode.NONE) for node in nodes]
-        decision = gate.redecide(decision, query or "", texts, second)
-    if decision.action != "clarify":
-        decision = replace(decision, readings=())
-    _dispatcher.event(UECGateEvent(query=query, **decision.metadata()))
     return decision
 
 
-def llm_judge(llm: LLM) -> Judge:
-    """Create a judge from an LLM, which says with yes or no whether the passages suffice.
+class _Advice(BaseModel):
+    """Whether the passages answer the question."""
+
+    verdict: Literal["answer", "clarify", "no"]
+    options: list[str] = Field(default_factory=list)
+    rewrite: str = ""
+
+
+def llm_advisor(llm: LLM, template: str = PROMPT) -> Advisor:
+    """Create an advisor from an LLM, by structured output if it calls functions.
+
+    `template`: the prompt, with the fields `question` and `passages`.
 
     Examples
     --------
     >>> from llama_index.core.llms import MockLLM
-    >>> print(llm_judge(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."]))
-    None
+    >>> llm_advisor(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."])
+    'text text'
     """
 
-    def asked(question: str, texts: Sequence[str]) -> bool | None:
-        return read_reply(llm.complete(prompt(question, texts)).text)
+    def advise(question: str, texts: Sequence[str]) -> object:
+        asked = prompt(question, texts, template)
+        if not llm.metadata.is_function_calling_model:
+            return llm.complete(asked).text
+        reply = llm.as_structured_llm(_Advice).complete(asked).raw
+        return reply.model_dump() if isinstance(reply, _Advice) else None
 
-    return asked
+    return advise
 
 
-def as_judge(second: LLM | Judge | None) -> Judge | None:
-    """Return the judge that an LLM makes; anything but an LLM is returned unchanged."""
-    return llm_judge(second) if isinstance(second, LLM) else second
+def as_advisor(advisor: LLM | Advisor | None) -> Advisor | None:
+    """Return the advisor that an LLM makes; anything else is returned unchanged."""
+    return llm_advisor(advisor) if isinstance(advisor, LLM) else advisor
+
+
+def with_advisor(gate: Gate | None, advisor: LLM | Advisor | None) -> Gate | None:
+    """Return the gate with an advisor, if there is one."""
+    reader = as_advisor(advisor)
+    return gate if reader is None else replace(gate or Gate(), advisor=reader)
 
 
 def _restored(gate: Mapping[str, Any] | Gate | float | None) -> Gate | None:
@@ -150,8 +190,10 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     gate : Gate or float, optional
         The gate that decides instead of the search, or a threshold of confidence. A postprocessor
         does not know the index: its saved gate is ``gate_of_index(retriever)``.
-    second : LLM or callable(question, texts) -> bool or float, optional
-        The judge that the gate was calibrated with (as ``llm_judge(llm)``); it is not serialised.
+    advisor : LLM or callable(question, texts) -> Advice, optional
+        A reader that is asked once about a question in doubt (`Gate.advisor`); it is not
+        serialised. Its rewrites are not searched for, since a postprocessor does not search;
+        `UECQueryEngine` does.
     **kwargs
         The parameters of every LlamaIndex postprocessor.
 
@@ -170,7 +212,14 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     """
 
     gate: Annotated[Gate | None, BeforeValidator(_restored)] = None
-    second: Annotated[Judge | None, BeforeValidator(as_judge)] = Field(default=None, exclude=True)
+    advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = Field(
+        default=None, exclude=True
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        self.gate = with_advisor(self.gate, self.advisor)
+        return self
 
     @field_serializer("gate")
     def _dump_gate(self, gate: Gate | None) -> dict[str, object] | None:
@@ -185,7 +234,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        decision = judge(nodes, query, self.gate, self.second)
+        decision, _ = run_to_end(decide(nodes, query, self.gate))
         if decision.action == "answer":
             return nodes
         return [notice(decision), *competing(nodes, decision)]

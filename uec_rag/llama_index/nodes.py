@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from llama_index.core.llms import ChatMessage
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import (
     BaseNode,
     IndexNode,
@@ -30,6 +29,15 @@ from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name == "as_verifier":
+        raise ImportError(
+            "as_verifier was removed; put the reranker before UECGatePostprocessor, as in "
+            "node_postprocessors=[reranker, UECGatePostprocessor()]."
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
@@ -139,36 +147,6 @@ _HITS: dict[type[BaseNode], type[BaseNode]] = {
     IndexNode: _IndexHit,
     Node: _NodeHit,
 }
-
-
-def as_verifier(postprocessor: BaseNodePostprocessor) -> Callable[[str, list[str]], list[float]]:
-    """Convert a reranker to a verifier: ``UEC([...], verifier=as_verifier(reranker)).fit(pairs)``.
-
-    All passages are scored, and `top_n` of the reranker, if it has one, is raised accordingly. A
-    passage that the reranker nevertheless leaves out gets the lowest score. If it returns no
-    scores, like RankGPT, passages are scored by rank.
-
-    `postprocessor`: a reranker such as `SentenceTransformerRerank` or `LLMRerank`; TypeError if it
-    is not a node postprocessor.
-    """
-    expected = "a LlamaIndex node postprocessor"
-    check_type(postprocessor, BaseNodePostprocessor, "postprocessor", expected)
-
-    def score(query: str, passages: list[str]) -> list[float]:
-        room = {"top_n": len(passages)} if "top_n" in type(postprocessor).model_fields else {}
-        nodes = [TextNode(text=text, id_=str(place)) for place, text in enumerate(passages)]
-        found = postprocessor.model_copy(update=room).postprocess_nodes(
-            [NodeWithScore(node=node) for node in nodes], query_str=query
-        )
-        scores = {
-            int(hit.node_id): float(-place if hit.score is None else hit.score)
-            for place, hit in enumerate(found)
-        }
-        least = min(scores.values(), default=0.0)
-        return [scores.get(place, least) for place in range(len(passages))]
-
-    score.__name__ = postprocessor.class_name()
-    return score
 
 
 @dataclass

@@ -22,9 +22,16 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.base.checks import check_type
+from uec_rag.confidence.advice import Advisor, run_to_end
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.second_opinion import Judge
-from uec_rag.llama_index.gate import as_judge, competing, gate_of_index, judge, response_metadata
+from uec_rag.llama_index.gate import (
+    Found,
+    competing,
+    decide,
+    gate_of_index,
+    response_metadata,
+    with_advisor,
+)
 from uec_rag.retrieval.gate import Gate, as_gate
 
 
@@ -50,8 +57,9 @@ class UECQueryEngine(BaseQueryEngine):
         Whether to stream the reply; by default, as `query_engine` does.
     callback_manager : CallbackManager, optional
         That of `query_engine` by default.
-    second : LLM or callable(question, texts) -> bool or float, optional
-        The judge that the gate was calibrated with (as ``llm_judge(llm)``).
+    advisor : LLM or callable(question, texts) -> Advice, optional
+        A reader that is asked once about a question in doubt (`Gate.advisor`). If it says that the
+        nodes do not answer the query, its rewrite of the query is retrieved.
 
     Raises
     ------
@@ -65,7 +73,7 @@ class UECQueryEngine(BaseQueryEngine):
         gate: Gate | float | None = None,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
-        second: LLM | Judge | None = None,
+        advisor: LLM | Advisor | None = None,
     ) -> None:
         advice = "; for a retriever: UECQueryEngine.from_args"
         expected = "a LlamaIndex query engine"
@@ -76,8 +84,8 @@ class UECQueryEngine(BaseQueryEngine):
                 "one that retrieves and synthesizes, such as a RetrieverQueryEngine."
             )
         self._engine = query_engine
-        self._gate = gate_of_index(query_engine) if gate is None else as_gate(gate)
-        self._second = as_judge(second)
+        known = gate_of_index(query_engine) if gate is None else as_gate(gate)
+        self._gate = with_advisor(known, advisor)
         self._streaming = streaming
         super().__init__(callback_manager or query_engine.callback_manager)
 
@@ -88,7 +96,7 @@ class UECQueryEngine(BaseQueryEngine):
         llm: LLM | None = None,
         gate: Gate | float | None = None,
         streaming: bool = False,
-        second: LLM | Judge | None = None,
+        advisor: LLM | Advisor | None = None,
         **kwargs: Any,
     ) -> Self:
         """Create a gated `RetrieverQueryEngine`.
@@ -98,14 +106,14 @@ class UECQueryEngine(BaseQueryEngine):
         retriever : BaseRetriever
         llm : LLM, optional
             `Settings.llm` by default.
-        gate, streaming, second
+        gate, streaming, advisor
             As in the class.
         **kwargs
             Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
             `node_postprocessors`, ...
         """
         engine = RetrieverQueryEngine.from_args(retriever, llm=llm, streaming=streaming, **kwargs)
-        return cls(engine, gate, streaming, second=second)
+        return cls(engine, gate, streaming, advisor=advisor)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {"query_engine": self._engine}
@@ -129,12 +137,11 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """Answer from nodes if the gate allows it; otherwise, ask back or abstain."""
-        decision = judge(nodes, query_bundle.query_str, self._gate, self._second)
+        decision, found = run_to_end(self._decide(query_bundle, nodes))
         if decision.action != "answer":
-            return self._instead(decision, nodes)
-        return _noted(
-            self._engine.synthesize(query_bundle, nodes, additional_source_nodes), decision
-        )
+            return self._instead(decision, found)
+        answer = self._engine.synthesize(query_bundle, found, additional_source_nodes)
+        return _noted(answer, decision)
 
     async def asynthesize(
         self,
@@ -143,14 +150,17 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """Run `synthesize` without blocking the event loop."""
-        decision = await asyncio.to_thread(
-            judge, nodes, query_bundle.query_str, self._gate, self._second
-        )
+        decision, found = await self._decide(query_bundle, nodes)
         if decision.action != "answer":
-            return self._instead(decision, nodes, asynchronous=True)
-        return _noted(
-            await self._engine.asynthesize(query_bundle, nodes, additional_source_nodes), decision
-        )
+            return self._instead(decision, found, asynchronous=True)
+        answer = await self._engine.asynthesize(query_bundle, found, additional_source_nodes)
+        return _noted(answer, decision)
+
+    async def _decide(self, query_bundle: QueryBundle, nodes: list[NodeWithScore]) -> Found:
+        async def retrieve(rewrite: str) -> list[NodeWithScore]:
+            return await self.aretrieve(QueryBundle(rewrite))
+
+        return await decide(nodes, query_bundle.query_str, self._gate, retrieve)
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}

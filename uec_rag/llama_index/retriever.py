@@ -19,13 +19,13 @@ from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k
-from uec_rag.base.errors import warn
+from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
-from uec_rag.llama_index.query import averaged, passage_filter
+from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Preferences, Retriever
+from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.over import (
     NEAR_EACH,
     ExternalRetriever,
@@ -109,11 +109,6 @@ class UECRetriever(BaseRetriever):
     similarity_top_k : int
         Number of nodes to return.
     filters : MetadataFilters, optional
-    prefer : Preferences, optional
-        Preferences besides similarity. The document of a node is its "ref_doc_id":
-        ``prefer=Preferences(max_per_source=2, source_key="ref_doc_id")``.
-    weights : mapping of member name to float, optional
-        Factors of the members' weights, see `Retriever.weighting`.
     memory : BaseMemory, optional
         The memory of a chat engine, with the turns before a question unless it is a
         `UECQueryBundle` with `history`. Engines add a question to it after it is answered.
@@ -147,8 +142,6 @@ class UECRetriever(BaseRetriever):
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
         *,
-        prefer: Preferences | None = None,
-        weights: Mapping[str, float] | None = None,
         memory: BaseMemory | None = None,
         details: bool = False,
         **kwargs: Any,
@@ -164,13 +157,12 @@ class UECRetriever(BaseRetriever):
                 "memory: expected a memory of LlamaIndex, such as Memory.from_defaults(), got "
                 f"{type(memory).__name__}; pass a list of turns as UECQueryBundle(..., history=)."
             )
+        check_arguments(kwargs)
         check_k(similarity_top_k)
         passage_filter(filters)
         self.retriever = retriever
         self.similarity_top_k = similarity_top_k
         self.filters = filters
-        self.prefer = prefer
-        self.weights = weights
         self.memory = memory
         self.details = details
         super().__init__(**kwargs)
@@ -335,11 +327,6 @@ class UECRetriever(BaseRetriever):
         self.retriever.calibrate(queries, relevant_ids, **options)
         return self
 
-    def self_calibrate(self, **options: Any) -> Self:
-        """Learn the weights of the encoders from nodes alone, see `Retriever.self_calibrate`."""
-        self.retriever.self_calibrate(**options)
-        return self
-
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
@@ -353,31 +340,19 @@ class UECRetriever(BaseRetriever):
         return await asyncio.to_thread(self._search, query_bundle, history)
 
     def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
-        """Search for a question, or for the texts that a query transform such as HyDE wrote."""
-        texts, before, query = query_bundle.embedding_strs, turns(history), query_bundle.query_str
-        if not texts:
+        """Search for a question, or for what a query transform such as HyDE wrote."""
+        text = "\n".join(query_bundle.embedding_strs)
+        if not text:
             raise ValueError("query: expected a text, got an empty one.")
         index, k = self.retriever, self.similarity_top_k
         # Over an external store, the filters are in the format of that store.
         theirs = isinstance(index, ExternalRetriever)
         options: Options = {
             "filter": cast(Filter, self.filters) if theirs else passage_filter(self.filters),
-            "prefer": self.prefer,
             "within": getattr(query_bundle, "within", None),
+            "history": [turns(history)],
         }
-        if self.weights is not None:
-            index = index.weighting(self.weights)
-        if texts == [query]:
-            options["history"] = [before]
-            return hits(index.search(texts, k, **options), self.details)
-        if before:
-            warn(
-                "The texts of a query transform are searched without the turns before the "
-                "question; have the transform write them from the whole conversation, or leave it "
-                "out."
-            )
-        parts = averaged(index.uec.encode(texts, "query"))
-        return hits(index.search_encoded([query], parts, k, **options), self.details)
+        return hits(index.search([text], k, **options), self.details)
 
 
 def _before(messages: list[ChatMessage]) -> list[ChatMessage]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -26,7 +25,8 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
@@ -34,14 +34,12 @@ from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
 from uec_rag.llama_index.query import (
     ALIKE,
     check_asked,
-    is_of,
     likeness,
-    mode_weights,
     passage_filter,
 )
-from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.plain import as_index
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Passage, Store
 
 _BUILD = "build the index with embed_model=UECEmbedding(uec=uec)."
 _PREFETCH = 4.0
@@ -53,6 +51,14 @@ def _factor(options: Mapping[str, Any]) -> float:
     if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
         raise ValueError(f"mmr_prefetch_factor: expected a number >= 0, got {factor!r:.60}.")
     return factor
+
+
+def _check_local(fs: AbstractFileSystem | None) -> None:
+    if fs is not None and not isinstance(fs, LocalFileSystem):
+        raise ValueError(
+            f"fs: expected the local file system, got {type(fs).__name__}; copy the saved folder "
+            "by fs.put(folder, path, recursive=True), and back by fs.get."
+        )
 
 
 class UECVectorStore(BasePydanticVectorStore):
@@ -254,36 +260,35 @@ class UECVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find the nodes with the highest s_hat.
 
-        The search uses the Gaussian of `query_str` if `query_embedding` is absent, the vector of
-        that text, or so unlike all nodes that another model must have made it. Another vector, such
-        as that of a hypothetical answer, is used with variance 0, and without confidence.
+        The search uses the Gaussian of `query_str`. `query_embedding` is used, with variance 0 and
+        without confidence, if there is no `query_str`.
 
         Parameters
         ----------
         query : VectorStoreQuery
-            Mode "default" or "mmr", or, for an ensemble with BM25, "hybrid" (`alpha`: weight of the
-            vectors, 0 to 1; by default the ensemble's own weights), "sparse" or "text_search" (BM25
-            alone). `similarity_top_k`, `filters`, `node_ids` and `doc_ids` work in all modes,
-            `mmr_threshold` (1 for relevance only, 0 for diversity only) in "mmr".
+            Mode "default" or "mmr". `similarity_top_k`, `filters`, `node_ids` and `doc_ids` work in
+            both, `mmr_threshold` (1 for relevance only, 0 for diversity only) in "mmr".
         **kwargs
             `mmr_threshold`, in place of the query's; `mmr_prefetch_factor` (4), the candidates in
-            mode "mmr" as a multiple of `similarity_top_k`; `weights`, as in `Retriever.weighting`.
-            `index.as_retriever(vector_store_kwargs=...)` passes all of these.
+            mode "mmr" as a multiple of `similarity_top_k`.
+            `index.as_retriever(vector_store_kwargs=...)` passes both.
 
         Raises
         ------
         ValueError
-            If the mode is unknown or needs BM25 and the ensemble has none, k < 1, or the query is
-            empty.
+            If the mode is unknown, k < 1, or the query is empty.
         """
+        check_arguments(kwargs)
         text, vector, where = check_asked(self._retriever, query)
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # The vectors of the hits must still be available after the search.
-        shares, weights = mode_weights(self.uec, query), kwargs.get("weights")
-        index = self._retriever.snapshot() if shares is None else self._retriever.counting(shares)
-        index = index if weights is None else index.weighting(weights)
-        found = self._found(index, text, vector, fetched, where)
+        index = self._retriever.snapshot()
+        if vector is None:
+            parts = encode(self.uec, [text], "query")
+            found = index.search_encoded([text], parts, fetched, filter=where)
+        else:
+            found = index.search_vector(vector[0].tolist(), fetched, filter=where)
         if diverse:
             # As in LlamaIndex's SimpleVectorStore.
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
@@ -295,19 +300,6 @@ class UECVectorStore(BasePydanticVectorStore):
             similarities=[node.get_score() for node in nodes],
             ids=[node.node_id for node in nodes],
         )
-
-    def _found(
-        self, index: Retriever, text: str, vector: FloatArray | None, k: int, where: Filter | None
-    ) -> SearchResult:
-        """Search for a text, or with a vector that is not of the text but like some passage's."""
-        parts = encode(self.uec, [text], "query") if text else None
-        if vector is not None and (parts is None or not is_of(vector, self.uec, parts)):
-            found = index.search_vector(vector[0].tolist(), k, filter=where)
-            ids = [passage.id for passage in found[0].passages]
-            if parts is None or (ids and likeness(vector, index.vectors(ids).mean).max() >= ALIKE):
-                return found
-        assert parts is not None  # a query has a text or a vector
-        return index.search_encoded([text], parts, k, filter=where)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` without blocking the event loop."""
@@ -325,22 +317,19 @@ class UECVectorStore(BasePydanticVectorStore):
         persist_path : str
             Path of the folder to create, whatever its extension is.
         fs : fsspec file system, optional
-            The local one by default, in which readers see either the old or the new index. To
-            another one, the folder is copied; files of an older index there are not removed.
+            Only the local one, the default.
 
         Raises
         ------
+        ValueError
+            If `fs` is another file system.
         FileExistsError
             If `persist_path` exists and is not a saved index.
         BlockingIOError
-            If another process is saving there, on the local file system.
+            If another process is saving there.
         """
-        if fs is None or isinstance(fs, LocalFileSystem):
-            self._retriever.save(persist_path)
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            self._retriever.save(folder)
-            fs.put(f"{folder}/", f"{persist_path.rstrip('/')}/", recursive=True)
+        _check_local(fs)
+        self._retriever.save(persist_path)
 
     @classmethod
     def from_persist_path(
@@ -352,15 +341,13 @@ class UECVectorStore(BasePydanticVectorStore):
         ----------
         persist_path : str
         fs : fsspec file system, optional
+            As in `persist`.
         **kwargs
             `uec`, `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`, as
             are the errors.
         """
-        if fs is None or isinstance(fs, LocalFileSystem):
-            return cls(Retriever.load(persist_path, **kwargs))
-        with tempfile.TemporaryDirectory() as folder:
-            fs.get(f"{persist_path.rstrip('/')}/", f"{folder}/", recursive=True)
-            return cls(Retriever.load(folder, **kwargs))
+        _check_local(fs)
+        return cls(Retriever.load(persist_path, **kwargs))
 
     @classmethod
     def from_persist_dir(

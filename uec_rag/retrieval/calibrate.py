@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
+from uec_rag.corpora.questions import make_questions
 from uec_rag.ensemble.conversation import Turn
-from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.pipeline import Method, find
-from uec_rag.stores.base import CALIBRATION, SharedState, Store, put_shared_state
+from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.memory import MemoryStore
 
 _ENOUGH = 100  # labels from which an unfitted ensemble learns more than the shipped model knows
 
@@ -32,56 +33,42 @@ class CorpusCalibration(Record):
 
     Attributes
     ----------
-    evidence_weights : EvidenceWeights or None
-        Coefficients learned on this corpus; None for those of the ensemble.
-    source : {"labels", "self"}
-        Whether it was learned from the user's labels or from questions made from the passages.
     queries : int
         Number of queries.
     k : int
         Number of hits that confidence is about.
     corpus : str
         Fingerprint of the corpus.
-    of_fit : bool
-        Whether the model is that of the fit.
-    verifier : str or None
-        Fingerprint of the verifier that read the first hits; None if there was none.
     """
 
     model: ConfidenceModel
-    evidence_weights: EvidenceWeights | None
-    source: Literal["labels", "self"]
     queries: int
     k: int
     corpus: str
-    of_fit: bool = False
-    verifier: str | None = None
-    _saved_as: ClassVar[Mapping[str, str]] = {"evidence_weights": "gate", "of_fit": "kept"}
+    _learned_on: ClassVar[Mapping[str, object]] = {"from": "labels"}
 
     @classmethod
     def current(cls, metadata: Mapping[str, object]) -> Self | None:
         """Rebuild from `metadata`; None, with a warning, if it was learned on other features."""
+        state = {key: value for key, value in metadata.items() if key != "verifier"}
+        if metadata.get("verifier") is not None:
+            warn(
+                "The calibration on this corpus was learned with a verifier, which is not used any "
+                "more, and is left out. Calibrate again."
+            )
+            return None
         return current_or(
             None,
-            lambda: cls.restore(metadata),
+            lambda: cls.restore(state),
             "the calibration on this corpus is not used. Calibrate again.",
         )
 
     def __str__(self) -> str:
         """Describe the calibration in a sentence."""
-        made = {
-            "labels": f"{self.queries} labelled queries",
-            "self": f"{self.queries} questions made from the corpus itself, without labels",
-        }[self.source]
-        weighted = self.source == "self" and self.evidence_weights is not None
-        learned = [] if self.of_fit else ["relevance and confidence"]
-        learned += ["which encoders to trust here"] if weighted else []
-        done = f"Calibrated on {made}: {', and '.join(learned) or 'nothing was changed'}"
-        if self.of_fit:
-            return f"{done}; relevance and confidence stay those of the fit."
         return (
-            f"{done}, for the first {self.k} hits. {self.model.unanswerable:.0%} of the questions "
-            "are assumed to be unanswerable."
+            f"Calibrated on {self.queries} labelled queries: relevance and confidence, for the "
+            f"first {self.k} hits. {self.model.unanswerable:.0%} of the questions are assumed to "
+            "be unanswerable."
         )
 
 
@@ -153,7 +140,6 @@ def corpus_fingerprint(store: Store) -> str:
 
 def calibrate_with_labels(
     uec: UEC,
-    weights: EvidenceWeights | None,
     store: Store,
     queries: Sequence[str],
     parts: Sequence[Gaussian],
@@ -172,8 +158,8 @@ def calibrate_with_labels(
 
     Parameters
     ----------
-    uec, weights, store
-        The ensemble, its evidence weights for this corpus, and the store to search.
+    uec, store
+        The ensemble, and the store to search.
     queries : sequence of str
     parts : sequence of K Gaussian
         Gaussians of the queries from each encoder.
@@ -189,8 +175,8 @@ def calibrate_with_labels(
     """
     known = uec.confidence_model
     model = shipped_model("unfitted") if known is None else known
-    verification = uec.verification and replace(uec.verification, on_error="raise")
-    method = Method(uec.fitted, weights, model, verification, check_familiar=False)
+    weights = uec.fitted.evidence_weights
+    method = Method(uec.fitted, weights, model, check_familiar=False)
     examples = [labelled_examples(method, store, queries, parts, wanted, k)]
     if unanswerable > 0 and all(wanted):
         hidden = without_answers(method, store, queries, parts, wanted, k)
@@ -199,11 +185,7 @@ def calibrate_with_labels(
     joined = Examples.joined(examples)
     enough = known is None and len(queries) >= _ENOUGH and not joined.answerable.all()
     model = model.relearned(joined) if enough else model.recalibrated(joined)
-    learned = None if weights is uec.fitted.evidence_weights else weights
-    verifier = None if verification is None else verification.fingerprint
-    return CorpusCalibration(
-        model, learned, "labels", len(queries), k, fingerprint, verifier=verifier
-    )
+    return CorpusCalibration(model, len(queries), k, fingerprint)
 
 
 def labelled_examples(
@@ -263,52 +245,74 @@ def without_answers(
     return examples
 
 
-class Published(NamedTuple):
-    """A calibration that is published in a store.
+_UNANSWERED = 5  # every fifth question has no answer
+_MOST_PASSAGES = 3000
 
-    Attributes
+
+def make_trial(
+    uec: UEC, store: Store, most: int = 300, seed: int = 0
+) -> tuple[list[str], list[set[str]], MemoryStore]:
+    """Make questions from the passages, to evaluate a search without labels.
+
+    Parameters
     ----------
-    calibration : CorpusCalibration or None
-        None if it was learned on other features.
-    written : str
-        The state of the store that it was learned on, or the state at the last read.
-    current : bool
-        Whether the state was unchanged at the last read; False once for each new state.
+    uec, store
+        The ensemble, and the store to search.
+    most : int
+        Maximum number of questions.
+    seed : int
+        Random seed of the sample.
+
+    Returns
+    -------
+    questions : list of str
+        Headings or first sentences, which are harder to answer than the questions of users.
+    relevant : list of set of str
+        Ids of the passages that answer each question; none for every fifth question.
+    trial : MemoryStore
+        The passages, or a sample of them, to ask the questions of. Passages that a question was
+        made from only have the text that answers it, and the answers of every fifth question are
+        left out.
+
+    Raises
+    ------
+    ValueError
+        If fewer than `FEWEST` questions can be made.
     """
-
-    version: str
-    calibration: CorpusCalibration | None
-    written: str
-    current: bool = True
-
-
-def publish(store: Store, calibration: CorpusCalibration, written: str) -> Published | None:
-    """Publish a calibration in a store that processes share; do nothing for other stores.
-
-    `written`: the state of the store that it was learned on.
-    """
-    if not isinstance(store, SharedState):
-        return None
-    state = {"calibration": calibration.metadata(), "written": written}
-    version = put_shared_state(store, CALIBRATION, json.dumps(state).encode())
-    return Published(version, calibration, written)
-
-
-def published(store: SharedState, known: Published | None) -> Published | None:
-    """Read the published calibration of a store; `known` if it is the same or there is none."""
-    stamp = store.stamp()
-    version = stamp.kept.get(CALIBRATION)
-    if version is not None and (known is None or known.version != version):
-        found = store.get_state(CALIBRATION)
-        if found is not None:
-            state = json.loads(found[1])
-            calibration = CorpusCalibration.current(state["calibration"])
-            known = Published(found[0], calibration, state["written"])
-    if known is None:
-        return None
-    return known._replace(written=stamp.written, current=known.written == stamp.written)
+    passages = list(store.passages())
+    chosen = np.random.default_rng(seed).permutation(len(passages))[:_MOST_PASSAGES]
+    sample = [passages[row] for row in chosen]
+    made = make_questions(sample, most)
+    if len(made.questions) < FEWEST:
+        raise ValueError(
+            f"only {len(made.questions)} questions could be made from {len(store):,} passages, "
+            f"expected at least {FEWEST}; give labelled questions."
+        )
+    texts = [made.answers.get(place, passage.text) for place, passage in enumerate(sample)]
+    gaussians = _with_answers(uec, store, sample, made.answers, texts)
+    gone = {place for places in made.relevant[::_UNANSWERED] for place in places}
+    there = [place for place in range(len(sample)) if place not in gone]
+    tried = MemoryStore()
+    tried.bind(uec.fingerprint)
+    tried.add([replace(sample[place], text=texts[place]) for place in there], gaussians[there])
+    answers = [{sample[place].id for place in {*found} - gone} for found in made.relevant]
+    return made.questions, answers, tried
 
 
-def store_state(store: Store) -> str:
-    """Return the state of a store that processes share; "" for other stores."""
-    return store.stamp().written if isinstance(store, SharedState) else ""
+def _with_answers(
+    uec: UEC,
+    store: Store,
+    sample: Sequence[Passage],
+    answers: Mapping[int, str],
+    texts: Sequence[str],
+) -> Gaussian:
+    """Return the Gaussians of sampled passages, with only the answers of generated questions."""
+    corpus = store.vectors([passage.id for passage in sample])
+    corpus = corpus.with_terms(uec.embed_terms(texts))
+    columns = [place for place, answer in answers.items() if answer != sample[place].text]
+    if not columns:
+        return corpus
+    new = uec.embed([answers[column] for column in columns], "passage")
+    mean, scales = corpus.mean.copy(), corpus.scales.copy()
+    mean[columns], scales[columns] = new.mean, new.scales
+    return Gaussian.factored(mean, scales, corpus.profile, terms=corpus.terms)

@@ -10,14 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from uec_rag.base.errors import SavedMeanwhile, warn
+from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.document import Document
 from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.passages import COUNT, CUT, HASH, Chunks, add_file_metadata, passages_of
 from uec_rag.encoders.base import token_counter
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.live import LiveIndex
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, make_passages
@@ -218,30 +217,13 @@ class EncodedFiles:
         for passages, parts in self.batches:
             retriever.add_encoded(passages, parts)
         retriever.delete([id_ for id_ in old if id_ not in new])
-        _calibrate_anew(retriever)
         return len(old)
 
 
 def delete_file(retriever: Retriever, source: str) -> int:
     """Delete the passages of a file, but not others that name it; return their number."""
     ids = [passage.id for passage in retriever.passages() if file_of(passage) == source]
-    deleted = retriever.delete(ids)
-    _calibrate_anew(retriever)
-    return deleted
-
-
-def _calibrate_anew(retriever: Retriever) -> None:
-    """Repeat a calibration without labels if the corpus has changed."""
-    calibration = retriever.calibration
-    if (
-        calibration is not None
-        and calibration.source == "self"
-        and calibration.corpus != corpus_fingerprint(retriever.store)
-    ):
-        try:
-            retriever.self_calibrate()
-        except ValueError as error:  # too few questions can be made from the remaining passages
-            warn(str(error))
+    return retriever.delete(ids)
 
 
 def _encoded(

@@ -1,17 +1,16 @@
-"""The gate: answer only if the risk of a wrong answer is controlled."""
+"""The gate: answer only above a threshold, with a guarantee; in doubt, ask an advisor once."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +21,21 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import Decision, decide_again, is_asked_back, outcome
+from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
+from uec_rag.confidence.decision import Decision, advised, decide_again, is_asked_back, outcome
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.readings import ASK
-from uec_rag.confidence.risk import Drift, RiskThreshold, conformal_threshold, risk_threshold
-from uec_rag.confidence.second_opinion import Judge, SecondOpinion, cascade, opinions
-from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
-from uec_rag.retrieval.result import Result, SearchResult, check_threshold
+from uec_rag.confidence.replies import Within
+from uec_rag.confidence.risk import (
+    Drift,
+    Guarantee,
+    advised_thresholds,
+    conformal_threshold,
+    risk_threshold,
+)
+from uec_rag.ensemble.conversation import Turn, with_turns
+from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
+from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.self_calibrate import make_trial
 from uec_rag.stores.base import Filter
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -39,13 +44,22 @@ Progress: TypeAlias = Callable[[int, int], None]
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
 
+DOUBT = (0.05, 0.85)
+"""The confidences between which an advisor is asked, without labels."""
+
+UNDERSPECIFIED = 0.5
+"""The P(underspecified) above which an advisor is asked, too."""
+
 _BATCH = 32  # queries between two calls of `progress`
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
+_WRONG = 0.1  # default of `wrong`
+_MOST = 1000  # confidences of the calibration that a gate keeps
+_T = TypeVar("_T")
 
 
 OUTDATED = (
     "the gate was made for other passages, another calibration or other settings than the index "
-    "has now, so its guarantee does not hold; make it again with 'uec-rag gate'"
+    "has now, so its guarantee does not hold; recalibrate it with 'uec-rag gate'"
 )
 """The note on a gate that no longer `Gate.fits`."""
 
@@ -56,67 +70,94 @@ class Gate(Record):
 
     Attributes
     ----------
-    threshold : RiskThreshold
-        The confidence above which to answer, and its guarantee.
+    threshold : float
+        The confidence above which to answer.
+    guarantee : Guarantee or None
+        The limit on wrong answers that `calibrate` found the thresholds for.
+    advisor : callable or None
+        A reader that is asked once about a question in doubt (`uec_rag.confidence.advice.Advisor`).
+        It is not saved. If it says "answer", the question is answered from its hits; if "clarify",
+        the user is asked which of its options, or of the readings, is meant; if "no", its rewrite
+        is searched for, and answered if it is not in doubt itself. If it fails, `threshold`
+        decides.
+    doubt : (float, float)
+        An advisor is asked if the confidence is above the first and not above the second, or above
+        the first and P(underspecified) above one half.
+    rewritten : float
+        The confidence above which a rewrite is answered.
+    timeout : float
+        Seconds after which an advisor counts as not asked.
     k : int
-        A query counts as answered correctly if one of its first k hits is relevant.
-    basis : str
-        Fingerprint of the calibration, share of unanswerable questions and filter at calibration
-        (see `Retriever.basis`); "" if unknown.
-    corpus : str
-        Fingerprint of the passages; "" if unknown.
-    abstain : float or None
-        Share of questions to leave unanswered, for a gate made by `budget`, which gives no
-        guarantee.
+        A query counts as answered correctly if one of its first k hits is relevant; an advisor
+        reads as many.
+    is_advised : bool
+        Whether the guarantee is that of the gate with its advisor.
+    basis, corpus : str
+        Fingerprints of the settings that confidence depended on at calibration
+        (`Retriever.basis`), and of the passages; "" if unknown.
     confidences : tuple of float
         Confidences of the calibration questions, ascending, at most 1,000 of them. The confidences
         of later questions are compared with them, without labels: see `Drift`.
     size : int
         Number of passages that were searched at calibration; 0 if unknown.
-    ask : float
-        Ask for clarification if P(underspecified) is at least this.
-    needless : float or None
-        Largest share of the answerable questions that may be asked back, if it determined `ask`.
-    second : SecondOpinion or None
-        The thresholds between which a judge decides, if the gate was calibrated with one. If the
-        judge has no opinion, `threshold` applies. Each of the two keeps the guarantee.
 
     Raises
     ------
     TypeError, ValueError
-        If a number is out of range.
+        If a number is out of range, or there is an advisor and the guarantee is one without.
+
+    Examples
+    --------
+    >>> gate = Gate(0.7, advisor=lambda question, texts: "opening hours" in texts[0])
+    >>> gate.threshold, gate.doubt
+    (0.7, (0.05, 0.85))
     """
 
-    threshold: RiskThreshold
-    k: int
+    threshold: float = 0.5
+    guarantee: Guarantee | None = None
+    advisor: Advisor | None = field(default=None, repr=False, compare=False)
+    doubt: tuple[float, float] = DOUBT
+    rewritten: float = DOUBT[1]
+    timeout: float = 30.0
+    k: int = JUDGED
+    is_advised: bool = False
     basis: str = ""
     corpus: str = ""
-    abstain: float | None = None
     confidences: tuple[float, ...] = field(default=(), repr=False)
     size: int = 0
-    ask: float = ASK
-    needless: float | None = None
-    second: SecondOpinion | None = None
 
     def __post_init__(self) -> None:
-        check_type(self.threshold, RiskThreshold, "threshold", "a RiskThreshold")
-        check_k(self.k)
-        if self.abstain is not None:
-            check_share(self.abstain, "abstain", "a share in [0, 1)")
-        least = self.threshold.threshold
-        # A gate that answers everything may have a threshold just below a confidence of 0.
-        if least < np.nextafter(0, -1) or 1 < least < math.inf:
-            raise ValueError(
-                f"threshold: expected a confidence from 0 to 1, or infinity, got {least}."
+        if isinstance(self.threshold, str | PathLike):
+            raise TypeError(
+                f"threshold: expected a confidence from 0 to 1, got {str(self.threshold)!r:.60}; "
+                f"load a saved gate with Gate.load({str(self.threshold)!r:.60})."
             )
+        check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
+        numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
+        numbers |= dict(zip(("doubt[0]", "doubt[1]"), self.doubt, strict=True))
+        for name, value in numbers.items():
+            _check_confidence(name, value)
+        if not self.doubt[0] <= self.doubt[1]:
+            raise ValueError(f"doubt: expected the lower confidence first, got {self.doubt}.")
+        if not self.timeout > 0:
+            raise ValueError(f"timeout: expected seconds above 0, got {self.timeout}.")
+        check_k(self.k)
         if any(not 0 <= confidence <= 1 for confidence in self.confidences):
             raise ValueError("confidences: expected numbers from 0 to 1.")
         if self.size < 0:
             raise ValueError(f"size: expected a number of passages, got {self.size}.")
-        if not 0 <= self.ask <= _NEVER:
-            raise ValueError(f"ask: expected a probability from 0 to 1, got {self.ask}.")
-        if self.needless is not None:
-            check_share(self.needless, "needless", "a number in (0, 1)")
+        if self.advisor is None:
+            return
+        if not callable(self.advisor):
+            raise TypeError(
+                "advisor: expected a callable(question, texts) -> Advice, got "
+                f"{type(self.advisor).__name__}."
+            )
+        if self.guarantee is not None and not self.is_advised:
+            raise ValueError(
+                "advisor: this gate was calibrated without one, so its guarantee would not hold "
+                "with one; pass it to Gate.calibrate(..., advisor=...)."
+            )
 
     @classmethod
     def calibrate(
@@ -128,13 +169,11 @@ class Gate(Record):
         wrong: float | None = None,
         risk: float | None = None,
         certainty: float = 0.95,
-        needless: float | None = None,
-        second: Judge | None = None,
+        advisor: Advisor | None = None,
         k: int = 4,
         filter: Filter | None = None,
-        groups: Sequence[Hashable] | None = None,
     ) -> Gate:
-        """Choose the lowest threshold that keeps wrong answers below a target.
+        """Choose the lowest thresholds that keep wrong answers below a target.
 
         `wrong` limits the share of all questions that get a wrong answer, on average over random
         calibration sets (`conformal_threshold`); a hundred labels are enough. `risk` limits the
@@ -152,170 +191,237 @@ class Gate(Record):
             say which of several answers it asks for.
         wrong : float, optional
             Largest share of all questions that get a wrong answer, in (0, 1); 0.1 by default. A
-            question that is asked back gets no answer.
+            question that gets a clarifying question gets no answer.
         risk : float, optional
             Instead of `wrong`: largest share of wrong answers among those given, in (0, 1).
         certainty : float
             Probability with which `risk` is kept, in (0, 1).
-        needless : float, optional
-            Largest share of the answerable questions that are asked back, on average over random
-            calibration sets. By default, `uec_rag.confidence.readings.ASK` is the threshold.
-        second : callable(question, texts) -> bool or float, optional
-            A judge of whether the passages suffice, which is later asked only between two
-            thresholds. Calibration asks it about each of these queries. Not possible with `risk`.
+        advisor : callable, optional
+            The advisor of the gate, which is asked about each of these queries. The guarantee is
+            that of the gate as it runs, with the advisor's errors, rewrites and failures. Not
+            possible with `risk`.
         k : int
             Number of hits per query that an answer may use.
         filter : mapping or callable, optional
             The filter that every later search will use.
-        groups : sequence of hashable, optional
-            The group of each query. Queries about the same passage succeed or fail together, while
-            the guarantee assumes independent queries; the threshold is then chosen on one random
-            query of each group. `shared_answers` computes groups from the labels.
 
         Raises
         ------
         TypeError, ValueError
-            As raised by `Retriever.calibrate`, or if a share is outside (0, 1), `risk` is given
-            with `wrong` or `second`, or the number of groups is not that of queries.
+            As raised by `Retriever.calibrate`, or if a share is outside (0, 1), or `risk` is given
+            with `wrong` or `advisor`.
 
         Warns
         -----
         UserWarning
-            If several queries are answered by the same passage, and `groups` is not given.
+            If several queries are answered by the same passage.
         """
         check_k(k)
-        check_promise(wrong, risk, certainty, needless, second)
-        searched = LabelledSearch.of(
-            retriever, queries, relevant_ids, k=k, filter=filter, groups=groups
-        )
-        return searched.gate(risk, certainty, wrong=wrong, needless=needless, second=second)
+        check_promise(wrong, risk, certainty, advisor)
+        searched = LabelledSearch.of(retriever, queries, relevant_ids, k=k, filter=filter)
+        return searched.gate(risk, certainty, wrong=wrong, advisor=advisor)
 
-    @classmethod
-    def budget(
-        cls,
+    def search(
+        self,
         retriever: Retriever,
         queries: Sequence[str],
-        *,
-        abstain: float = 0.1,
         k: int = 4,
+        *,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
         filter: Filter | None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Set the threshold such that a given share of the questions is left unanswered.
-
-        This needs no labels and gives no guarantee.
+    ) -> SearchResult:
+        """Search, decide, and in doubt ask the advisor.
 
         Parameters
         ----------
-        retriever : Retriever
-        queries : sequence of str
-            Questions like those that users ask.
-        abstain : float
-            Share of the questions to leave unanswered, those of the lowest confidence, in [0, 1).
-        k, filter
-            As in `calibrate`.
-        progress : callable, optional
-            Called as `progress(done, total)`.
+        retriever, queries, k, history, within, filter
+            As in `Retriever.search`.
 
-        Raises
-        ------
-        ValueError
-            If there are no queries, or abstain is outside [0, 1).
+        Returns
+        -------
+        SearchResult
+            The decisions in it are final. The hits of a question whose rewrite is answered are
+            those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        check_k(k)
-        check_share(abstain, "abstain", "a share in [0, 1)")
-        if not len(queries):
-            raise ValueError("queries: expected at least one, got none.")
-        _check_searched(retriever, filter)
-        corpus = corpus_fingerprint(retriever.store)
-        result = _search(retriever, queries, k, filter, progress)
-        ordered = np.sort(confidence_at(result, k))
-        left = math.floor(abstain * len(ordered))
-        threshold = float(ordered[left - 1] if left else np.nextafter(ordered[0], -np.inf))
-        answered = int((ordered > threshold).sum())
-        made = RiskThreshold(threshold, 1.0, 1.0, len(ordered), answered, 0, 0)
-        return cls(made, k, result.basis, corpus, abstain, _thinned(ordered), result.size)
+        view = retriever.snapshot()
+        options: dict[str, Any] = {"filter": filter}
+        found = view.search(queries, max(k, self.k), history=history, within=within, **options)
 
-    @classmethod
-    def at(cls, threshold: float | str | PathLike[str]) -> Self:
-        """Make a gate from a plain confidence threshold, which gives no guarantee.
+        async def again(rewrites: Sequence[str]) -> SearchResult:
+            return view.search(rewrites, max(k, self.k), **options)
 
-        Raises ValueError if the threshold is not a number from 0 to 1.
-        """
-        if isinstance(threshold, str | PathLike):
-            raise ValueError(
-                f"gate: expected a Gate or a confidence from 0 to 1, got {str(threshold)!r}; load "
-                f"a saved one with Gate.load({str(threshold)!r})."
-            )
-        check_threshold(threshold)
-        return cls(RiskThreshold(float(threshold), 1.0, 1.0, 0, 0, 0, 0), JUDGED)
+        return run_to_end(self.settle(found, again, history)).first(k)
 
-    def decide(self, result: SearchResult, second: Judge | None = None) -> list[Decision]:
-        """Decide on each query of a result.
+    async def asearch(
+        self,
+        retriever: Retriever,
+        queries: Sequence[str],
+        k: int = 4,
+        *,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
+        filter: Filter | None = None,
+    ) -> SearchResult:
+        """Run `search` without blocking the event loop."""
+        import asyncio
 
-        The decision rests on the confidence of the first `k` hits, however many were found. Warns
-        if the result used another calibration, share, filter or number of passages than the gate,
-        or if the confidences so far are distributed differently from those of the calibration.
+        view = await asyncio.to_thread(retriever.snapshot)
+        options: dict[str, Any] = {"filter": filter}
+        most = max(k, self.k)
+        found = await view.asearch(queries, most, history=history, within=within, **options)
+
+        async def again(rewrites: Sequence[str]) -> SearchResult:
+            return await view.asearch(rewrites, most, **options)
+
+        return (await self.settle(found, again, history)).first(k)
+
+    async def settle(
+        self,
+        result: SearchResult,
+        again: Callable[[Sequence[str]], Awaitable[SearchResult]] | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+    ) -> SearchResult:
+        """Decide on each query of a result, with the advisor if there is one.
 
         Parameters
         ----------
         result : SearchResult
-        second : callable, optional
-            The judge that the gate was calibrated with. Without it, the guarantee also holds, but
-            fewer questions are answered.
-
-        Raises
-        ------
-        ValueError
-            If a judge is given and the gate was calibrated without one.
+        again : coroutine function, optional
+            Searches for rewrites of queries.
+        history : sequence of sequences of str, optional
+            The turns before each query, which the advisor is shown.
         """
+        before = [()] * len(result) if history is None else history
+        asked = [Turn.of(*pair).context for pair in with_turns(result.queries, before)]
+        texts = [[hit.text for hit in one.passages[: self.k]] for one in result]
+        decided = self._decided(result)
+
+        async def search(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
+            assert again is not None
+            found = await again(rewrites)
+            return [*zip(self._decided(found), found, strict=True)]
+
+        settled = await self.advise(asked, texts, decided, search if again else None)
+        return SearchResult(
+            [
+                replace(one if other is None else replace(other, query=one.query), decision=final)
+                for one, (final, other) in zip(result, settled, strict=True)
+            ]
+        )
+
+    def _decided(self, result: SearchResult) -> list[Decision]:
         self._check(result)
-        self.check_second(second)
-        with span("gate", queries=len(result), threshold=self.threshold.threshold) as note:
-            decisions = result.decide(self.threshold.threshold, self.k, self.ask)
-            if second is not None:
-                texts = [[hit.text for hit in hits[: self.k]] for hits in result.passages]
-                decisions = self._with_second(second, result.queries, texts, decisions)
+        with span("gate", queries=len(result), threshold=self.threshold) as note:
+            decisions = result.decide(self.threshold, self.k)
             note(**outcome(decisions))
         self._watch([decision.confidence for decision in decisions])
         return decisions
 
-    def check_second(self, second: Judge | None) -> None:
-        """Raise ValueError if a judge is given and the gate was calibrated without one."""
-        if second is not None and self.second is None:
-            raise ValueError(
-                "second: this gate was calibrated without a second opinion, so its guarantee would "
-                "not hold with one; pass it to Gate.calibrate(..., second=...)."
-            )
+    def decide(self, result: SearchResult) -> list[Decision]:
+        """Decide on each query of a result; an advisor is asked, but no rewrite is searched for.
 
-    def _with_second(
+        The decision rests on the confidence of the first `k` hits, however many were found. Warns
+        if the result used another calibration, share, filter or number of passages than the gate,
+        or if the confidences so far are distributed differently from those of the calibration.
+        """
+        return run_to_end(self.settle(result)).decisions
+
+    async def advise(
         self,
-        judge: Judge,
         questions: Sequence[str],
         texts: Sequence[Sequence[str]],
         decisions: Sequence[Decision],
-    ) -> list[Decision]:
-        """Replace the decisions between the two thresholds by those of the judge."""
-        assert self.second is not None
-        judged = [
-            row
-            for row, decision in enumerate(decisions)
-            if decision.action != "clarify" and self.second.is_asked(decision.confidence)
-        ]
-        replies = opinions(judge, [questions[i] for i in judged], [texts[i] for i in judged])
-        of_row = dict(zip(judged, replies, strict=True))
-        decided = []
-        for row, decision in enumerate(decisions):
-            opinion = of_row.get(row)
-            if row in of_row and opinion is None:
-                decided.append(decision)
-                continue
-            threshold = self.second.low if opinion else self.second.high
-            again = decide_again(decision, threshold, self.ask)
-            if opinion is not None:
-                again = replace(again, reason=_SECOND_SAYS[opinion])
-            decided.append(again)
+        search: Callable[[Sequence[str]], Awaitable[Sequence[tuple[Decision, _T]]]] | None = None,
+    ) -> list[tuple[Decision, _T | None]]:
+        """Ask the advisor about the questions in doubt, and decide on all.
+
+        Parameters
+        ----------
+        questions : sequence of n str
+            Each with the turns before it, one per line.
+        texts : sequence of n sequences of str
+            The texts of the hits of each.
+        decisions : sequence of n Decision
+            The decisions at `threshold`.
+        search : coroutine function, optional
+            Searches for rewrites; returns for each the decision at `threshold` and what was found.
+
+        Returns
+        -------
+        list of n (Decision, found)
+            The final decisions, each with what was found for the rewrite if that is answered, else
+            None.
+        """
+        final: list[tuple[Decision, _T | None]] = [(decision, None) for decision in decisions]
+        if self.advisor is None:
+            return final
+        rows = [row for row, one in enumerate(decisions) if texts[row] and self.is_doubted(one)]
+        passages = [texts[row][: self.k] for row in rows]
+        asked, rewrites = [questions[row] for row in rows], dict[int, str]()
+        with span("advisor", queries=len(rows)) as note:
+            replies = await ask_advisor(self.advisor, asked, passages, self.timeout, self.usage)
+            for row, advice in zip(rows, replies, strict=True):
+                known = decisions[row]
+                if isinstance(advice, str):
+                    final[row] = replace(known, advice=f"none: {advice}"), None
+                    continue
+                final[row] = advised(known, advice), None
+                last = questions[row].rpartition("\n")[2]
+                if advice.verdict == "no" and (rewrite := advice.question_to_search(last)):
+                    rewrites[row] = rewrite
+            if rewrites and search is not None:
+                self.usage.add(rewritten=len(rewrites))
+                again = await search([*rewrites.values()])
+                for (row, rewrite), (other, found) in zip(rewrites.items(), again, strict=True):
+                    if other.confidence > self.rewritten:
+                        final[row] = advised(other, Advice("answer"), rewrite), found
+            failed = sum(isinstance(one, str) for one in replies)
+            note(failed=failed, rewritten=len(rewrites), **outcome([one for one, _ in final]))
+        return final
+
+    def is_doubted(self, decision: Decision) -> bool:
+        """Return whether the advisor is asked about a question."""
+        low, high = self.doubt[0], max(self.doubt[1], self.threshold)
+        unsaid = decision.underspecified > UNDERSPECIFIED
+        return low < decision.confidence and (decision.confidence <= high or unsaid)
+
+    def redecide(
+        self, decision: Decision, question: str = "", texts: Sequence[str] = ()
+    ) -> Decision:
+        """Repeat the decision of a search that used another threshold.
+
+        Warns as `decide` does, and if the decision is about another number of hits than `k`.
+
+        Parameters
+        ----------
+        decision : Decision
+        question : str, optional
+        texts : sequence of str, optional
+            Texts of the hits, for the advisor.
+        """
+        decided = self.at_threshold(decision)
+        [(final, _)] = run_to_end(self.advise([question], [texts], [decided]))
+        return final
+
+    def at_threshold(self, decision: Decision) -> Decision:
+        """Repeat the decision of a search at this gate's threshold, without the advisor."""
+        self._check(decision)
+        if decision.hits not in (0, self.k):
+            warn(
+                f"The decision is about the first {decision.hits} hits, and the gate was made for "
+                f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
+            )
+        with span("gate", queries=1, threshold=self.threshold) as note:
+            decided = decide_again(decision, self.threshold)
+            note(**outcome([decided]))
+        self._watch([decided.confidence])
         return decided
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What the advisor was used for."""
+        return Usage()
 
     @cached_property
     def drift(self) -> Drift:
@@ -346,53 +452,22 @@ class Gate(Record):
         if changed:
             warn(
                 f"The gate was made with {changed} than this search, so its guarantee does not "
-                "apply. Make the gate again, after calibrating."
+                "apply. Recalibrate it."
             )
 
-    def redecide(
-        self,
-        decision: Decision,
-        question: str = "",
-        texts: Sequence[str] = (),
-        second: Judge | None = None,
-    ) -> Decision:
-        """Repeat the decision of a search that used another threshold.
+    def metadata(self) -> dict[str, object]:
+        """Return the state as a JSON object, without the advisor."""
+        return {key: value for key, value in super().metadata().items() if key != "advisor"}
 
-        Warns as `decide` does, and if the decision is about another number of hits than `k`.
-
-        Parameters
-        ----------
-        decision : Decision
-        question : str, optional
-        texts : sequence of str, optional
-            Texts of the hits, for the judge.
-        second : callable, optional
-            The judge that the gate was calibrated with.
-        """
-        self._check(decision)
-        self.check_second(second)
-        if decision.hits not in (0, self.k):
-            warn(
-                f"The decision is about the first {decision.hits} hits, and the gate was made for "
-                f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
-            )
-        with span("gate", queries=1, threshold=self.threshold.threshold) as note:
-            decided = decide_again(decision, self.threshold.threshold, self.ask)
-            if second is not None:
-                [decided] = self._with_second(second, [question], [texts[: self.k]], [decided])
-            note(**outcome([decided]))
-        self._watch([decided.confidence])
-        return decided
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the gate to a JSON file atomically, with a checksum."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the gate to a JSON file atomically, with a checksum; the advisor is not saved."""
         state = self.metadata()
         written = json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
         replace_file(Path(path), written)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a gate that `save` wrote.
+    def load(cls, path: str | PathLike[str], advisor: Advisor | None = None) -> Self:
+        """Load a gate that `save` wrote, with the advisor that it was calibrated with.
 
         Raises
         ------
@@ -405,17 +480,20 @@ class Gate(Record):
         """
         if not Path(path).exists():
             raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
-        mend = "make it again with 'uec-rag gate' or Gate.calibrate, or delete it."
+        mend = "recalibrate it with 'uec-rag gate' or Gate.calibrate, or delete it."
         try:
             state = read_json(Path(path))
         except IndexCorrupted as error:
             raise IndexCorrupted(
                 f"gate: {Path(path).name} is damaged ({error.__cause__ or error}); {mend}"
             ) from error
-        given = state.pop(_CHECKSUM, None)  # earlier versions wrote none
+        given = state.pop(_CHECKSUM, None)
         if given not in (None, _checksum(state)):
             raise IndexCorrupted(f"gate: it is damaged or was changed by hand; {mend}")
-        return cls.restore(state)
+        if isinstance(state.get("threshold"), Mapping):
+            raise ValueError(f"gate: {Path(path).name} is of an earlier version; {mend}")
+        gate = cls.restore(state)
+        return gate if advisor is None else replace(gate, advisor=advisor)
 
     @classmethod
     def of_index(cls, retriever: Retriever) -> Self | None:
@@ -432,56 +510,33 @@ class Gate(Record):
     @property
     def report(self) -> str:
         """The result of the calibration, in plain words."""
-        if not self.threshold.queries:
-            return (
-                f"Answering above confidence {self.threshold.threshold:.2f}. Nothing is guaranteed;"
-                " a guarantee requires labels and `calibrate`."
+        if self.guarantee is None:
+            said = (
+                f"Answering above confidence {self.threshold:.2f}. Nothing is guaranteed; a "
+                "guarantee requires labels and `calibrate`."
             )
-        if self.abstain is None:
-            parts = [self.threshold.report]
-            if self.second is not None:
-                parts.append(self.second.report)
-            if self.needless is not None:
-                asks = f"A clarifying question is asked if P(underspecified) >= {self.ask:.3f}"
-                parts.append(
-                    f"{'No clarifying question is asked' if self.ask > 1 else asks}: for at most "
-                    f"{self.needless:.1%} of the answerable questions, on average over random sets "
-                    "of calibration queries."
-                )
-            return " ".join(parts)
+        else:
+            said = self.guarantee.report
+        if self.advisor is None and not self.is_advised:
+            return said
+        low, high = self.doubt
         return (
-            f"Answering above confidence {self.threshold.threshold:.3f}: "
-            f"{self.threshold.answered} of {self.threshold.queries} questions are answered, and at "
-            f"most {self.abstain:.0%} are left unanswered. Nothing is guaranteed; a guarantee "
-            "requires labels and `calibrate`."
+            f"{said} An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "
+            f"is answered above {self.rewritten:.3f}."
         )
-
-
-_NEVER = float(np.nextafter(1, 2))  # a threshold above every probability: never ask back
-
-_SECOND_SAYS = {
-    True: "The documents seem to answer this: a second opinion says so.",
-    False: "A second opinion says that the passages found do not answer this.",
-}
-
-
-_T = TypeVar("_T")
 
 
 def as_gate(gate: float | str | PathLike[str] | _T) -> Gate | _T:
     """Make a gate from a plain threshold; return anything else unchanged.
 
-    Raises ValueError as `Gate.at` does.
+    Raises TypeError or ValueError as `Gate` does.
     """
-    return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
+    given = isinstance(gate, int | float | str | PathLike)
+    return Gate(cast(float, gate)) if given else cast(_T, gate)
 
 
 def check_promise(
-    wrong: float | None,
-    risk: float | None,
-    certainty: float,
-    needless: float | None,
-    second: Judge | None = None,
+    wrong: float | None, risk: float | None, certainty: float, advisor: Advisor | None = None
 ) -> None:
     """Check the guarantee that `Gate.calibrate` is to give; TypeError or ValueError if invalid."""
     if wrong is not None and risk is not None:
@@ -489,30 +544,29 @@ def check_promise(
             "wrong, risk: expected one of them, got both; wrong is a share of all questions, risk "
             "a share of the answers that are given."
         )
-    shares = {"wrong": wrong, "risk": risk, "certainty": certainty, "needless": needless}
+    shares = {"wrong": wrong, "risk": risk, "certainty": certainty}
     for name, value in shares.items():
         if value is not None or name == "certainty":
             check_share(cast(float, value), name, "a number in (0, 1)")
-    if second is not None and not callable(second):
+    if advisor is not None and not callable(advisor):
         raise TypeError(
-            "second: expected a callable(question, texts) -> bool or float, got "
-            f"{type(second).__name__}."
+            "advisor: expected a callable(question, texts) -> Advice, got "
+            f"{type(advisor).__name__}."
         )
-    if second is not None and risk is not None:
-        raise ValueError("second, risk: expected one of them, got both; use second with wrong.")
+    if advisor is not None and risk is not None:
+        raise ValueError("advisor, risk: expected one of them, got both; use advisor with wrong.")
+
+
+def _check_confidence(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name}: expected a confidence from 0 to 1, got {value!r:.60}.")
+    # To answer everything, a threshold is just below 0; to answer nothing, it is 1.
+    if not np.nextafter(0, -1) <= value <= 1:
+        raise ValueError(f"{name}: expected a confidence from 0 to 1, got {value}.")
 
 
 def _checksum(state: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def _check_searched(retriever: Retriever, filter: Filter | None) -> None:
-    if not callable(getattr(retriever, "check_filter", None)):
-        raise TypeError(
-            f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
-            "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
-        )
-    retriever.check_filter(filter)
 
 
 def _search(
@@ -543,32 +597,36 @@ class LabelledSearch:
 
     Attributes
     ----------
+    retriever : Retriever
+        The snapshot that was searched.
     result : SearchResult
     relevant : list of frozenset of str
         Ids of the passages that answer each query; empty if none does.
-    right : bool array, shape (n,)
-        Whether one of a query's first k hits answers it.
-    rows : int array
-        Indices of the queries that a threshold is chosen on: all, or one of each group.
     k : int
     corpus : str
         Fingerprint of the passages.
     size : int
-        Number of passages.
+        Number of passages that were searched.
+    filter : mapping, callable or None
     """
 
+    retriever: Retriever
     result: SearchResult
     relevant: list[frozenset[str]]
-    right: NDArray[np.bool_]
-    rows: NDArray[np.intp]
     k: int
     corpus: str
     size: int
+    filter: Filter | None = None
 
     @cached_property
     def confidence(self) -> NDArray[np.float64]:
         """The probability that each question is answered by its first k hits, shape (n,)."""
         return confidence_at(self.result, self.k)
+
+    @cached_property
+    def right(self) -> NDArray[np.bool_]:
+        """Whether one of a query's first k hits answers it, shape (n,)."""
+        return _holding(self.result, self.relevant)
 
     @classmethod
     def of(
@@ -579,44 +637,46 @@ class LabelledSearch:
         *,
         k: int = 4,
         filter: Filter | None = None,
-        groups: Sequence[Hashable] | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Search labelled queries.
 
         Parameters
         ----------
-        retriever, queries, relevant_ids, k, filter, groups
+        retriever, queries, relevant_ids, k, filter
             As in `Gate.calibrate`, with the same errors.
         progress : callable, optional
             Called as `progress(done, total)`.
         """
         check_k(k)
-        _check_searched(retriever, filter)
+        if not callable(getattr(retriever, "check_filter", None)):
+            raise TypeError(
+                f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
+                "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
+            )
+        retriever.check_filter(filter)
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
-        rows = one_of_each(wanted, groups)
-        corpus = corpus_fingerprint(retriever.store)
-        result = _search(retriever, queries, k, filter, progress)
-        pairs = zip(result.ids, wanted, strict=True)
-        right = np.array([not ids.isdisjoint(hits) for hits, ids in pairs])
-        return cls(result, wanted, right, rows, k, corpus, result.size)
+        _warn_of_shared_answers(wanted)
+        view = retriever.snapshot()
+        corpus = corpus_fingerprint(view.store)
+        result = _search(view, queries, k, filter, progress)
+        return cls(view, result, wanted, k, corpus, result.size, filter)
 
     @classmethod
-    def made(
+    def from_passages(
         cls, retriever: Retriever, *, k: int = 4, progress: Progress | None = None
     ) -> LabelledSearch:
         """Search for questions made from the passages, to be used if there are no labels.
 
         They are harder to answer than the questions of users, and every fifth has no answer (see
-        `questions_from_passages`). A threshold is chosen on one question per answer.
+        `questions_from_passages`).
 
         Raises ValueError if too few questions can be made.
         """
         queries, relevant, tried = questions_from_passages(retriever)
-        groups = shared_answers(relevant)
-        found = cls.of(tried, queries, relevant, k=k, groups=groups, progress=progress)
+        found = cls.of(tried, queries, relevant, k=k, progress=progress)
         corpus = corpus_fingerprint(retriever.store)
-        return replace(found, corpus=corpus, size=len(retriever))
+        return replace(found, retriever=retriever, corpus=corpus, size=len(retriever))
 
     def threshold(
         self,
@@ -624,45 +684,26 @@ class LabelledSearch:
         certainty: float = 0.95,
         *,
         wrong: float | None = None,
-        ask: float = ASK,
-    ) -> RiskThreshold:
-        """Find the lowest threshold that keeps a guarantee, as `Gate.calibrate` does.
-
-        `ask`: P(underspecified) at and above which a question is asked back instead of answered.
-        """
-        rows, confidence = self.rows, self._confidence_unless_asked(ask)
+    ) -> Guarantee:
+        """Find the lowest threshold that keeps a guarantee, as `Gate.calibrate` does."""
+        asks = self._asks_back
         if risk is not None:
             # The risk is a share of the answers, and a question that is asked back has none.
-            answered = rows[np.isfinite(confidence[rows])]
-            given = answered if len(answered) else rows
+            given = ~asks if not asks.all() else asks
             return risk_threshold(self.confidence[given], self.right[given], risk, 1 - certainty)
-        return conformal_threshold(
-            confidence[rows], ~self.right[rows], _WRONG if wrong is None else wrong
-        )
-
-    def _confidence_unless_asked(self, ask: float) -> NDArray[np.float64]:
-        """Return confidence, shape (n,); -infinity if a question is asked back instead."""
-        return np.where(self._asked(ask), -np.inf, self.confidence)
-
-    def _asked(self, ask: float) -> list[bool]:
-        return [
-            is_asked_back(each.underspecified, each.in_corpus, each.readings, ask)
-            for each in self._decisions
-        ]
+        confidence = np.where(asks, -np.inf, self.confidence)
+        return conformal_threshold(confidence, ~self.right, _WRONG if wrong is None else wrong)
 
     @cached_property
-    def _decisions(self) -> list[Decision]:
-        return self.result.decisions
-
-    def _ask(self, needless: float) -> float:
-        """Find P(underspecified) at which at most `needless` of the answerable are asked back."""
-        probability = np.array([each.underspecified for each in self._decisions])
-        score = np.where(self._asked(0.0), probability, -np.inf)
-        rows = [row for row in self.rows if self.relevant[row]]
-        if not rows:
-            return _NEVER
-        found = conformal_threshold(score[rows], np.ones(len(rows), dtype=bool), needless)
-        return min(float(np.nextafter(max(found.threshold, 0.0), np.inf)), _NEVER)
+    def _asks_back(self) -> NDArray[np.bool_]:
+        """Whether each question gets a clarifying question, shape (n,)."""
+        return np.array(
+            [
+                is_asked_back(each.underspecified, each.in_corpus, each.readings)
+                for each in self.result.decisions
+            ],
+            dtype=bool,
+        )
 
     def gate(
         self,
@@ -670,41 +711,98 @@ class LabelledSearch:
         certainty: float = 0.95,
         *,
         wrong: float | None = None,
-        needless: float | None = None,
-        second: Judge | None = None,
+        advisor: Advisor | None = None,
     ) -> Gate:
         """Make the gate that `Gate.calibrate` makes."""
-        check_promise(wrong, risk, certainty, needless, second)
-        rows, ask = self.rows, ASK if needless is None else self._ask(needless)
-        # If the same labels chose `ask`, questions that are asked back still count as answered.
-        spared = ask if needless is None else _NEVER
-        found = self.threshold(risk, certainty, wrong=wrong, ask=spared)
-        both = None
-        if second is not None:
-            texts = [[hit.text for hit in hits[: self.k]] for hits in self.result.passages]
-            questions = [self.result.queries[row] for row in rows]
-            replies = opinions(second, questions, [texts[row] for row in rows])
-            confidence = self._confidence_unless_asked(spared)
-            both = cascade(confidence[rows], self.right[rows], replies, found.risk)
-        return Gate(
-            found,
-            self.k,
-            self.result.basis,
-            self.corpus,
-            None,
-            _thinned(self.confidence[rows]),
-            self.size,
-            ask,
-            needless,
-            both,
+        check_promise(wrong, risk, certainty, advisor)
+        known = Gate(
+            k=self.k,
+            basis=self.result.basis,
+            corpus=self.corpus,
+            confidences=_subsample(self.confidence),
+            size=self.size,
         )
+        if advisor is not None:
+            gate = replace(known, advisor=advisor, is_advised=True)
+            return self._advised(gate, _WRONG if wrong is None else wrong)
+        found = self.threshold(risk, certainty, wrong=wrong)
+        return replace(known, threshold=min(found.threshold, 1.0), guarantee=found)
+
+    def _advised(self, gate: Gate, wrong: float) -> Gate:
+        """Find the thresholds at which the gate keeps a guarantee with its advisor."""
+        assert gate.advisor is not None
+        texts = [[hit.text for hit in hits[: self.k]] for hits in self.result.passages]
+        advisor, questions = gate.advisor, self.result.queries
+        replies = run_to_end(ask_advisor(advisor, questions, texts, gate.timeout, gate.usage))
+        rewritten, right = self._rewritten(replies)
+        unsaid = np.array([one.underspecified for one in self.result.decisions])
+        found = advised_thresholds(
+            self.confidence,
+            self.right,
+            np.array([_kind(reply) for reply in replies], dtype=np.intp),
+            rewritten,
+            right,
+            unsaid <= UNDERSPECIFIED,
+            self._asks_back,
+            wrong,
+        )
+        made = replace(
+            gate,
+            threshold=found.threshold,
+            doubt=(found.low, found.high),
+            rewritten=found.rewritten,
+        )
+        answers, wrongly = 0, 0
+        for row, decision in enumerate(self.result.decide(made.threshold, self.k)):
+            reply, is_right = replies[row], bool(self.right[row])
+            if made.is_doubted(decision) and isinstance(reply, Advice):
+                decision = advised(decision, reply)
+                if rewritten[row] > made.rewritten:
+                    decision, is_right = replace(decision, action="answer"), bool(right[row])
+            answers += decision.action == "answer"
+            wrongly += decision.action == "answer" and not is_right
+        counted = replace(found.guarantee, answered=answers, wrong=wrongly)
+        return replace(made, guarantee=counted)
+
+    def _rewritten(
+        self, replies: Sequence[Advice | str]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Search for rewrites: the confidence of each, and whether its hits answer the question.
+
+        They are -infinity and True if there is no rewrite; both arrays are of shape (n,).
+        """
+        sure, right = np.full(len(replies), -np.inf), np.ones(len(replies), dtype=bool)
+        rewrites = {
+            row: rewrite
+            for row, reply in enumerate(replies)
+            if isinstance(reply, Advice)
+            and reply.verdict == "no"
+            and (rewrite := reply.question_to_search(self.result.queries[row]))
+        }
+        if rewrites:
+            rows = [*rewrites]
+            found = self.retriever.search([*rewrites.values()], self.k, filter=self.filter)
+            sure[rows] = confidence_at(found, self.k)
+            right[rows] = _holding(found, [self.relevant[row] for row in rows])
+        return sure, right
+
+
+def _kind(reply: Advice | str) -> int:
+    """Return the kind of a reply, or of the reason why there is none, in `advised_thresholds`."""
+    return 2 if isinstance(reply, str) else int(reply.verdict != "answer")
+
+
+def _holding(result: SearchResult, relevant: Sequence[Collection[str]]) -> NDArray[np.bool_]:
+    """Return whether the hits of each query have a relevant one, shape (n,)."""
+    pairs = zip(result.ids, map(frozenset, relevant), strict=True)
+    return np.array([not ids.isdisjoint(hits) for hits, ids in pairs], dtype=bool)
 
 
 def questions_from_passages(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:
-    """Make questions from the passages.
+    """Make questions from the passages, one for each answer.
 
     Returns the questions, the ids that answer each, and the index to ask, with the retriever's own
-    calibration; see `uec_rag.retrieval.self_calibrate.trial`. Raises ValueError if too few
+    calibration; see `uec_rag.retrieval.calibrate.make_trial`. Raises ValueError if too few
     questions can be made.
     """
     queries, relevant, store = make_trial(retriever.uec, retriever.store)
@@ -713,65 +811,21 @@ def questions_from_passages(retriever: Retriever) -> tuple[list[str], list[set[s
     return queries, relevant, tried
 
 
-def shared_answers(relevant_ids: Sequence[Collection[str]]) -> list[int]:
-    """Group queries that share an answer, directly or through other queries.
-
-    `relevant_ids`: as in `Gate.calibrate`. A query without an answer forms its own group. Returns
-    the group number of each query.
-
-    Examples
-    --------
-    >>> shared_answers([["a"], ["b"], ["a", "c"], [], ["c"], []])
-    [0, 1, 0, 2, 0, 3]
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    edges = [(row, id_) for row, ids in enumerate(relevant_ids) for id_ in set(ids)]
-    places = {
-        id_: len(relevant_ids) + i for i, id_ in enumerate(dict.fromkeys(e[1] for e in edges))
-    }
-    ends = np.array([(row, places[id_]) for row, id_ in edges], dtype=np.intp).reshape(-1, 2)
-    size = len(relevant_ids) + len(places)
-    graph = coo_array((np.ones(len(ends), dtype=bool), (ends[:, 0], ends[:, 1])), (size, size))
-    labels = connected_components(graph, directed=False)[1][: len(relevant_ids)]
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels.tolist()))}
-    return [numbers[label] for label in labels.tolist()]
-
-
-def one_of_each(
-    relevant_ids: Sequence[Collection[str]], groups: Sequence[Hashable] | None
-) -> NDArray[np.intp]:
-    """Select the queries that a threshold is chosen on: one of each group, or all.
-
-    `relevant_ids`, `groups`: as in `Gate.calibrate`. Warns if queries share answers and `groups` is
-    None. Raises ValueError unless there is one group per query.
-    """
-    count = len(relevant_ids)
-    if groups is None:
-        if alike := count - len(set(shared_answers(relevant_ids))):
-            warn(
-                f"relevant_ids: {alike} of {count} queries share an answer with an earlier one. "
-                "They succeed or fail together, and the guarantee, which assumes independent "
-                "questions, would fail more often than stated. Choose the threshold on one "
-                "question per answer: by --one-per-answer on the command line, in Python by "
-                "groups=shared_answers(relevant_ids), of uec_rag.retrieval.gate."
-            )
-        return np.arange(count)
-    if isinstance(groups, str) or len(groups) != count:
-        raise ValueError(
-            f"groups: expected one per query, {count}, got {len(groups)}; "
-            "shared_answers(relevant_ids) makes them."
+def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:
+    """Warn if queries share an answer, since a guarantee assumes independent queries."""
+    seen, alike = set[str](), 0
+    for ids in relevant:
+        alike += not seen.isdisjoint(ids)
+        seen.update(ids)
+    if alike:
+        warn(
+            f"relevant_ids: {alike} of {len(relevant)} queries share an answer with an earlier "
+            "one. They succeed or fail together, and the guarantee, which assumes independent "
+            "questions, would fail more often than stated. Keep one question per answer."
         )
-    order = np.random.default_rng(0).permutation(count).tolist()
-    return np.sort(list({groups[row]: row for row in order}.values())).astype(np.intp)
 
 
-_WRONG = 0.1  # default of `wrong`
-_MOST = 1000  # confidences of the calibration that a gate keeps
-
-
-def _thinned(confidences: FloatArray | NDArray[np.float64]) -> tuple[float, ...]:
+def _subsample(confidences: FloatArray | NDArray[np.float64]) -> tuple[float, ...]:
     """Sort confidences, and keep at most `_MOST` evenly spaced ones."""
     ordered = np.sort(confidences).astype(np.float64)
     places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.intp)

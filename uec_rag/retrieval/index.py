@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import numpy as np
 from uec_rag.base.checks import check_type, listed
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.ensemble.convolution import present
-from uec_rag.ensemble.faults import MISSING
 from uec_rag.ensemble.fitted import ENOUGH_PASSAGES
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.result import without_findings
@@ -123,7 +120,7 @@ class Index:
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
         stored = [without_findings(passage) for passage in passages]
-        stored = _noting_missing(stored, parts, self.uec.names)
+        _check_findable(stored, parts, self.uec.names)
         self.store.bind(self.uec.fingerprint)
         gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
         self.store.add(stored, gaussians)
@@ -187,20 +184,14 @@ class Index:
         return self.store.vectors(listed(ids, "ids"))
 
 
-def _noting_missing(
-    passages: list[Passage], parts: Sequence[Gaussian], names: Sequence[str]
-) -> list[Passage]:
-    """Record in the metadata of passages which members cannot find them.
-
-    ValueError if no member can find a passage.
-    """
-    there = present([part.mean for part in parts])
-    for member, part in enumerate(parts):
-        for block in part.terms:
-            there[:, member] &= np.diff(block.starts) > 0
-    if there.all():
-        return passages
-    lost = ~there.any(axis=1)
+def _check_findable(
+    passages: Sequence[Passage], parts: Sequence[Gaussian], names: Sequence[str]
+) -> None:
+    """Raise ValueError if all members are lexical, and a passage has no term."""
+    if any(part.mean.shape[1] for part in parts):
+        return
+    found = [np.diff(block.starts) > 0 for part in parts for block in part.terms]
+    lost = ~np.any(found, axis=0)
     if lost.any():
         row = int(lost.argmax())
         raise ValueError(
@@ -209,13 +200,3 @@ def _noting_missing(
             "could find them. Leave them out, add a member with vectors, or check the terms of "
             "your own tokenizer."
         )
-    return [
-        passage
-        if row.all()
-        else replace(
-            passage,
-            metadata=passage.metadata
-            | {MISSING: [name for name, is_there in zip(names, row, strict=True) if not is_there]},
-        )
-        for passage, row in zip(passages, there, strict=True)
-    ]

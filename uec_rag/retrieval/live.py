@@ -17,7 +17,7 @@ from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores.base import Store
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import open_store
 
 _T = TypeVar("_T")
 
@@ -46,7 +46,7 @@ def gate_at(place: Place, retriever: Retriever) -> Gate | None:
     """Return the gate of a place, whose index is open as `retriever`; None if there is none."""
     if place.gate is None:
         return Gate.of_index(retriever) if place.gated else None
-    return Gate.at(place.gate) if isinstance(place.gate, float) else Gate.load(place.gate)
+    return Gate(place.gate) if isinstance(place.gate, float) else Gate.load(place.gate)
 
 
 @dataclass(eq=False)
@@ -68,7 +68,7 @@ class LiveIndex:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.problem = ""
-        self._store = None if place.store is None else store_at(place.store, existing=True)
+        self._store = None if place.store is None else open_store(place.store, existing=True)
         self._seen: tuple[int, ...] | None = self._stamp()
         self._count, self._writing = threading.Lock(), threading.RLock()
         self._now = self._open(None)

@@ -10,7 +10,6 @@ The questions and the turns before them are already encoded (`UEC.encode`).
         Fitted.weigh         computes the coefficients, that is, the weight of each encoder
         fuse                 sums them to the ensemble's mean similarities mu_s
         top_k                finds the columns with the highest s_hat, and their passages
-        rerank               reorders the first texts by a verifier, if there is one
         attribute            looks up the contribution of each encoder to each hit
         confidence_features  computes the features from which probabilities are estimated
       estimate               computes P(the corpus answers), P(these hits do), P(underspecified)
@@ -24,14 +23,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.spans import span
 from uec_rag.confidence import readings
@@ -45,15 +44,13 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import Candidates, Reading
-from uec_rag.confidence.replies import is_bare_choice
-from uec_rag.confidence.wording import is_incomplete, is_small_talk, named_words, refers_back
+from uec_rag.confidence.wording import is_small_talk, named_words, refers_back
 from uec_rag.encoders.lexical import LATIN, has_words, whole_share, writing_of
 from uec_rag.ensemble.conversation import Turn, View, in_context, part_rows
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.verifier import Verification
 from uec_rag.retrieval.result import Members, Result, SearchResult, own_metadata
-from uec_rag.stores.base import Passage, Store, Top, copied_value
+from uec_rag.stores.base import Passage, Store, copied_value
 from uec_rag.stores.memory import MemoryStore
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
@@ -62,17 +59,12 @@ _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
 # Confidence above which a question is searched without its turns, and without earlier subjects.
 _NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
-_CLEAR = 0.7  # clarity above which "And tar?" is searched without its turns
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
 # has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
 _FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(2.0)
 _SMALL_TALK = np.float32(16.0)  # the same for "Thanks!" and "both", which ask nothing
-_NAMING = 20  # words; a passage need not contain all names of a longer question to answer it
-# The idf of a word that a tenth of the passages have: a name that more of them have is likely to
-# be the subject of all, which an answer need not repeat.
-_COMMON = np.log(10.0)
 
 
 @dataclass(frozen=True)
@@ -85,12 +77,8 @@ class Method:
     weights : EvidenceWeights or None
         The model from evidence of the corpus to coefficients; if None, the ensemble's rule is used.
     model : ConfidenceModel
-    verification : Verification or None
-        The verifier of the first hits.
-    unread_model : ConfidenceModel or None
-        The confidence model to use if the verifier fails and failures are tolerated.
-    basis, unread_basis : str
-        Fingerprint of everything that confidence depends on, with the verifier and if it failed.
+    basis : str
+        Fingerprint of everything that confidence depends on.
     unanswerable : float or None
         Share of the questions that the corpus does not answer, if known.
     check_familiar : bool
@@ -100,20 +88,9 @@ class Method:
     fitted: Fitted
     weights: EvidenceWeights | None
     model: ConfidenceModel
-    verification: Verification | None = None
-    unread_model: ConfidenceModel | None = None
     basis: str = ""
-    unread_basis: str = ""
     unanswerable: float | None = None
     check_familiar: bool = True
-
-    @property
-    def without_verifier(self) -> Method:
-        """The same method without a verifier."""
-        if self.verification is None:
-            return self
-        model = self.unread_model or self.model
-        return replace(self, verification=None, model=model, basis=self.unread_basis)
 
 
 def search(
@@ -122,8 +99,7 @@ def search(
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
     A question with turns is searched alone, with those on the latest subject and with all. The
-    `clearest_view` is kept, with what is known of the question alone (`with_alone`). A verifier
-    only reads what is found in the view kept.
+    `clearest_view` is kept, with what is known of the question alone (`with_alone`).
 
     Parameters
     ----------
@@ -132,24 +108,20 @@ def search(
         Each encoder's Gaussians of the texts that `uec_rag.ensemble.conversation.texts_of` returns
         for `asked`.
     """
-    size, plain, results = len(store), method.without_verifier, dict[int, Result]()
-    alone, kept = dict[int, Estimate](), dict[int, View]()
+    size, results = len(store), dict[int, Result]()
     with span("search", queries=len(asked), k=k, passages=size) as note:
         views: list[View] = [(row, 0) for row, turn in enumerate(asked) if not turn.context_turns]
         for (row, _), judged in judge(method, store, asked, parts, views, k):
             results[row] = make_result(judged, k, size)
         views = [(row, most) for row, turn in enumerate(asked) for most in turn.views]
-        found = judge(plain, store, asked, parts, views, k)
+        found = judge(method, store, asked, parts, views, k)
         for row, of_row in groupby(found, key=lambda each: each[0][0]):
             of_views = {most: judged for (_, most), judged in of_row}
             estimates = {most: judged.estimate for most, judged in of_views.items()}
-            most, alone[row] = clearest_view(asked[row].question, estimates), estimates[0]
-            results[row] = make_result(of_views[most], k, size, alone[row] if most != 0 else None)
-            kept[row] = (row, most)
+            most = clearest_view(asked[row].question, estimates)
+            alone = None if most == 0 else estimates[0]
+            results[row] = make_result(of_views[most], k, size, alone)
             del of_views  # and their similarities, before the next are computed
-        if method.verification is not None:
-            for (row, most), judged in judge(method, store, asked, parts, [*kept.values()], k):
-                results[row] = make_result(judged, k, size, None if most == 0 else alone[row])
         in_order = [results[row] for row in range(len(asked))]
         shown = in_order[0].traced if len(in_order) == 1 else dict
         note(shown, **outcome([result.decision for result in in_order]))
@@ -212,7 +184,6 @@ class Findings:
     Attributes
     ----------
     method : Method
-        Has no verifier if the verifier failed on the hits.
     view : MemoryStore
     asked : sequence of n Turn
     coefficients : array, shape (n, K)
@@ -248,7 +219,7 @@ class Findings:
             asked,
             coefficients,
             similarities=Similarities([], none),
-            hits=Hits.of(Top(none.astype(np.int64), none, none, none), [[] for _ in asked]),
+            hits=Hits(none.astype(np.int64), none, none, none, [[] for _ in asked]),
             attribution=Attribution(none[:, :, None], None, [{} for _ in asked]),
             unfamiliar=[""] * count,
             features=None,
@@ -300,12 +271,8 @@ def find_block(
     similarities = compare(fitted, view, parts)
     pi = fitted.weigh(method.weights, parts, similarities.members, similarities.best)
     query = fitted.combine(parts, pi)
-    read = 0 if method.verification is None else method.verification.fitted.k
     mu = fuse(fitted, view, query, similarities, pi)
-    hits = top_k(fitted, view, query, mu, k, different=max(NEAREST, read))
-    if method.verification is not None:
-        hits = rerank(fitted, method.verification, asked, hits)
-        method = method if hits.verified else method.without_verifier
+    hits = top_k(fitted, view, query, mu, k, different=NEAREST)
     attribution = attribute(view, parts, similarities, hits)
     unfamiliar, foreign = unfamiliar_questions(method, asked, hits)
     seen = hits, attribution
@@ -363,14 +330,6 @@ class Hits:
     ----------
     columns, scores, mu, sigma2 : array
     passages : list of lists of Passage
-    verifier_score : array
-        Score by the verifier; NaN if it has not read the hit.
-    verifier_gain : array
-        Similarity added by the verifier.
-    verifier_floor : array, shape (n,)
-        Logit that the verifier adds to every passage: that of the worst text it has read.
-    verified : bool
-        False if the verifier failed.
     """
 
     columns: NDArray[np.int64]
@@ -378,16 +337,6 @@ class Hits:
     mu: FloatArray
     sigma2: FloatArray
     passages: list[list[Passage]]
-    verifier_score: FloatArray
-    verifier_gain: FloatArray
-    verifier_floor: FloatArray
-    verified: bool = True
-
-    @classmethod
-    def of(cls, top: Top, passages: list[list[Passage]]) -> Self:
-        """Create hits that no verifier has read."""
-        unread, none = np.full_like(top.mu, np.nan), np.zeros_like(top.mu)
-        return cls(*top, passages, unread, none, none.sum(axis=1))
 
     @cached_property
     def text_number(self) -> NDArray[np.intp]:
@@ -426,46 +375,11 @@ def top_k(
     count = min(len(view), max(k, different))
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
-        hits = Hits.of(top, view.gather(top.columns))
+        hits = Hits(*top, view.gather(top.columns))
         seen = hits.text_number.max(axis=1).min() + 1
         if seen >= different or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
             return hits
         count = min(len(view), 2 * count)
-
-
-def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hits: Hits) -> Hits:
-    """Reorder the first different texts by the scores of a verifier.
-
-    A score applies to all hits with the same text. The score of a hit that was read is at least the
-    lowest score that any of them had before, so that it stays above the unread hits.
-    """
-    places = hits.distinct[:, : verification.fitted.k]
-    places = places[:, (places >= 0).all(axis=0)]  # the same number for each question
-    texts = [
-        [row[place].text for place in chosen]
-        for row, chosen in zip(hits.passages, places.tolist(), strict=True)
-    ]
-    verified = verification.verify([turn.context for turn in asked], texts)
-    if verified is None:
-        return replace(hits, verified=False)
-    read = hits.text_number < places.shape[1]
-    number = np.where(read, hits.text_number, 0)
-    own = np.where(read, np.take_along_axis(verified.scores, number, axis=1), np.float32(np.nan))
-    gain = np.where(read, np.take_along_axis(verified.gain, number, axis=1), np.float32(0))
-    gain /= np.float32(fitted.slope)
-    lowest = np.where(read, hits.scores, np.inf).min(axis=1, keepdims=True)
-    mu = hits.mu + gain
-    scores = np.where(read, np.maximum(probit(mu, hits.sigma2, fitted.beta), lowest), hits.scores)
-    order = np.argsort(np.where(read, -scores, np.inf), axis=1, kind="stable")
-    columns, scores, mu, sigma2, own, gain = (
-        np.take_along_axis(values, order, axis=1)
-        for values in (hits.columns, scores, mu, hits.sigma2, own, gain)
-    )
-    passages = [
-        [row[place] for place in places]
-        for row, places in zip(hits.passages, order.tolist(), strict=True)
-    ]
-    return Hits(columns, scores, mu, sigma2, passages, own, gain, verified.floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -572,7 +486,6 @@ def confidence_features(
         slope, offset = standardised_line(store, parts)
     else:
         slope, offset = method.fitted.logit_line(coefficients)
-    offset = offset + hits.verifier_floor
     places = hits.distinct
     mu = np.where(places >= 0, np.take_along_axis(hits.mu, places, axis=1), -np.inf)
     sigma2 = np.take_along_axis(hits.sigma2, places, axis=1)
@@ -618,24 +531,19 @@ def standardised_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float
 def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> FloatArray:
     """Return the `Features.wording_penalty` of each question, shape (n,).
 
-    A question has one if it is small talk or a bare choice ("both"), and if none of the first texts
-    has all of its names. Names are also numbers, identifiers and quotations, as found by
-    `named_words`, unless a tenth of the passages have them. They are not looked for if the question
-    is long or not in English, or if no member is lexical.
+    A question has one if it is small talk, and if none of the first texts has all of its names.
+    Names are also numbers, identifiers and quotations, as found by `named_words`. They are not
+    looked for if the question is not in English, or if no member is lexical.
     """
     penalties = np.zeros(len(asked), dtype=np.float32)
     for row, places in enumerate(hits.distinct[:, :JUDGED].tolist()):
         question, idf = asked[row].question, attribution.idf[row]
-        penalties[row] = _SMALL_TALK * (is_small_talk(question) or is_bare_choice(question))
+        penalties[row] = _SMALL_TALK * is_small_talk(question)
         # Only in English: all German nouns are capitalised.
-        naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
-        if attribution.words is None or not naming:
+        if attribution.words is None or writing_of(question) != LATIN:
             continue
         said, of_hits = named_words(question), attribution.words[row]
         names = {word for word in idf if word.casefold() in said}
-        common = {word for word in names if idf[word] < _COMMON}
-        if common:  # but for those that no hit has: in a tiny corpus, the idf of all words is small
-            names -= common.intersection(chain.from_iterable(of_hits))
         passages = hits.passages[row]
         if names and not any(
             names <= of_hits[place].keys() and has_words(passages[place].text, names)
@@ -718,25 +626,23 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
     near = found.hits.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [found.hits.passages[row][place] for place in near]
-    titles = [readings.subject_of(passage.metadata, passage.text) for passage in passages]
+    about = [passage.about for passage in passages]
+    subjects = [one.subject for one in about]
     competing = Candidates(
         [passage.id for passage in passages],
         [passage.text for passage in passages],
-        titles,
-        [readings.source_of(passage.metadata) for passage in passages],
-        [readings.document_of(passage.metadata) for passage in passages],
+        about,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         found.features.relevance[row, : len(near), 1],
         [words[row][place] for place in near],
         found.attribution.idf[row],
         len(found.view),
-        None if all(titles) else found.view.means(found.hits.columns[row, near]),
+        None if all(subjects) else found.view.means(found.hits.columns[row, near]),
     )
     turn = found.asked[row]
     [underspecified] = readings.underspecified(
         readings.features(turn.question, competing, turn.context_turns)[None],
-        probabilities.in_corpus,
         probabilities.confidence,
     ).tolist()
     return Estimate(probabilities, underspecified, competing)
@@ -745,8 +651,7 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
 def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | None:
     """Choose with how many of its turns a question is best understood; None means all.
 
-    Alone, it must be answered confidently; if it goes on ("And tar?"), it must be clear as well,
-    and if it `is_incomplete`, it is never alone.
+    Alone, it must be answered confidently, and not refer back.
 
     Parameters
     ----------
@@ -755,10 +660,9 @@ def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | 
         The estimate for each of `Turn.views`.
     """
     alone, everything = views[0], views[None]
-    if alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < readings.ASK:
-        clear = alone.clarity > _CLEAR or not refers_back(question)
-        if clear and not is_incomplete(question):
-            return 0
+    clear = alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < readings.ASK
+    if clear and not refers_back(question):
+        return 0
     for most in views.keys() - {0, None}:
         latest = views[most]
         if latest.confidence > _NEEDS_LATEST and latest.clarity > everything.clarity:
@@ -769,18 +673,18 @@ def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | 
 def with_alone(in_turn: Estimate, alone: Estimate, asked: Turn) -> Estimate:
     """Combine the estimates for a question with its turns and alone.
 
-    P(underspecified) is that of the question alone, but at least that with the turns. It is reduced
-    by a confidence above one half if the turns raise it, or if the question refers back to them
-    ("Do they expire?"), in which case the readings are those with the turns, too.
+    A question that refers back to its turns ("Do they expire?") says nothing alone. Of another, the
+    probabilities are mixed, and P(underspecified) is that of the question alone, but at least that
+    with the turns; it is reduced by a confidence above one half if the turns raise it.
     """
-    if in_turn.probabilities is None or alone.probabilities is None:
+    if in_turn.probabilities is None or alone.probabilities is None or refers_back(asked.question):
         return in_turn
     mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - asked.history_share)
-    unresolved, refers = alone.underspecified, refers_back(asked.question)
+    unresolved = alone.underspecified
     # Turns that say what is meant raise the confidence, and those on another subject do not.
-    if in_turn.confidence > alone.confidence or refers:
+    if in_turn.confidence > alone.confidence:
         unresolved *= min(1, 2 * (1 - in_turn.confidence))
-    known = in_turn if refers or unresolved <= in_turn.underspecified else alone
+    known = in_turn if unresolved <= in_turn.underspecified else alone
     unresolved = max(unresolved, in_turn.underspecified)
     return replace(known, probabilities=mixed, underspecified=unresolved)
 
@@ -833,7 +737,6 @@ def make_result(judged: JudgedQuestion, k: int, size: int, alone: Estimate | Non
         exact=0 < size <= len(found.view),  # an engine may not know its size
         names=fitted.names,
         members=members,
-        verified=hits.verified,
     )
 
 
@@ -855,7 +758,7 @@ def at_hits(of_texts: FloatArray, text_number: NDArray[np.intp], mu: FloatArray)
 
 
 def _members(found: Findings, row: int, kept: slice) -> Members:
-    """Collect the contributions of the members and the verifier to one question's hits."""
+    """Collect the contributions of the members to one question's hits."""
     method, hits, words = found.method, found.hits, found.attribution.words
     names, similarities = method.fitted.names, found.attribution.similarities[row, :, kept]
     counted = (found.coefficients[row] * method.fitted.weights)[:, None] * similarities
@@ -866,13 +769,4 @@ def _members(found: Findings, row: int, kept: slice) -> Members:
         above = best > to_all[hits.columns[row, kept]][:, None]
         ranks[member] = above.sum(axis=1) + 1
     ranks[ranks > _RANKED] = 0  # not known
-    if method.verification is not None:
-        score, first = hits.verifier_score[row], hits.distinct[row]
-        # A text that occurs twice was read once; equal scores share a rank, as for encoders.
-        scores = np.sort(-score[first[first >= 0]])  # NaN, which was not read, comes last
-        rank = np.searchsorted(scores, -score[kept]) + 1
-        names = (*names, method.verification.fitted.name)
-        similarities = np.concatenate([similarities, score[None, kept]])
-        ranks = np.concatenate([ranks, np.where(np.isnan(score[kept]), 0, rank)[None]])
-        counted = np.concatenate([counted, hits.verifier_gain[row, None, kept]])
     return Members(names, similarities, ranks, counted, None if words is None else words[row][kept])

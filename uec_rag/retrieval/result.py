@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeGuard
@@ -13,14 +11,12 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.removed import removed
 from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.readings import Reading
 from uec_rag.stores.base import Passage, StoreHits
-
-if TYPE_CHECKING:
-    import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +26,11 @@ class Members:
     Attributes
     ----------
     names : tuple of K str
-        Names of the encoders, followed by that of the verifier if there is one.
+        Names of the encoders.
     similarities : array, shape (K, k)
-        Similarity by each member: a cosine, a BM25 score from 0 to 1, or the score of a verifier,
-        NaN if it has not read the hit.
+        Similarity by each member: a cosine, or a BM25 score from 0 to 1.
     ranks : int array, shape (K, k)
-        Rank by that similarity among all passages, or among those that the verifier has read, from
-        1; 0 if not known.
+        Rank by that similarity among all passages, from 1; 0 if not known.
     counted : array, shape (K, k)
         ``pi_k w_k s_k``, the summands of mu_s.
     words : list of k dict of str to float, or None
@@ -68,7 +62,7 @@ class Members:
         found: dict[str, Any] = {
             "uec_members": {
                 name: {
-                    "similarity": _known(self.similarities[k, rank]),
+                    "similarity": float(self.similarities[k, rank]),
                     "rank": int(self.ranks[k, rank]) or None,
                     "share": float(shares[k]),
                 }
@@ -115,11 +109,7 @@ class Result:
         Whether the text of the question was known. Otherwise relevance and confidence cannot be
         estimated, and `metadata` omits them.
     members : Members or None
-        Contributions of the encoders and the verifier to the hits; None if not known.
-    verified : bool
-        False if the verifier failed under `on_error="drop"`.
-    copies : list of list of str, or None
-        Ids of other passages with the same text as each hit, if duplicates are merged.
+        Contributions of the encoders to the hits; None if not known.
     """
 
     query: str
@@ -137,8 +127,6 @@ class Result:
     names: tuple[str, ...]
     judged: bool = True
     members: Members | None = None
-    verified: bool = True
-    copies: list[list[str]] | None = None
 
     @classmethod
     def of_nothing(
@@ -229,7 +217,6 @@ class Result:
             between=self.between[at],
             relevance=self.relevance[at],
             members=None if self.members is None else self.members.taking(at),
-            copies=None if self.copies is None else [self.copies[place] for place in at],
         )
 
     def asked_as(self, query: str) -> Result:
@@ -262,15 +249,14 @@ class Result:
         """Return the result with the decision at another threshold."""
         return replace(self, decision=self.decide(threshold))
 
-    def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> Decision:
+    def decide(self, threshold: float, k: int | None = None) -> Decision:
         """Decide at another threshold of confidence, without searching again.
 
-        `k`: number of hits to base the confidence on, `JUDGED` by default. `ask`: lowest
-        P(underspecified) at which to ask back.
+        `k`: number of hits to base the confidence on, `JUDGED` by default.
         """
         check_threshold(threshold)
         sure = self.confidence_at(k)
-        return decide_again(replace(self.decision, confidence=sure), threshold, ask)
+        return decide_again(replace(self.decision, confidence=sure), threshold)
 
     def confidence_at(self, k: int | None = None) -> float:
         """Return P(one of the first k hits answers the question); k is `JUDGED` by default."""
@@ -299,8 +285,6 @@ class Result:
             "uec_score": float(self.scores[rank]),
             "uec_sigma2": within + between,
         }
-        if self.copies is not None and self.copies[rank]:
-            found["uec_copies"] = self.copies[rank]
         if details:
             found |= {"uec_mu": float(self.mu[rank]), "uec_within": within, "uec_between": between}
         if not self.judged:
@@ -314,6 +298,7 @@ class Result:
             "uec_decision": decision.action,
             "uec_reason": decision.reason,
         }
+        found |= {f"{KEY}{key}": value for key, value in decision.advice_metadata().items()}
         if decision.action == "clarify":
             hit = self.passages[rank].id
             labels = [reading.label for reading in decision.readings if hit in reading.ids]
@@ -449,33 +434,24 @@ class SearchResult:
         return all(one.exact for one in self.results)
 
     @property
-    def verified(self) -> bool:
-        """False if the verifier failed on a question's hits under `on_error="drop"`."""
-        return all(one.verified for one in self.results)
-
-    @property
     def names(self) -> list[str]:
         """The names of the encoders, for `coefficients` and `shares`."""
         return [*self.results[0].names] if self.results else []
 
     @property
     def basis(self) -> str:
-        """The fingerprint of everything that confidence depends on; see `Gate`.
-
-        If the verifier failed on some questions, it is the fingerprint of those.
-        """
-        known = [one for one in self.results if not one.verified] or self.results
-        return known[0].decision.basis if known else ""
+        """The fingerprint of everything that confidence depends on; see `Gate`."""
+        return self.results[0].decision.basis if self.results else ""
 
     @property
     def size(self) -> int:
         """The number of passages that were searched; 0 if not known."""
         return max((one.decision.size for one in self.results), default=0)
 
-    def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> list[Decision]:
+    def decide(self, threshold: float, k: int | None = None) -> list[Decision]:
         """Decide at another threshold of confidence; see `Result.decide`."""
         check_threshold(threshold)
-        return [one.decide(threshold, k, ask) for one in self.results]
+        return [one.decide(threshold, k) for one in self.results]
 
     def asked_as(self, queries: Sequence[str]) -> SearchResult:
         """Return the results with the original questions; see `Result.asked_as`."""
@@ -490,39 +466,10 @@ class SearchResult:
         """Return the results with the first k hits of each question."""
         return SearchResult([one.first(k) for one in self.results])
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a table with a row for each hit: query, rank, id, text and metadata.
+    if not TYPE_CHECKING:
 
-        The metadata are those of the passage and those of `Result.metadata`. ImportError if pandas
-        is not installed.
-        """
-        import pandas
-
-        rows = []
-        for one in self.results:
-            for rank, hit in enumerate(one.passages):
-                known = {"query": one.query, "rank": rank + 1, "id": hit.id}
-                rows.append(known | {"text": hit.text} | hit.metadata | one.metadata(rank))
-        return pandas.DataFrame(rows)
-
-    def _repr_html_(self) -> str:
-        """Render decisions and hits for notebooks, with scores as bars and shortened texts."""
-        parts = []
-        for one in self.results[:_SHOWN]:
-            decision, lines = one.decision, []
-            said = f"<b>{decision.action}</b>: {_html(decision.reason)}" if one.judged else ""
-            said += f"<br><small>{decision.figures}</small>" if one.judged else ""
-            for rank, hit in enumerate(one.passages):
-                score, off = float(one.scores[rank]), float(one.sigma2[rank]) ** 0.5
-                bar = f"<progress max=1 value={max(score, 0):.3f}></progress>"
-                sure = f"{one.relevance[rank]:.2f}" if one.judged else ""
-                cells = (str(rank + 1), f"{bar} {score:.3f} ±{2 * off:.3f}", sure, _html(hit.text))
-                lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-            head = "<tr><th></th><th>score ±2σ</th><th>relevance</th><th></th></tr>"
-            question = f"<p>{_html(one.query)}<br>{said}</p>"
-            parts.append(f"{question}<table>{head}{''.join(lines)}</table>")
-        more = len(self) - _SHOWN
-        return "".join(parts) + (f"<p>{more} more questions</p>" if more > 0 else "")
+        def __getattr__(self, name: str) -> object:
+            raise removed("SearchResult", name)
 
 
 def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
@@ -532,17 +479,6 @@ def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
     for place, row in zip(out, rows, strict=True):
         place[: len(row)] = row
     return out
-
-
-_SHOWN, _CUT = 20, 300  # questions and characters of a text to show in a notebook
-
-
-def _html(text: str) -> str:
-    return html.escape(visible(textwrap.shorten(text[: 4 * _CUT], _CUT, placeholder=" ...")))
-
-
-def _known(value: np.float32) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def check_threshold(threshold: float) -> None:

@@ -10,14 +10,15 @@ from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
-from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
+from uec_rag.base.removed import removed
+from uec_rag.confidence.model import JUDGED, ConfidenceModel, shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import (
     UnknownReading,
@@ -26,47 +27,32 @@ from uec_rag.confidence.replies import (
     is_unclear,
     readings_named,
 )
-from uec_rag.encoders.loading import MemberLike
-from uec_rag.ensemble.conversation import Turn, part_rows, texts_of, with_turns
+from uec_rag.encoders.loading import EncoderLike
+from uec_rag.ensemble.conversation import MOST_TURNS, Turn, part_rows, texts_of, with_turns
 from uec_rag.ensemble.convolution import (
-    CoefficientRule,
-    Evidence,
     EvidenceWeights,
-    Fixed,
     Uniform,
     make_rule,
 )
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
-    Published,
     calibrate_with_labels,
     check_labels,
     corpus_fingerprint,
-    publish,
-    published,
-    store_state,
 )
+from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.pipeline import Method, search
-from uec_rag.retrieval.preferences import (
-    Preferences,
-    maximal_marginal_relevance,
-    preferred,
-    term_vectors,
-)
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
-from uec_rag.retrieval.self_calibrate import self_calibrate
 from uec_rag.retrieval.spelling import can_correct, corrected_questions
-from uec_rag.stores.base import Filter, SharedState, Store, checked_text
+from uec_rag.stores.base import Filter, Store, checked_text
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
 from uec_rag.stores.memory.vectors import Dtype
 
-_ROUNDS, _PRIOR_QUESTIONS = 200, 20  # of the estimate in `adapt`
-_LEFT_OUT = -80.0  # log of a factor that is effectively 0, finite for the softmax
 _APPROXIMATE = (
     "Hits are the best of the candidates that the store finds: it is searched approximately."
 )
@@ -76,7 +62,6 @@ class Options(TypedDict, total=False):
     """The options of a search besides its queries and k; see `Retriever.search`."""
 
     filter: Filter | None
-    prefer: Preferences | None
     unanswerable: float | None
     history: Sequence[Sequence[str]] | None
     within: Within | None
@@ -92,7 +77,7 @@ class Request:
         The questions as given, and as searched.
     turns : list of Turn
         The questions with the turns before them.
-    k, filter, prefer, unanswerable
+    k, filter, unanswerable
         As in `Retriever.search`.
     chosen : tuple of str
         The ids of the chosen reading; none if it was chosen by its label, or not at all.
@@ -107,7 +92,6 @@ class Request:
     turns: list[Turn]
     k: int
     filter: Filter | None
-    prefer: Preferences | None
     unanswerable: float | None
     chosen: tuple[str, ...]
     label: str | None
@@ -123,8 +107,8 @@ class Retriever(Index):
     store : Store, optional
         Where the Gaussians are stored; in memory by default.
     unanswerable : float, optional
-        Expected share of questions that the corpus does not answer, in [0, 1), if known; `adapt`
-        estimates it. By default, the share that confidence was fitted with.
+        Expected share of questions that the corpus does not answer, in [0, 1), if known. By
+        default, the share that confidence was fitted with.
 
     Examples
     --------
@@ -149,13 +133,15 @@ class Retriever(Index):
         self.unanswerable = share
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
-        self._published: Published | None = None
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
         self._is_snapshot = False
         self._corrects = can_correct(uec.encoders)
-        if isinstance(self.store, SharedState):
-            self._follow(self.store)
         shipped_underspecified()  # which reads its file now, and not during the first search
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise removed("Retriever", name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
@@ -166,7 +152,6 @@ class Retriever(Index):
         k: int = 4,
         *,
         filter: Filter | None = None,
-        prefer: Preferences | None = None,
         unanswerable: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
@@ -181,16 +166,14 @@ class Retriever(Index):
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. A key that no passage has raises a warning, once.
-        prefer : Preferences, optional
-            Preferences besides similarity: a limit per source, distinct texts.
         unanswerable : float, optional
             Share of the questions that the corpus does not answer, in [0, 1). It shifts the odds of
             `in_corpus`, and confidence accordingly. By default, the retriever's `unanswerable`.
         history : sequence of n sequences of str, optional
             The turns before each query in a conversation, oldest first: those of the user and the
-            questions that the user was asked back. Only the last 1,500 bytes are used. If the last
-            turn asked back and the query is one of its labels, that reading is searched, as with
-            `within=label`.
+            questions that the user was asked back. Only the last 64 turns are looked at, and of
+            these only the last 1,500 bytes are used. If the last turn asked back and the query is
+            one of its labels, that reading is searched, as with `within=label`.
         within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (from `Decision.readings`), or its ids:
             only its passages that the filter selects are searched. Or the label of the reading, in
@@ -203,15 +186,14 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If a query is empty or not a string, if k < 1, if `filter`, `prefer`, `history` or
-            `within` is not valid, or if no reading has the label and no passage has one of the ids
+            If a query is empty or not a string, if k < 1, if `filter`, `history` or `within`
+            is not valid, or if no reading has the label and no passage has one of the ids
             (`UnknownReading`).
         """
         request = self._prepare(
             queries,
             k,
             filter=filter,
-            prefer=prefer,
             unanswerable=unanswerable,
             history=history,
             within=within,
@@ -292,7 +274,6 @@ class Retriever(Index):
         *,
         correct: bool = True,
         filter: Filter | None = None,
-        prefer: Preferences | None = None,
         unanswerable: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
@@ -302,8 +283,6 @@ class Retriever(Index):
         label = within if isinstance(within, str) else None
         chosen = () if within is None or label is not None else chosen_ids(within)
         self.check_filter(self._among({"$id": [*chosen]}, filter) if chosen else filter)
-        if not isinstance(prefer, Preferences | None):
-            raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
         if isinstance(queries, Iterator):  # which can be read once only
@@ -311,7 +290,7 @@ class Retriever(Index):
         corrected = self.corrected(queries) if correct else [*queries]
         pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
         turns = [Turn.of(*pair, within) for pair in pairs]
-        return Request([*queries], corrected, turns, k, filter, prefer, share, chosen, label)
+        return Request([*queries], corrected, turns, k, filter, share, chosen, label)
 
     def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
         """Combine a filter with that for the chosen passages."""
@@ -348,13 +327,13 @@ class Retriever(Index):
         that the corpus does not answer would look answered. So the result is no surer than that of
         a search among all passages but those of the readings that were not chosen.
         """
-        turn, plain = request.turns[row], replace(request, prefer=None)
+        turn = request.turns[row]
         if not request.chosen and not turn.replies:
             return self._search_turns([turn], parts, request)[0]
         among, named, ruled_out = request.among, list[Reading](), list[str]()
         try:
             for choice in turn.replies or (request.chosen,):
-                [first] = self._search_turns([turn], parts, replace(plain, among=among))
+                [first] = self._search_turns([turn], parts, replace(request, among=among))
                 offered = first.decision.readings
                 if isinstance(choice, str):
                     named = readings_named(choice, offered)
@@ -374,7 +353,7 @@ class Retriever(Index):
                 parts = self.uec.encode(texts_of([turn]), "query")
             return self._search_turns([turn], parts, request)[0]
         rest = self._among({"$not": {"$id": ruled_out}}, request.filter) if ruled_out else None
-        [limit] = self._search_turns([turn], parts, replace(plain, among=rest))
+        [limit] = self._search_turns([turn], parts, replace(request, among=rest))
         [found] = self._search_turns([turn], parts, replace(request, among=among))
         # A reading is part of the corpus that a gate was made for, not another corpus.
         found = replace(found, decision=replace(found.decision, size=0))
@@ -386,43 +365,20 @@ class Retriever(Index):
         self, turns: Sequence[Turn], parts: Sequence[Gaussian], request: Request
     ) -> SearchResult:
         """Search for some of a request's questions, with the turns before them."""
-        if request.prefer is not None:
-            view, plain = self.snapshot(), replace(request, prefer=None)
-
-            def search_for(count: int) -> SearchResult:
-                return view._search_turns(turns, parts, replace(plain, k=count))
-
-            return preferred(search_for, request.k, request.prefer)
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
+        self._notice_changes()
         store = self.store.snapshot(request.filter if request.among is None else request.among)
-        self._notice_changes(store)
         method = self.method(request.filter, request.unanswerable)
         return search(method, store, turns, parts, request.k)
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """Return the method of a search: the ensemble and what was learned from this corpus."""
-        labelled = self.calibration is not None and self.calibration.source == "labels"
-        model, weights = self.confidence_model, self.evidence_weights
-        verification = self.uec.verification
+        model, weights = self.confidence_model, self.uec.fitted.evidence_weights
         share = self.unanswerable if unanswerable is None else unanswerable
-        reader = None if verification is None else verification.fingerprint
-        basis = unread_basis = basis_of(model, weights, share, filter, reader)
-        unread = model
-        if verification is not None:  # if it fails, the model learned without it is used
-            unread = self.uec.fitted.confidence_model or model
-            unread_basis = basis_of(unread, weights, share, filter, None)
-        return Method(
-            self.uec.fitted,
-            weights,
-            model,
-            verification,
-            unread,
-            basis,
-            unread_basis,
-            share,
-            check_familiar=not labelled,
-        )
+        basis = basis_of(model, weights, share, filter)
+        labelled = self.calibration is not None
+        return Method(self.uec.fitted, weights, model, basis, share, check_familiar=not labelled)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -529,10 +485,9 @@ class Retriever(Index):
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
-        store = self.store.snapshot()
-        self._notice_changes(store)
+        self._notice_changes()
         view = copy(self)
-        view.store, view._is_snapshot = store, True
+        view.store, view._is_snapshot = self.store.snapshot(), True
         return view
 
     def counting(self, coefficients: Mapping[str, float]) -> Self:
@@ -543,55 +498,11 @@ class Retriever(Index):
         coefficients : mapping of encoder name to float
             A nonnegative coefficient for each encoder; 0 leaves the encoder out.
         """
-        return self._with_rule(make_rule(coefficients, self.uec.names, temperature=None))
-
-    def _with_rule(self, rule: CoefficientRule) -> Self:
-        """Return a snapshot with another rule of coefficients than the learned one."""
         view = self.snapshot()
         view.uec = copy(self.uec)
+        rule = make_rule(coefficients, self.uec.names, temperature=None)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
-        if view.calibration is not None:
-            view.calibration = replace(view.calibration, evidence_weights=None)
         return view
-
-    def weighting(self, weights: Mapping[str, float]) -> Self:
-        """Return a read-only view of the current index, with reweighted encoders.
-
-        Parameters
-        ----------
-        weights : mapping of encoder name to float
-            Factor of an encoder's coefficient in every query, before normalisation. It is 1 if the
-            encoder is not named; 0 leaves the encoder out.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a name is not that of an encoder, the numbers are negative, too large or all 0, or
-            the ensemble's rule of coefficients does not allow factors.
-        """
-        names, own = list(self.uec.names), self.uec.fitted.rule
-        if not isinstance(weights, Mapping):
-            raise TypeError(
-                f"weights: expected a mapping from {names} to numbers, got {weights!r:.60}."
-            )
-        if unknown := [name for name in weights if name not in names]:
-            raise ValueError(f"weights: expected some of {names}, got {unknown}.")
-        rule: CoefficientRule
-        rule = fixed = Fixed(tuple(weights.get(name, 1.0) for name in names))
-        factors, learned = np.array(fixed.weights), self.evidence_weights
-        if learned is not None:
-            with np.errstate(divide="ignore"):
-                moved = np.maximum(np.log(factors), _LEFT_OUT)
-            prior = tuple((np.asarray(learned.prior) + moved).tolist())
-            rule = Evidence(replace(learned, prior=prior))
-        elif isinstance(own, Fixed):
-            rule = Fixed(tuple(own.weights * factors))
-        elif not isinstance(own, Uniform | Evidence):
-            raise ValueError(
-                f"weights: expected coefficients 'evidence', 'uniform' or fixed ones to change, "
-                f"got {own.name!r}."
-            )
-        return self._with_rule(rule)
 
     def calibrate(
         self,
@@ -602,8 +513,6 @@ class Retriever(Index):
         k: int = 10,
     ) -> Self:
         """Fit relevance and confidence to labelled queries of this corpus.
-
-        In a store that several processes share, the calibration applies to all of them.
 
         Parameters
         ----------
@@ -632,11 +541,9 @@ class Retriever(Index):
         k = check_k(k)
         check_unanswerable(unanswerable)
         store = self.store.snapshot()
-        wanted, state = check_labels(queries, relevant_ids, store), store_state(store)
-        changes = self._changes
+        wanted, changes = check_labels(queries, relevant_ids, store), self._changes
         calibration = calibrate_with_labels(
             self.uec,
-            self.evidence_weights,
             store,
             queries,
             self.uec.encode(queries, "query"),
@@ -646,88 +553,7 @@ class Retriever(Index):
             fingerprint=corpus_fingerprint(store),
         )
         self.set_calibration(calibration, current=changes == self._changes)
-        self._published = publish(self.store, calibration, state)
         return self
-
-    def self_calibrate(self, *, k: int = 10, seed: int = 0) -> Self:
-        """Learn the weights of the encoders from the corpus alone.
-
-        Questions are made from the passages: a title as the query for its passage, or a first
-        sentence as the query for the rest. Users ask other questions, so relevance and confidence
-        do not change. With labels, or with questions by a language model, use `calibrate`.
-
-        Parameters
-        ----------
-        k : int
-            As in `calibrate`.
-        seed : int
-            Seed of the random samples.
-
-        Returns
-        -------
-        self
-            With `calibration` and `report` set; the report says that no labels were used.
-
-        Raises
-        ------
-        ValueError
-            If the ensemble is not fitted, or the passages yield too few questions.
-        """
-        k = check_k(k)
-        if not self.uec.is_fitted:
-            raise ValueError(
-                "self_calibrate: the ensemble is not fitted; call UEC.fit(pairs) first, or "
-                "calibrate with labelled queries."
-            )
-        store, changes = self.store.snapshot(), self._changes
-        state = store_state(store)
-        calibration = self_calibrate(self.uec, store, k, corpus_fingerprint(store), seed)
-        self.set_calibration(calibration, current=changes == self._changes)
-        self._published = publish(self.store, calibration, state)
-        return self
-
-    def adapt(self, queries: Sequence[str], k: int = 10) -> Self:
-        """Estimate the share of questions that the corpus does not answer, from a query log.
-
-        No labels are needed. The method is expectation maximisation over `in_corpus` and the share
-        (Saerens et al., 2002), with the fitted share as a prior worth twenty questions. The result
-        is never above the fitted share, since a log cannot distinguish unanswerable questions from
-        a corpus in which all similarities are low. If many questions have no answer, pass
-        `unanswerable=`, or call `calibrate`.
-
-        Parameters
-        ----------
-        queries : sequence of str
-            Typical queries of users, a hundred or more.
-        k : int
-            Number of hits per query to use.
-
-        Returns
-        -------
-        self
-            With `unanswerable` set.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in `search`, and if there are no queries.
-        """
-        learned = self.confidence_model.unanswerable
-        in_corpus = self.search(queries, k, unanswerable=learned).in_corpus
-        if not len(in_corpus):
-            raise ValueError("queries: expected at least one, got none.")
-        share = learned
-        for _ in range(_ROUNDS):
-            missing = float((1 - shift_prior(in_corpus, learned, share)).sum())
-            share = (missing + _PRIOR_QUESTIONS * learned) / (len(in_corpus) + _PRIOR_QUESTIONS)
-        self.unanswerable = min(share, learned)
-        return self
-
-    @property
-    def evidence_weights(self) -> EvidenceWeights | None:
-        """The model from evidence to coefficients: that of the calibration, or the ensemble's."""
-        learned = None if self.calibration is None else self.calibration.evidence_weights
-        return learned or self.uec.fitted.evidence_weights
 
     @property
     def confidence_model(self) -> ConfidenceModel:
@@ -735,60 +561,27 @@ class Retriever(Index):
         learned = None if self.calibration is None else self.calibration.model
         return learned or self.uec.confidence_model or shipped_model("unfitted")
 
-    def basis(
-        self,
-        filter: Filter | None = None,
-        unanswerable: float | None = None,
-        *,
-        verified: bool = True,
-    ) -> str:
+    def basis(self, filter: Filter | None = None, unanswerable: float | None = None) -> str:
         """Hash everything that confidence depends on in a search, except the passages.
 
-        All callables of a type are the same filter. `verified` is False if the verifier failed.
+        All callables of a type are the same filter.
         """
-        method = self.method(filter, unanswerable)
-        return method.basis if verified else method.unread_basis
+        return self.method(filter, unanswerable).basis
 
     def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
-        """Use a calibration; `current` is whether the corpus is still the calibrated one.
-
-        A calibration made with a verifier other than the current one is ignored with a warning.
-        """
-        verification = self.uec.verification
-        reader = None if verification is None else verification.fingerprint
-        if calibration is not None and calibration.verifier != reader:
-            warn(
-                "The index was calibrated with another verifier than the current one (or one of "
-                "them is none): relevance and confidence are those of the fit. Calibrate again."
-            )
-            calibration = None
+        """Use a calibration; `current` is whether the corpus is still the calibrated one."""
         self.calibration = calibration
         self._changes_at_calibration = self._changes if current else -1
 
-    def _follow(self, store: SharedState) -> None:
-        """Use the calibration that another process has published in the store, if any."""
-        before, self._published = self._published, published(store, self._published)
-        if self._published is None:
+    def _notice_changes(self) -> None:
+        """Warn once if the index has changed since its calibration; a snapshot does not."""
+        if self._is_snapshot or self.calibration is None:
             return
-        if self._published.version != (before and before.version):
-            self.set_calibration(self._published.calibration, current=self._published.current)
-        elif not self._published.current:
-            self._changes_at_calibration = -1
-
-    def _notice_changes(self, store: Store) -> None:
-        """Use a calibration by another process, and warn once if the index has changed since.
-
-        A snapshot does neither, since the index did both when the snapshot was taken.
-        """
-        if self._is_snapshot:
-            return
-        if isinstance(store, SharedState):
-            self._follow(store)
-        if self.calibration is not None and self._changes != self._changes_at_calibration:
+        if self._changes != self._changes_at_calibration:
             self._changes_at_calibration = self._changes
             warn(
                 "The index has changed since it was calibrated: the calibration is of the old "
-                "corpus. Call calibrate or self_calibrate again."
+                "corpus. Call calibrate again."
             )
 
     @property
@@ -798,8 +591,7 @@ class Retriever(Index):
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
             rests = str(self.calibration)
-            trusted = self.calibration.evidence_weights
-            notes = [] if fit is None or trusted is not None else fit.of_shares
+            notes = [] if fit is None else fit.of_shares
         elif self.uec.confidence_model is not None:
             rests = (
                 "Relevance and confidence are those of the pairs the ensemble was fitted on; "
@@ -887,7 +679,7 @@ class Retriever(Index):
         path: str | os.PathLike[str],
         uec: UEC | None = None,
         *,
-        encoders: Mapping[str, MemberLike] | None = None,
+        encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
         store: Store | None = None,
         trust: bool = False,
@@ -933,28 +725,30 @@ class Retriever(Index):
             verify=verify,
         )
         retriever = cls(saved.uec, saved.store)
-        if retriever._published is None:  # otherwise, the published calibration is more recent
-            retriever.set_calibration(saved.calibration, current=saved.current)
+        retriever.set_calibration(saved.calibration, current=saved.current)
         retriever.saved_as = (saved.generation,)
         return retriever
 
 
-def check_history(history: object) -> Sequence[Sequence[str]]:
-    """Check the turns before each question; TypeError if they are not lists of strings."""
+def check_history(history: object) -> list[Sequence[str]]:
+    """Return the latest turns before each question; TypeError if they are not lists of strings."""
     expected = "expected a list of the turns before each question, oldest first, each a string"
     if isinstance(history, str) or not isinstance(history, Sequence):
         raise TypeError(f"history: {expected}, got {type(history).__name__}.")
+    latest = []
     for row, turns in enumerate(history):
         if isinstance(turns, str) or not isinstance(turns, Sequence):
-            raise TypeError(f"history[{row}]: {expected}, got {turns!r:.60}; write [turn] for one.")
-        for place, turn in enumerate(turns):
+            kind = type(turns).__name__
+            raise TypeError(f"history[{row}]: {expected}, got {kind}; write [turn] for one.")
+        latest.append(turns[-MOST_TURNS:])
+        for place, turn in enumerate(latest[-1], max(0, len(turns) - MOST_TURNS)):
             if not isinstance(turn, str):
                 raise TypeError(
                     f"history[{row}][{place}]: {expected}, got {type(turn).__name__}; of a message "
                     "give its text."
                 )
             checked_text(turn, f"history[{row}][{place}]")
-    return history
+    return latest
 
 
 def _fetched(k: int, fetch_k: int) -> int:
@@ -969,7 +763,6 @@ def basis_of(
     weights: EvidenceWeights | None,
     unanswerable: float | None,
     filter: Filter | None,
-    verifier: str | None,
 ) -> str:
     """Hash everything that turns a search's similarities into confidence.
 
@@ -981,8 +774,6 @@ def basis_of(
         Share of the questions that the corpus does not answer, if known.
     filter : mapping or callable, optional
         The order of its keys is ignored, and of a callable, everything but its type.
-    verifier : str or None
-        Fingerprint of the verifier of the first hits, if there is one.
 
     Raises
     ------
@@ -998,7 +789,6 @@ def basis_of(
         None if weights is None else weights.fingerprint,
         unanswerable,
         filtered,
-        verifier,
     )
     return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
 

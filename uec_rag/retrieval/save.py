@@ -13,7 +13,7 @@ from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, as_save_check, corrupted
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.base.saved.generations import Saved, reading, writing
-from uec_rag.encoders.loading import MemberLike
+from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
 from uec_rag.retrieval.index import Index
@@ -115,7 +115,7 @@ def _read_learned(folder: Path) -> tuple[str, CorpusCalibration | None, str | No
 def load_index(
     path: str | os.PathLike[str],
     uec: UEC | None,
-    encoders: Mapping[str, MemberLike],
+    encoders: Mapping[str, EncoderLike],
     device: str | None,
     *,
     store: Store | None,
@@ -125,7 +125,7 @@ def load_index(
     """Read an index from the folder `path`; see `Retriever.load`."""
     check_type(uec, UEC | None, "uec", "a UEC or None")
     with reading(path, KIND, verify=verify) as folder:
-        open_store = saved_store(folder / "store", store)
+        open_saved = saved_store(folder / "store", store)
         saved, calibration, corpus = _read_learned(folder)
         if uec is None:
             uec = UEC.read(folder / "ensemble", encoders=encoders, device=device, trust=trust)
@@ -135,7 +135,7 @@ def load_index(
                 f"{saved[:12]!r}: other models, revisions or posterior. Load the index "
                 "with its own ensemble (uec=None), or build it again with this one."
             )
-        store = open_store()
+        store = open_saved()
         if len(store) and store.sample(1).dimension != uec.dimension:
             raise corrupted(
                 folder / "store",

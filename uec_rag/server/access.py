@@ -43,14 +43,27 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
 
+
+_IN_PATH = r"[^\s\\/'\":,;()]+"
+
+
+def _last_part(path: re.Match[str]) -> str:
+    """Return a path from the last part on that begins with a letter or the like."""
+    first, *others = re.split(r"[\\/](?=\w)", path[2])
+    return others[-1] if others else path[1] + first
+
+
 # What is hidden: the user and password of a URL, values of keys that name a secret, bearer tokens,
-# and all but the last part of a path, which may contain blanks if it is quoted.
-_HIDDEN = [
+# and the folders of a path, which may contain blanks if it is quoted.
+_HIDDEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"(?<=://)[^\s/@'\"]+@"), ""),
     (re.compile(r"(?i)\b(password|token|api[_-]?key|secret)(\s*[=:]\s*)[^\s&,;'\"]+"), r"\1\2..."),
     (re.compile(r"(?i)\b(bearer\s+)[^\s,;'\"]+"), r"\1..."),
     (re.compile(r"(['\"])(?:~|[A-Za-z]:)?[\\/][^'\"]*[\\/]([^'\"\\/]+)[\\/]?\1"), r"\1\2\1"),
-    (re.compile(r"(?<![\w:/.<])(?:~|[A-Za-z]:)?(?:[\\/][^\s\\/'\":,;()]+)+[\\/](?=\w)"), ""),
+    (
+        re.compile(rf"(?<![\w:/.<])((?:~|[A-Za-z]:)?[\\/])({_IN_PATH}(?:[\\/]{_IN_PATH})++)"),
+        _last_part,
+    ),
 ]
 
 
@@ -219,7 +232,7 @@ def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
     # In a union, pydantic adds the name of a Python type to the location; `_KINDS` are dropped.
     rows = [
         (
-            tuple(str(part) for part in one["loc"][depth:] if part not in _KINDS),
+            tuple(f"{part!s:.60}" for part in one["loc"][depth:] if part not in _KINDS),
             one["type"].endswith("_type"),
             _said(one),
         )
@@ -319,12 +332,20 @@ class Guard:
 
         try:
             given = Headers(scope=scope)
+            if "content-length" in given and "transfer-encoding" in given:
+                # The server and a proxy may disagree on where it ends: what is behind it is unread.
+                raise HTTPException(
+                    400,
+                    "Content-Length, Transfer-Encoding: expected one of them.",
+                    {"Connection": "close"},
+                )
             if (length := given.get("content-length", "0")).isdecimal():
                 self._check_length(int(length))
             refused = self.access.refusal(scope["method"], scope["path"], given)
             await (refused or self.app)(scope, self._limited(receive), hardened)
         except HTTPException as error:
             failed, answer = True, problem(error.status_code, error.detail)
+            answer.headers.update(error.headers or {})
         except Exception as error:
             failed = True
             log.error("%s: %s", scope["path"], type(error).__name__, exc_info=error)

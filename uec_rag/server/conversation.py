@@ -9,6 +9,9 @@ from pydantic import BaseModel, Field
 
 from uec_rag.ensemble.conversation import turns_of
 
+MOST_MESSAGES = 1_000
+"""The number of messages that a request may have; the latest that are turns are looked at."""
+
 
 class Message(BaseModel, strict=True):
     """A message in the format of OpenAI's API."""
@@ -20,13 +23,15 @@ class Message(BaseModel, strict=True):
 History = Annotated[
     list[str | Message],
     Field(
+        max_length=MOST_MESSAGES,
+        fail_fast=True,  # else there would be three errors for each wrong item
         description="The turns before the question, oldest first: the user's as strings, or "
         "messages with a role. The user's count, and answers that asked back.",
         examples=[["Who repairs the door opener?"]],
     ),
 ]
 
-ReadingIds = Annotated[list[str], Field(min_length=1, max_length=10_000)]
+ReadingIds = Annotated[list[str], Field(min_length=1, max_length=10_000, fail_fast=True)]
 Chosen = Annotated[
     str | ReadingIds,
     Field(

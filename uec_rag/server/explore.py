@@ -44,8 +44,6 @@ from uec_rag.server.views import (
     ask_view,
     file_view,
     index_view,
-    inspect_view,
-    neighbours_view,
     tune_view,
 )
 
@@ -188,7 +186,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             gate, before, among = gate_of(opened), turns(given.history), given.within
             view = ask_view(opened.retriever, given.question, given.k, gate, before, among)
         if among is None:  # choosing a reading continues a question that is already in the list
-            names = ("question", "decision", "reason", "confidence", "sigma", "disagreement")
+            names = ("question", "decision", "reason", "confidence")
             said = [one.content for one in given.history if one.role == "user"]
             new = {"before": said, **{name: view[name] for name in names}}
             key = new["before"], new["question"]
@@ -200,11 +198,6 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     @app.get("/api/asked")
     def session() -> list[View]:
         return [*asked]
-
-    @app.get("/api/neighbours")
-    def neighbours(id: str) -> View:
-        with live.use() as opened:
-            return neighbours_view(opened.retriever, id)
 
     @app.get("/api/file")
     def file(id: str, start: Annotated[int | None, Query(ge=0)] = None) -> View:
@@ -220,15 +213,6 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             return delete_file(retriever, name)
 
         return {"deleted": live.write(change)}
-
-    @app.post("/api/inspect", status_code=202)
-    def inspect() -> View:
-        def done(progress: Progress) -> View:
-            with live.use() as opened:
-                questions = [str(one["question"]) for one in asked]
-                return inspect_view(opened.retriever, questions, progress)
-
-        return work.start("inspect", done)
 
     @app.post("/api/tune", status_code=202)
     async def tune(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from tempfile import TemporaryDirectory
@@ -202,16 +202,22 @@ def create_app(
         exception_handlers={RequestValidationError: refused, StarletteHTTPException: declined},
     )
 
+    def checked(question: Question) -> Sequence[str]:
+        """Return the turns before a question; TypeError or ValueError if it cannot be searched."""
+        if not question.question.strip():
+            raise ValueError("question: is empty or only white space; ask something.")
+        checked_text(question.question, "question")
+        [before] = check_history([turns(question.history)])
+        if question.filter is not None:
+            most = access.limits
+            check_size(parse(question.filter), most.conditions, most.values, most.characters)
+            with live.use() as opened:
+                opened.retriever.check_filter(question.filter)
+        return before
+
     async def found(question: Question, *, decides: bool) -> SearchResult:
-        with live.use() as opened, _explained():
-            if not question.question.strip():
-                raise ValueError("question: is empty or only white space; ask something.")
-            checked_text(question.question, "question")
-            [before] = check_history([turns(question.history)])
-            if question.filter is not None:
-                most = access.limits
-                check_size(parse(question.filter), most.conditions, most.values, most.characters)
-                await asyncio.to_thread(opened.retriever.check_filter, question.filter)
+        with _explained():
+            before = await asyncio.to_thread(checked, question)
         with _explained(mine=False), span("request", k=question.k) as note:
             result = await batcher.search(
                 WaitingQuery(

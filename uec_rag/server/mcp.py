@@ -168,14 +168,17 @@ def create_server(
     async def found(
         query: str, k: int, history: History | None, within: Chosen | None, *, decides: bool
     ) -> SearchResult:
-        with _explained(_ERRORS.ToolError):
+        def search() -> SearchResult:
             check_texts([query], "question")
             before = [turns(history)]
-            await asyncio.to_thread(live.refresh)
+            live.refresh()
             with live.use() as opened:
                 gate = opened.gate if decides else None
-                result = await opened.retriever.asearch([query], k, history=before, within=within)
+                result = opened.retriever.search([query], k, history=before, within=within)
                 return result if gate is None else result.deciding(gate.decide(result))
+
+        with _explained(_ERRORS.ToolError):
+            return await asyncio.to_thread(search)
 
     async def ask(
         question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None

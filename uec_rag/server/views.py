@@ -25,11 +25,7 @@ from uec_rag.corpora.document import body_of
 from uec_rag.corpora.questions import make_questions
 from uec_rag.encoders.lexical import marked
 from uec_rag.evaluation.inspection import (
-    Probe,
-    disagreement,
     fused,
-    inspect,
-    neighbours,
     passage_at,
     search_by_each_member,
 )
@@ -56,7 +52,6 @@ _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions whose decisions the page lists
 _MOST_PASSAGES, _MOST_SOURCES = 100_000, 500  # read to count sources, and listed
 _EXAMPLES, _ASKED_FOR = 6, 2_000  # example questions, and passages that they are made from
-_LISTED = 15
 _HOW_TO = re.compile(r"How to (?=\w)")
 # An auxiliary verb must follow, unlike in "Where the weights come from".
 _ASKS = re.compile(
@@ -149,12 +144,11 @@ def ask_view(
         "shares": shares,
         "exact": result.exact,
         "hits": hits,
-        "sigma": hits[0]["sigma"] if hits else None,
     }
     parts = retriever.uec.encode([question], "query")
     rankings = search_by_each_member(retriever, [question], parts, _FUSED)
     if not rankings or not hits:
-        return view | {"others": [], "disagreement": None}
+        return view | {"others": []}
     first = max(shares, key=lambda name: shares[name])
     others = {
         f"{first} alone": rankings[first][0],
@@ -164,7 +158,7 @@ def ask_view(
         {"name": name, "hits": [passage_view(p) | {"place_here": own.get(p.id)} for p in found[:k]]}
         for name, found in others.items()
     ]
-    return view | {"others": columns, "disagreement": disagreement(rankings)[0]}
+    return view | {"others": columns}
 
 
 def tune_view(name: str, searched: LabelledSearch) -> View:
@@ -201,55 +195,6 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
                 "asked_back": not bool(told[row]),
             }
             for row in order[:_MOST_ROWS].tolist()
-        ],
-    }
-
-
-def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress) -> View:
-    """Return the largest variances and disagreements, and passages found for many questions.
-
-    `asked`: questions of the session; questions generated from the passages are asked as well.
-    """
-    seen = inspect(retriever, asked, listed=_LISTED, progress=progress)
-
-    def highest(key: Callable[[Probe], float]) -> list[View]:
-        return [
-            {
-                "question": visible(one.question),
-                "share": one.disagreement,
-                "sigma": one.sigma,
-                "firsts": {name: passage_view(passage) for name, passage in one.firsts.items()},
-            }
-            for one in sorted(seen.probes, key=key, reverse=True)[:_LISTED]
-            if key(one)
-        ]
-
-    return {
-        "questions": len(seen.probes),
-        "looked_at": len(seen.variances),
-        "variances": [
-            passage_view(passage) | {"variance": variance}
-            for passage, variance in seen.variances[:_LISTED]
-            if variance > 0
-        ],
-        "uncertain": highest(lambda one: one.sigma),
-        "disagreeing": highest(lambda one: one.disagreement),
-        "fair": seen.fair,
-        "hubs": [passage_view(passage) | {"times": times} for passage, times in seen.hubs],
-    }
-
-
-def neighbours_view(retriever: Retriever, id_: str) -> View:
-    """Return the nearest neighbours of a passage, by each encoder and by the ensemble.
-
-    Raises KeyError if the passage does not exist.
-    """
-    near = neighbours(retriever, id_)
-    return {
-        "passage": whole_view(passage_at(retriever, id_)),
-        "columns": [
-            {"name": name or "All together", "hits": [passage_view(one) for one in found]}
-            for name, found in near.items()
         ],
     }
 

@@ -14,15 +14,17 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts, check_type, check_unicode, listed
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.text import About
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Passage:
     id: str
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def about(self) -> About:
+        """What the passage is about; derived once, since passages do not change."""
+        return About.of(self.metadata, self.text)
 
 
 def copied(passage: Passage) -> Passage:
@@ -154,53 +161,6 @@ class Store(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write the store's files into an existing folder."""
-
-
-CALIBRATION = "calibration"
-KEPT = (CALIBRATION,)
-"""The names under which shared state may be stored."""
-
-
-class Stamp(NamedTuple):
-    """The state of what is stored.
-
-    Attributes
-    ----------
-    written : str
-        A value that changes with every write.
-    kept : mapping of str to str
-        Version of each piece of shared state, by its name.
-    """
-
-    written: str
-    kept: Mapping[str, str]
-
-
-@runtime_checkable
-class SharedState(Protocol):
-    """A store with state that all its processes share; a store in memory has none."""
-
-    def stamp(self) -> Stamp:
-        """Return the state of what is stored, at little cost."""
-
-    def put_state(self, name: str, data: bytes) -> str:
-        """Store bytes under a name for all processes and return their version."""
-
-    def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """Return the version and the bytes stored under a name; None if there are none."""
-
-
-def put_shared_state(store: SharedState, name: str, data: bytes) -> str:
-    """Store bytes under a name for all processes and return their version.
-
-    ValueError if nothing was ever added to the store, which then has no place for them.
-    """
-    if not store.stamp().written:
-        raise ValueError(
-            f"store: expected one with passages, beside which the {name} is stored, got an empty "
-            "one; add passages first."
-        )
-    return store.put_state(name, data)
 
 
 DEEPEST = 64

@@ -25,7 +25,7 @@ from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.postings import Frequencies, shares
 from uec_rag.base.saved.files import write_json
-from uec_rag.stores.base import Filter, Passage, Stamp, StoreHits, check_query, checked_addition
+from uec_rag.stores.base import Filter, Passage, StoreHits, check_query, checked_addition
 from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
 from uec_rag.stores.memory.store import MemoryStore
 
@@ -88,7 +88,7 @@ class EngineStore(ABC):
         self._looked_up: set[str] = set()  # keys of filters; shared with views
         # For views only:
         self._size: int | None = None
-        self._stamp: Stamp | None = None
+        self._stamp: str | None = None
         self._seen: dict[str, Point] = {}
         self._rarities: dict[int, Frequencies] = {}
 
@@ -147,26 +147,26 @@ class EngineStore(ABC):
             "models, revisions or posterior. Use that ensemble or another collection."
         )
 
-    def stamp(self) -> Stamp:
-        """Return the state of the engine; for a view, that of the first call.
+    def stamp(self) -> str:
+        """Return a value that changes with every write; for a view, that of the first call.
 
         FingerprintMismatch if the collection was recreated for another ensemble.
         """
         if self._stamp is not None:
             return self._stamp
         stamp, read = self.read_stamp(), self._read
-        if read.stamped not in (None, stamp.written):
+        if read.stamped not in (None, stamp):
             read.notes = None
             if self._fingerprint is not None:
                 self.bind(self._fingerprint)
-        read.stamped = stamp.written
+        read.stamped = stamp
         if self._is_view:
             self._stamp = stamp
         return stamp
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
-        known, key = self._read.of(self.stamp().written).samples, (repr(self._condition), count)
+        known, key = self._read.of(self.stamp()).samples, (repr(self._condition), count)
         found = known.get(key)
         if found is None:
             if len(known) >= _CACHED_SAMPLES:
@@ -228,6 +228,7 @@ class EngineStore(ABC):
         view = copy(self)
         view._is_view, view._size, view._stamp = True, None, None
         view._seen, view._rarities = {}, {}
+        view.stamp()  # another process may have recreated the collection
         if filter is None:
             return view
         condition = parse(filter)
@@ -275,7 +276,7 @@ class EngineStore(ABC):
         """Return term frequencies of the whole corpus, which are cached until the next write."""
         if not terms:
             return []
-        shared = self._read.of(self.stamp().written).rarities
+        shared = self._read.of(self.stamp()).rarities
         cache = self._rarities if self._is_view else shared
         for block, queried in enumerate(terms):
             known, keys = cache.get(block) or shared.get(block), np.unique(queried.keys)
@@ -409,21 +410,13 @@ class EngineStore(ABC):
         """
 
     @abstractmethod
-    def read_stamp(self) -> Stamp:
-        """Return the state of the collection, at little cost."""
-
-    @abstractmethod
-    def put_state(self, name: str, data: bytes) -> str:
-        """Store bytes for all processes under one of the names in `KEPT`; return their version."""
-
-    @abstractmethod
-    def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """Return the version and the bytes stored under a name; None if there are none."""
+    def read_stamp(self) -> str:
+        """Return a value that changes with every write, at little cost; "" without a collection."""
 
     @property
     @abstractmethod
     def address(self) -> str:
-        """The address at which `uec_rag.stores.places.store_at` opens it, without secrets."""
+        """The address at which `uec_rag.stores.places.open_store` opens it, without secrets."""
 
 
 def check_collection(name: str, most: int, without: str, signs: str) -> None:

@@ -157,7 +157,7 @@ def _entry(key: str, value: object) -> Condition:
     if not isinstance(key, str) or key.startswith("$"):
         raise ValueError(
             "filter: expected a metadata key, '$and', '$or', '$not', '$id' or '$where', "
-            f"got {key!r}."
+            f"got {key!r:.60}."
         )
     return _on(checked_text(key, f"filter: key {key!r:.60}"), value)
 
@@ -173,7 +173,7 @@ def _on(key: str, value: object) -> Condition:
             continue
         if name not in get_args(Operator):
             raise ValueError(
-                f"filter: {key!r} has the unknown operator {name!r}; expected one of "
+                f"filter: {key!r:.60} has the unknown operator {name!r:.60}; expected one of "
                 f"{[*get_args(Operator), '$not']}."
             )
         many = name in ("$in", "$nin")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -26,7 +27,7 @@ EXPECTED = (
 
 
 def check_engine(address: str) -> None:
-    """Raise ValueError if an address has another format than `store_at` takes, without opening it.
+    """Raise ValueError, without opening it, if an address is not one that `open_store` takes.
 
     The message omits an address that may have a password.
     """
@@ -51,7 +52,7 @@ def check_engine(address: str) -> None:
         raise ValueError(f"{address!r}: {EXPECTED}.")
 
 
-def store_at(address: str, *, existing: bool = False) -> EngineStore:
+def open_store(address: str, *, existing: bool = False) -> EngineStore:
     """Open the store at an address.
 
     Parameters
@@ -100,6 +101,12 @@ def store_at(address: str, *, existing: bool = False) -> EngineStore:
     before, after = address[: named.start()], address[named.end() :]
     dsn = before + (named[1] + after if after else "")
     return PgVectorStore(dsn, collection=unquote(named[2]))
+
+
+def store_at(address: str, *, existing: bool = False) -> EngineStore:
+    """Open the store at an address, as `open_store`, the new name, does."""
+    warnings.warn("store_at: use open_store, the new name.", DeprecationWarning, stacklevel=2)
+    return open_store(address, existing=existing)
 
 
 def filling(store: Store) -> AbstractContextManager[object]:

@@ -21,7 +21,7 @@ def store():
     store.close()
 
 
-def test_a_collection_of_someone_else_is_not_taken_for_what_is_kept():
+def test_a_collection_of_someone_else_is_not_taken_for_that_of_the_mark():
     client = QdrantClient(":memory:")
     theirs = QdrantStore(client=client, collection="docs_kept")
     theirs.add(numbered(range(3)), gaussians(0, 3))

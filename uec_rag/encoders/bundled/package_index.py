@@ -34,7 +34,7 @@ _ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 _TIMEOUT = 30.0  # seconds without data
 _LONGEST_PAGE = 2**25  # bytes of a list of files; the longest on PyPI has a tenth of that
 _AT_ONCE = 2**16  # bytes read at a time
-_LINK = re.compile(r"""<a\s[^>]*href\s*=\s*["']([^"']+)""", re.IGNORECASE)
+_LINK = re.compile(r"""<a\s[^<>]*href\s*=\s*["']([^"']+)""", re.IGNORECASE)
 
 
 class PackageIndex:

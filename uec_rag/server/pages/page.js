@@ -69,7 +69,7 @@ async function attempt(section, work) {
 
 // ---- Views: what is shown is in the address, "#ask?q=QUESTION" --------------------------------------
 
-const VIEWS = ["ask", "tune", "inspect", "index"];
+const VIEWS = ["ask", "tune", "index"];
 function show() {
   const [wanted, query] = location.hash.slice(1).split("?");
   if (wanted === "content") return;
@@ -82,7 +82,6 @@ function show() {
   }
   scrollTo(0, 0);
   if (view === "ask") showAsk(given);
-  if (view === "inspect") showInspect(given);
   if (view === "index") showIndex(given);
 }
 const to = (view, pairs) => `#${view}?${new URLSearchParams(pairs)}`;
@@ -131,8 +130,6 @@ const heading = (hit, before = "", ...more) =>
   h("h3", {}, before, hit.title || hit.source, " ", dim(opening(hit, where(hit) || "open")), ...more);
 const short = (hit, more = "") =>
   h("li", {}, opening(hit, hit.title || hit.source), " ", dim(where(hit)), " ", hit.beginning, more ? dim(` ${more}`) : "");
-
-const neighboursLink = (hit) => h("a", { href: to("inspect", { id: hit.id }), "aria-label": `Neighbours of ${hit.id}` }, "Neighbours");
 
 // A value is a text, a node, or a number: an array of the text to show.
 const isNumber = (value) => /^[\d.,–-]+( %)?$/.test(value);
@@ -191,7 +188,7 @@ function showHit(hit, low, high) {
       spread(hit, low, high),
       h("p", { class: "dim" }, `Dot: the mean similarity, ${fixed(hit.mu)}. Line: two standard deviations, ${fixed(2 * hit.sigma)}, to either side. Red: the score, lowered where the similarity is uncertain.`),
       members.length ? table("What each encoder says", ["Encoder", "Similarity", "Rank", "Share of the score"], members) : "",
-      h("p", { class: "dim" }, neighboursLink(hit), ` · id ${hit.id}`)));
+      h("p", { class: "dim" }, `id ${hit.id}`)));
 }
 
 function showAnswer(found, turns, k, label) {
@@ -461,69 +458,6 @@ function startTune() {
   });
 }
 
-// ---- Inspect --------------------------------------------------------------------------------------
-
-const askLink = (question) => h("a", { href: asking([question], 4) }, question);
-
-async function showInspect(given) {
-  const section = $("#inspect"), id = given.get("id");
-  if (id) {
-    $("#neighbours").elements.id.value = id;
-    await attempt(section, async () => {
-      const found = await call(`api/neighbours?${new URLSearchParams({ id })}`);
-      $("#near").replaceChildren(
-        heading(found.passage), passage(found.passage),
-        h("div", { class: "columns" }, found.columns.map((column) =>
-          h("div", {}, h("h4", {}, column.name), h("ol", {}, column.hits.map((hit) => short(hit)))))));
-      $("#neighbours").scrollIntoView();
-    });
-  }
-  const widest = asked.filter((one) => one.sigma !== null).sort((a, b) => b.sigma - a.sigma);
-  const share = (value) => (value === null ? "–" : percent(value));
-  $("#asked").replaceChildren(
-    h("h3", {}, "Questions of this session"),
-    asked.length
-      ? table("By the standard deviation of the first hit's similarity; how far encoders disagree on the first ten",
-        ["Question", "Decision", "Confidence", "Deviation", "Disagreement"],
-        widest.map((one) => [askedLink(one), badge(one.decision), share(one.confidence), fixed(one.sigma), share(one.disagreement)]))
-      : h("p", { class: "dim" }, "None yet: ask some."));
-}
-
-function showSeen(seen) {
-  if (!seen) return;
-  const list = (title, about, items, empty) =>
-    [h("h3", {}, title), h("p", { class: "dim" }, about), items.length ? h("ol", {}, items) : h("p", {}, empty)];
-  $("#seen").replaceChildren(...[
-    list("Passages of the highest variance", `Of ${count(seen.looked_at, "passage")} that were looked at.`,
-      seen.variances.map((hit) => short(hit, `variance ${hit.variance.toPrecision(3)}`)),
-      "Variances are 0: the ensemble is not fitted."),
-    list("Passages that come up for everything",
-      `Among the first 10 hits of ${count(seen.questions, "question")}, not counting the questions made from that passage. By chance, each would come up ${seen.fair.toFixed(1)} times.`,
-      seen.hubs.map((hit) => short(hit, count(hit.times, "time"))), "No passage comes up for other questions than its own."),
-    list("Questions of the highest variance", "Standard deviation of the similarity of the first hit.",
-      seen.uncertain.map((one) => h("li", {}, askLink(one.question), dim(` ${fixed(one.sigma)}`))),
-      "Variances are 0: the ensemble is not fitted."),
-    list("Where encoders disagree", "Share of the first ten hits that two encoders do not have in common.",
-      seen.disagreeing.map((one) => h("li", {}, askLink(one.question), ` ${percent(one.share)} `,
-        h("ul", {}, Object.entries(one.firsts).map(([name, hit]) => h("li", {}, `${name}: ${place(hit)}`))))),
-      "There is one encoder, or the index does not keep them apart."),
-  ].flat());
-}
-
-function startInspect() {
-  const section = $("#inspect");
-  $("#neighbours").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const wanted = to("inspect", { id: event.target.elements.id.value });
-    if (location.hash === wanted) show();
-    else location.hash = wanted;
-  });
-  $("#look").addEventListener("click", () => attempt(section, async () => {
-    await call("api/inspect", { method: "POST" });
-    showSeen(await follow(section));
-  }));
-}
-
 // ---- Index ----------------------------------------------------------------------------------------
 
 let facts = null;
@@ -585,7 +519,7 @@ async function showIndex(given) {
       h("h3", {}, found.source, dim(` passages ${found.start + 1} to ${last} of ${found.total}`)),
       h("ol", { class: "hits" }, found.passages.map((one) =>
         h("li", one.id === id ? { class: "current" } : {},
-          h("h4", {}, one.title || one.id, " ", dim(one.place)), passage(one), h("p", { class: "dim" }, neighboursLink(one), ` · id ${one.id}`)))),
+          h("h4", {}, one.title || one.id, " ", dim(one.place)), passage(one), h("p", { class: "dim" }, `id ${one.id}`)))),
       h("p", {}, pages.filter(([start]) => start >= 0 && start < found.total).map(([start, text]) =>
         [h("a", { href: to("index", { id, start }) }, text), " "])));
     $(".current", $("#file"))?.scrollIntoView({ block: "center" });
@@ -656,7 +590,6 @@ addEventListener("hashchange", show);
 startTheme();
 startAsk();
 startTune();
-startInspect();
 startIndex();
 
 // After a reload: what is there already, and what is still going on.
@@ -667,10 +600,8 @@ startIndex();
   await showFacts();
   showStaged(await call("api/files"));
   const state = await call("api/work");
-  const after = { tune: showTuned, inspect: showSeen, index: showAdded };
-  for (const kind of ["tune", "inspect"]) {
-    if (state.kind !== kind || state.state !== "running") after[kind](await call(`api/results/${kind}`));
-  }
+  const after = { tune: showTuned, index: showAdded };
+  if (state.kind !== "tune" || state.state !== "running") showTuned(await call("api/results/tune"));
   if (state.state === "running") {
     const section = document.getElementById(state.kind);
     await attempt(section, async () => after[state.kind](await follow(section)));

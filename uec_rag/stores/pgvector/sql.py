@@ -35,19 +35,18 @@ class Tables(NamedTuple):
     words: sql.Identifier  # number of passages that contain a term
     postings: sql.Identifier  # the passages that contain a term
     counting: sql.Identifier  # the trigger function that updates these three
-    kept: sql.Identifier  # state that processes share
 
     @classmethod
     def of(cls, collection: str) -> Self:
         """Return the names of a collection's tables."""
-        ends = ["", "_notes", "_words", "_postings", "_counting", "_kept"]
+        ends = ["", "_notes", "_words", "_postings", "_counting"]
         return cls(*(sql.Identifier(f"{collection}{end}") for end in ends))
 
 
 def drop(tables: Tables) -> sql.Composed:
     """Write the statement that drops the tables; it locks that of notes first, as writes do."""
     return sql.SQL(
-        "DROP TABLE IF EXISTS {notes}, {points}, {words}, {postings}, {kept};"
+        "DROP TABLE IF EXISTS {notes}, {points}, {words}, {postings};"
         "DROP FUNCTION IF EXISTS {counting};"
     ).format(**tables._asdict())
 
@@ -57,7 +56,6 @@ def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
     blocks = range(len(notes.words))
     columns = "".join(f", words{i} bigint[] NOT NULL, counts{i} real[] NOT NULL" for i in blocks)
     made = sql.SQL(
-        "CREATE TABLE {kept} (name text PRIMARY KEY, version text NOT NULL, data bytea NOT NULL);"
         "CREATE TABLE {notes} (notes json NOT NULL, passages bigint NOT NULL DEFAULT 0, "
         "written uuid NOT NULL DEFAULT gen_random_uuid(), "
         "lengths float8[] NOT NULL DEFAULT {lengths});"

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
-from uec_rag.stores.base import Stamp
 from uec_rag.stores.engine import (
     CANDIDATES,
     CollectionSchema,
@@ -52,8 +51,8 @@ class PgVectorStore(EngineStore):
 
     Passages are written in batches, each an upsert in a transaction of its own, so several
     processes may write at the same time. Filters run in the server. Adding the first passages
-    creates the table, and further tables for the ensemble, the postings of words (kept up to date
-    by triggers), and the calibration, which all processes share.
+    creates the table, and further tables for the ensemble and the postings of words, which
+    triggers keep up to date.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
 
@@ -267,35 +266,15 @@ class PgVectorStore(EngineStore):
 
         return [*map(statements.point_of, self._server.run_in_transaction(search))]
 
-    def read_stamp(self) -> Stamp:
-        """Return the state of the collection."""
+    def read_stamp(self) -> str:
+        """Return a value that changes with every write."""
         if self.notes() is None:
-            return Stamp("", {})
-        text = sql.SQL(
-            "SELECT written::text, (SELECT json_object_agg(name, version) FROM {}) FROM {}"
-        ).format(self._tables.kept, self._tables.notes)
-        written, kept = self._server.rows(text)[0]
-        return Stamp(written, kept or {})
-
-    def put_state(self, name: str, data: bytes) -> str:
-        """Store bytes for all processes, in one statement."""
-        text = sql.SQL(
-            "INSERT INTO {} VALUES (%s, gen_random_uuid()::text, %s) ON CONFLICT (name) DO UPDATE "
-            "SET version = EXCLUDED.version, data = EXCLUDED.data RETURNING version"
-        ).format(self._tables.kept)
-        return str(self._server.rows(text, [name, data])[0][0])
-
-    def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """Return the version and the bytes stored under a name; None if there are none."""
-        if self.notes() is None:
-            return None
-        text = sql.SQL("SELECT version, data FROM {} WHERE name = %s").format(self._tables.kept)
-        for version, data in self._server.rows(text, [name]):
-            return version, bytes(data)
-        return None
+            return ""
+        text = sql.SQL("SELECT written::text FROM {}").format(self._tables.notes)
+        return str(self._server.rows(text)[0][0])
 
     @property
     def address(self) -> str:
-        """The address for `store_at`, without secrets."""
+        """The address for `open_store`, without secrets."""
         place = self._server.place
         return f"{place}{'&' if '?' in place else '?'}collection={quote(self._collection, safe='')}"

@@ -1,10 +1,9 @@
-"""The connection to Qdrant, with retries, and the state that all processes share."""
+"""The connection to Qdrant, with retries, and the mark of the last write."""
 
 from __future__ import annotations
 
-import base64
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from packaging.version import Version
@@ -12,7 +11,6 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from uec_rag.base.retries import is_transient, retried
-from uec_rag.stores.base import KEPT, Stamp
 from uec_rag.stores.engine import point_id
 
 _OLDEST = "1.16"  # the first version with metadata of collections
@@ -140,10 +138,10 @@ class Place:
 _WRITTEN = "written"
 
 
-class StateCollection:
-    """The state that processes share: bytes by name, and the mark of the last write.
+class WriteMark:
+    """The mark of the last write, by which processes notice each other's writes.
 
-    It is stored in a collection named after that of the passages, with the suffix "_kept".
+    It is a point in a collection named after that of the passages, with the suffix "_kept".
     """
 
     def __init__(self, place: Place, collection: str) -> None:
@@ -151,7 +149,7 @@ class StateCollection:
         self._collection = f"{collection}_kept"
 
     def make(self) -> None:
-        """Create the collection, or empty an existing one.
+        """Create the collection, unless it exists.
 
         ValueError if the existing one has vectors, and so was not created here.
         """
@@ -159,43 +157,27 @@ class StateCollection:
             found = self._ask(self._client.get_collection, self._collection)
             if found.config.params.vectors:
                 raise ValueError(
-                    f"collection: calibrations are stored in {self._collection!r}, which exists "
-                    "and has other contents; choose another name."
+                    f"collection: a mark of the last write is stored in {self._collection!r}, "
+                    "which exists and has other contents; choose another name."
                 )
-            old = models.PointIdsList(points=[*map(point_id, KEPT)])
-            self._ask(self._client.delete, self._collection, old, wait=True)
         else:
             none: dict[str, models.VectorParams] = {}
             self._place.create(self._collection, vectors_config=none)
-        self.mark()
+        self.renew()
 
-    def mark(self) -> None:
+    def renew(self) -> None:
         """Record that a write begins or has ended."""
-        self.put_state(_WRITTEN, b"")
-
-    def stamp(self) -> Stamp:
-        """Return the state of the collection."""
-        found = self._payloads([_WRITTEN, *KEPT], ["name", "version"])
-        versions = {payload["name"]: payload["version"] for payload in found}
-        return Stamp(versions.pop(_WRITTEN, ""), versions)
-
-    def put_state(self, name: str, data: bytes) -> str:
-        """Store bytes under a name, in one request."""
-        version = uuid.uuid4().hex
-        payload = {"name": name, "version": version, "data": base64.b64encode(data).decode()}
-        point = models.PointStruct(id=point_id(name), vector={}, payload=payload)
+        payload = {"name": _WRITTEN, "version": uuid.uuid4().hex}
+        point = models.PointStruct(id=point_id(_WRITTEN), vector={}, payload=payload)
         self._ask(self._client.upsert, self._collection, [point], wait=True)
-        return version
 
-    def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """Return the version and the bytes stored under a name; None if there are none."""
-        for payload in self._payloads([name], ["version", "data"]):
-            return payload["version"], base64.b64decode(payload["data"])
-        return None
-
-    def _payloads(self, names: Sequence[str], keys: list[str]) -> list[dict[str, Any]]:
-        ids = [*map(point_id, names)]
+    def read(self) -> str:
+        """Return the mark; "" if there is none."""
         found = self._ask(
-            self._client.retrieve, self._collection, ids, with_payload=keys, with_vectors=False
+            self._client.retrieve,
+            self._collection,
+            [point_id(_WRITTEN)],
+            with_payload=["version"],
+            with_vectors=False,
         )
-        return [point.payload for point in found if point.payload]
+        return "".join(point.payload["version"] for point in found if point.payload)

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
-from uec_rag.stores.base import Stamp
 from uec_rag.stores.engine import (
     CANDIDATES,
     CollectionSchema,
@@ -46,7 +45,7 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
 from uec_rag.stores.qdrant import query
-from uec_rag.stores.qdrant.client import Place, StateCollection
+from uec_rag.stores.qdrant.client import Place, WriteMark
 
 _NOTES = "uec_rag"  # key of the schema in a collection's metadata
 _WRITE_BATCH = 128  # points per request
@@ -63,7 +62,7 @@ class QdrantStore(EngineStore):
     Candidates are the passages nearest by mu_s in Qdrant's HNSW and by words, which are fetched and
     scored in this process. Filters run in the engine. Adding the first passages creates the
     collection, which records their ensemble. A second collection, with "_kept" appended to the
-    name, stores the calibration for all processes.
+    name, has a mark of the last write.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
 
@@ -138,7 +137,7 @@ class QdrantStore(EngineStore):
         self._place = Place(location, where, url, api_key, timeout, client)
         self._client, self._ask = self._place.client, self._place.ask
         self._collection, self._settings = collection, settings
-        self._kept, self._is_indexed = StateCollection(self._place, collection), False
+        self._mark, self._is_indexed = WriteMark(self._place, collection), False
 
     def close(self) -> None:
         """Close the connection, or release the folder for another process."""
@@ -158,7 +157,7 @@ class QdrantStore(EngineStore):
             if there.admit(notes):  # another process has just created it, and may have written
                 return
             self._ask(self._client.delete_collection, self._collection)
-        self._kept.make()
+        self._mark.make()
         width, dot = notes.dimension, models.Distance.DOT
         none = models.HnswConfigDiff(m=0)  # no index: spreads only score candidates
         self._place.create(
@@ -211,11 +210,11 @@ class QdrantStore(EngineStore):
     @contextmanager
     def _marked(self) -> Iterator[None]:
         """Mark the collection before and after a write, for processes that read in between."""
-        self._kept.mark()
+        self._mark.renew()
         try:
             yield
         finally:
-            self._kept.mark()
+            self._mark.renew()
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove points."""
@@ -335,17 +334,9 @@ class QdrantStore(EngineStore):
         found = {point.id: point for answer in answers for point in answer.points}
         return [*map(self._point, found.values())]
 
-    def read_stamp(self) -> Stamp:
-        """Return the state of the collection."""
-        return Stamp("", {}) if self.notes() is None else self._kept.stamp()
-
-    def put_state(self, name: str, data: bytes) -> str:
-        """Store bytes for all processes."""
-        return self._kept.put_state(name, data)
-
-    def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """Return the version and the bytes stored under a name; None if there are none."""
-        return None if self.notes() is None else self._kept.get_state(name)
+    def read_stamp(self) -> str:
+        """Return a value that changes with every write."""
+        return "" if self.notes() is None else self._mark.read()
 
     def _payload(self, vectors: bool) -> list[str]:
         """Return the keys of a point's payload to read, with or without vectors."""
@@ -358,7 +349,7 @@ class QdrantStore(EngineStore):
 
     @property
     def address(self) -> str:
-        """The address for `store_at`.
+        """The address for `open_store`.
 
         ValueError if the collection is in memory, or was opened with `client`.
         """

@@ -1,0 +1,76 @@
+"""A framework's own reranker in front of the gate: its order is shown, and the gate decides."""
+
+import pytest
+from langchain_classic.retrievers import ContextualCompressionRetriever
+from langchain_classic.retrievers.document_compressors import CrossEncoderReranker
+from langchain_core.cross_encoders import BaseCrossEncoder
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+from tests.helpers import bag_of_words
+from uec_rag import UEC
+from uec_rag.langchain import UECGate, UECRetriever
+from uec_rag.llama_index import UECGatePostprocessor
+from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
+from uec_rag.llama_index.gate import NOTICE
+
+GATES = [(0.0, "answer"), (1.0, "abstain")]
+
+
+class ShortestFirst(BaseCrossEncoder):
+    def score(self, text_pairs):
+        return [-float(sum(map(ord, passage))) for _, passage in text_pairs]
+
+
+class ShortestNodesFirst(BaseNodePostprocessor):
+    def _postprocess_nodes(self, nodes, query_bundle=None):
+        for hit in nodes:
+            [hit.score] = ShortestFirst().score([(query_bundle.query_str, hit.text)])
+        return sorted(nodes, key=lambda hit: -hit.score)[:3]
+
+
+@pytest.fixture(scope="module")
+def uec(fit_pairs):
+    return UEC([bag_of_words(16, "a"), bag_of_words(10, "b", seed=1)]).fit(fit_pairs)
+
+
+def reranked(texts):
+    """The first three of some texts in the order of the rerankers."""
+    scores = ShortestFirst().score([("", text) for text in texts])
+    return [text for _, text in sorted(zip(scores, texts, strict=True), reverse=True)][:3]
+
+
+@pytest.mark.parametrize(("threshold", "action"), GATES)
+def test_a_reranker_of_langchain(uec, texts, queries, threshold, action):
+    retriever = UECRetriever.from_texts(texts, uec, k=6)
+    compressor = CrossEncoderReranker(model=ShortestFirst(), top_n=3)
+    reranker = ContextualCompressionRetriever(base_retriever=retriever, base_compressor=compressor)
+    gate = UECGate(retriever=reranker, gate=threshold)
+    for query in queries[:3]:
+        found, documents = gate.invoke(query), retriever.invoke(query)
+        assert found["decision"] == action
+        assert found["confidence"] == documents[0].metadata["uec_confidence"]
+        shown = [document.page_content for document in found["documents"] or found["candidates"]]
+        assert shown == reranked([document.page_content for document in documents])
+
+
+@pytest.mark.parametrize(("threshold", "action"), GATES)
+def test_a_reranker_of_llama_index(uec, texts, queries, threshold, action):
+    retriever = LlamaIndexRetriever.from_texts(texts, uec, similarity_top_k=6)
+    gate = UECGatePostprocessor(gate=threshold)
+    for query in queries[:3]:
+        nodes = retriever.retrieve(query)
+        expected = reranked([node.text for node in nodes])
+        nodes = ShortestNodesFirst().postprocess_nodes(nodes, query_str=query)
+        shown = gate.postprocess_nodes(nodes, query_str=query)
+        if action == "answer":
+            assert [node.text for node in shown] == expected
+        else:
+            assert [node.node_id for node in shown] == [NOTICE]
+
+
+def test_what_was_a_verifier_says_to_use_a_reranker():
+    for removed in ("verifier", "verify_k"):
+        with pytest.raises(TypeError, match=f"UEC: {removed} was removed; put a reranker of"):
+            UEC([bag_of_words(16, "a")], **{removed: 20})
+    with pytest.raises(ImportError, match="put the reranker before UECGatePostprocessor"):
+        from uec_rag.llama_index.nodes import as_verifier  # noqa: F401

@@ -1,0 +1,296 @@
+"""What comes from outside costs no more than in proportion to its length."""
+
+import ast
+import importlib
+import re
+import string
+import time
+import warnings
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import regex
+
+import uec_rag
+from uec_rag import UEC, Retriever
+from uec_rag.confidence import replies, wording
+from uec_rag.confidence.readings import Reading, document_of, subject_of
+
+ROOT = Path(uec_rag.__file__).parent
+METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
+
+SHORT_ONLY = {
+    "uec_rag.confidence.replies._BETWEEN_LABELS": replies._LONGEST_REPLY,
+    "uec_rag.confidence.replies._IN_WORDS": replies._LONGEST_REPLY,
+    "uec_rag.confidence.replies._REPLY": replies._LONGEST_REPLY,
+    "uec_rag.confidence.replies._YES": replies._LONGEST_REPLY,
+    "uec_rag.confidence.replies._REJECTION": 2 * replies._LONGEST_REPLY,
+    "uec_rag.confidence.wording": wording.LONGEST_ASKED,
+    "uec_rag.retrieval.spelling": wording.LONGEST_ASKED,
+}
+"""Expressions, by the beginning of their names, that only see texts up to a length; that they do is
+tested by `test_a_question_costs_its_length` and `test_a_reply_costs_its_length`."""
+
+PIECES = [
+    " ",
+    "\n",
+    "a",
+    "A",
+    "1",
+    ".",
+    "-",
+    "/",
+    "'",
+    '"',
+    "`",
+    "*",
+    "[",
+    "(",
+    "<",
+    "!",
+    "é",
+    "中",
+]
+PIECES += ["\t\n", "a ", "a.", "~/", "](", "[a](", "<!--", "\n\n", ", "]
+
+
+@cache
+def modules():
+    """The modules that use expressions, with their syntax trees."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+        # The readers are not among them: they are tested with their own texts.
+        if path.name != "readers.py" and {"re", "regex"} & {
+            alias.name for one in imports for alias in one.names
+        }:
+            name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+            found[importlib.import_module(name.removesuffix(".__init__"))] = tree
+    return found
+
+
+def compiled(value, depth=4):
+    """The expressions in a value: it is one, or a collection or a class of them."""
+    if isinstance(value, re.Pattern | regex.Pattern):
+        yield value
+    inner = []
+    if isinstance(value, Mapping):
+        inner = [*value, *value.values()]
+    elif isinstance(value, list | tuple | Set):
+        inner = [*value]
+    elif isinstance(value, type) and value.__module__.startswith("uec_rag."):
+        inner = [*vars(value).values()]
+    for one in inner if depth else ():
+        yield from compiled(one, depth - 1)
+
+
+def calls(tree):
+    """The calls of methods of expressions and of `re` and `regex`: the callee, its name, itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in METHODS:
+            yield ast.unparse(node.value), node.attr
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            yield ast.unparse(node.func.value), node
+
+
+def expressions():
+    """Every expression of the package that does not depend on data: name, itself, its methods."""
+    for module, tree in modules().items():
+        used, seen = {}, set()
+        for owner, call in calls(tree):
+            if isinstance(call, str):
+                used.setdefault(owner, set()).add(call)
+            elif owner in ("re", "regex") and call.func.attr in METHODS:
+                source = ast.unparse(call.args[0])
+                names = {one.id for one in ast.walk(call.args[0]) if isinstance(one, ast.Name)}
+                if names <= vars(module).keys():
+                    options = (
+                        {"labels": ["a", "a b"], "ignore_unused": True} if owner == "regex" else {}
+                    )
+                    pattern = vars(module)[owner].compile(eval(source, vars(module)), **options)
+                    yield f"{module.__name__}.{source}", pattern, {call.func.attr}
+        for name, value in vars(module).items():
+            for pattern in compiled(value):
+                if id(pattern) not in seen:
+                    seen.add(id(pattern))
+                    yield f"{module.__name__}.{name}", pattern, used.get(name) or {"sub"}
+
+
+def hostile(pattern, size):
+    """Texts made of what is in an expression, repeated and never complete."""
+    source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode()
+    words = [*dict.fromkeys(re.findall(r"(?<!\\)[A-Za-z]{2,}", source))][:6]
+    signs = [*dict.fromkeys(one for one in source if one in string.punctuation)]
+    own = [*words, *(f"{word} " for word in words), *signs]
+    pieces = [*PIECES, *own, *(head + one for head in [*words, *signs] for one in " a\n")]
+    pieces += [f"{one}a{two}" for one in signs[:12] for two in signs[:12]]
+    for piece in dict.fromkeys(pieces):
+        yield piece * (size // len(piece))
+    for head in own:
+        for piece in (" ", "a", "\n", "a ", "-"):
+            yield head + piece * (size // len(piece))
+
+
+def seconds(run, times=3):
+    """The least time of a few runs; long ones are run once."""
+    least = np.inf
+    for _ in range(times):
+        begun = time.thread_time()
+        run()
+        least = min(least, time.thread_time() - begun)
+        if not 1e-4 < least < 1:
+            break
+    return least
+
+
+def running(pattern, method, text):
+    """A function that applies an expression."""
+    text = text if isinstance(pattern.pattern, str) else text.encode()
+    call = getattr(pattern, method)
+    if method == "sub":
+        return lambda: call(text[:0], text)
+    return lambda: list(call(text)) if method == "finditer" else call(text)
+
+
+def longest(name):
+    """The length of the texts that an expression sees."""
+    known = [most for of, most in SHORT_ONLY.items() if f"{name}.".startswith(f"{of}.")]
+    return min([100_000, *known])
+
+
+def costly(name, pattern, methods):
+    """The text for which an expression takes too long, if there is one.
+
+    Texts of 2 and 8 kB tell which to try longer: what takes .2 s at 100 kB takes .08 ms at 2 kB if
+    it grows by the square, and sixteen times that at 8 kB. Too long is more than .2 s and 2.5 times
+    what is in proportion.
+    """
+    most = longest(name)
+    for method in sorted(methods):
+        for short, long, whole in zip(
+            *(hostile(pattern, n) for n in (2_000, 8_000, most)), strict=True
+        ):
+            first = seconds(running(pattern, method, short[:most]), 2)
+            if first < 8e-5 or seconds(running(pattern, method, long[:most]), 1) < 10 * first:
+                continue
+            if (taken := seconds(running(pattern, method, whole))) > max(0.2, first * most / 800):
+                return f"{method} of {whole[:20]!r}, {most} characters: {taken:.2f} s"
+    return None
+
+
+def test_the_time_of_no_expression_grows_faster_than_a_text():
+    found = [*expressions()]
+    assert len(found) > 100
+    slow = {name: said for name, *how in found if (said := costly(name, *how))}
+    assert slow == {}
+
+
+def letters(texts):
+    return np.array([[text[:1000].count(letter) + 0.1 for letter in "abcdefgh"] for text in texts])
+
+
+letters.tokenizer = None
+
+
+@pytest.fixture(scope="module")
+def retriever():
+    with warnings.catch_warnings(action="ignore"):  # not fitted
+        retriever = Retriever(UEC([letters, "bm25"], coefficients="uniform"))
+    texts = [f"The yard {number} behind the mill." for number in range(20)]
+    metadatas = [{"source": f"{number % 7}.md", "title": "The yard"} for number in range(20)]
+    retriever.add([*texts, f"# {'[' * 40_000}\n\nzebra"], metadatas=[*metadatas, {}])
+    return retriever
+
+
+SAID = [
+    "a ",
+    "!",
+    "it ",
+    "is that ",
+    "A",
+    "a1 ",
+    "what is ",
+    "not a, ",
+    "Do you mean a or b? ",
+    "'",
+]
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_question_costs_its_length(retriever, said):
+    text = said * (100_000 // len(said))
+    assert seconds(lambda: retriever.search([text]), 1) < 2
+    assert seconds(lambda: retriever.search(["the yard?"], history=[[text] * 64]), 1) < 4
+
+
+@pytest.mark.parametrize("said", [*SAID, "1, ", "- a\n", "1. x?\n", "yes ", "“", ", "])
+@pytest.mark.parametrize("size", [300, 4_000, 100_000])
+def test_a_reply_costs_its_length(said, size):
+    text, found = said * (size // len(said)), [Reading(name, (name,), 0.5) for name in "ab"]
+
+    def understood():
+        replies.is_unclear(text)
+        replies.without_rejection(text)
+        replies.is_bare_choice(text)
+        replies.extract_clarifying_question(text)
+        replies.kind_of_reply("Do you mean a or b?", text)
+        replies.kind_of_reply(f"Do you mean {text}?", "2")
+        with suppress(replies.UnknownReading):
+            replies.readings_named(text, found)
+
+    assert seconds(understood, 1) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (wording.is_small_talk, "thanks"),
+        (wording.is_elliptical, "why not?"),
+        (wording.is_incomplete, "why not?"),
+        (wording.refers_back, "and why?"),
+        (wording.lacks_referent, "How do I repay the loan?"),
+        (wording.asks_for_definition, "What is Debian?"),
+        (wording.asks_for_concept, "What is a gauge?"),
+        (wording.named_words, "What is Debian?"),
+        (replies.asked_back, "Do you mean a or b?"),
+    ],
+)
+def test_rules_of_wording_do_not_look_at_long_texts(rule, said):
+    assert rule(said)
+    assert not rule(said + " " * wording.LONGEST_ASKED)
+
+
+def test_of_a_history_the_latest_turns_are_looked_at(retriever):
+    first, blank = ["Which zebra?"], [" "] * 63
+    asked = retriever.search(["and why?"], history=[first + blank])
+    cut = retriever.search(["and why?"], history=[[*first, *blank, " "]])
+    alone = retriever.search(["and why?"])
+    assert asked.confidence != alone.confidence
+    assert cut.confidence == alone.confidence
+    with pytest.raises(TypeError, match=r"history\[0\]\[499936\]: .* got int"):
+        retriever.search(["and why?"], history=[[1] * 500_000])
+
+
+@pytest.mark.parametrize("turns", [[" "] * 60_000, ["Do you mean a or b?", "yes"] * 30_000])
+def test_a_history_costs_its_length(retriever, turns):
+    assert seconds(lambda: retriever.search(["and why?"], history=[turns]), 1) < 1
+
+
+@pytest.mark.parametrize("key", ["~/" * 20_000, "$" + "~/" * 20_000])
+def test_a_message_does_not_repeat_a_long_key(retriever, key):
+    for filter in ({f"${key}": 1}, {"year": {f"${key}": 1}}, {key: {f"${key}": 1}}):
+        with pytest.raises(ValueError, match="filter") as error:
+            retriever.search(["the yard?"], filter=filter)
+        assert len(str(error.value)) < 400
+
+
+def test_a_heading_costs_its_length():
+    heading = "# " + "[" * 40_000
+    assert seconds(lambda: subject_of({}, heading), 1) < 0.1
+    assert seconds(lambda: document_of({"Header 1": heading}), 1) < 0.1
