@@ -132,7 +132,7 @@ def index_of(uec, texts, ids=None, metadatas=None, store=None):
 
 METADATA_KEYS = {
     *("uec_score", "uec_sigma2", "uec_relevance", "uec_confidence", "uec_in_corpus"),
-    *("uec_underspecified", "uec_decision", "uec_reason"),
+    *("uec_underspecified", "uec_decision", "uec_reason", "uec_reason_code"),
 }
 """What a search adds to a document's or a node's metadata."""
 

@@ -55,10 +55,7 @@ def main(
     warnings.simplefilter("ignore")
     with QUESTIONS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    corpora = {"python": passages_of(gather_corpus(3000), size=CHUNK_SIZE)}
-    for name in FOLDERS:
-        if (folder / name).is_dir():
-            corpora[name] = passages_of(read_folder(folder / name))
+    corpora = corpora_of(folder)
     counts: Counter[tuple[str, str, str]] = Counter()
     wrong = []
     for name, passages in corpora.items():
@@ -72,9 +69,9 @@ def main(
         for row, result in zip(some, retriever.search([r["question"] for r in some]), strict=True):
             decision, kind = decide_again(result.decision, threshold), row["kind"]
             expected = [text.strip() for text in row["passage"].split("|") if text.strip()]
-            if expected and not any(has_any(_named(passage), expected) for passage in passages):
+            if expected and not any(has_any(named(passage), expected) for passage in passages):
                 raise ValueError(f"{row['question']}: no passage has any of {expected}.")
-            found = any(has_any(_named(passage), expected) for passage in result.passages)
+            found = any(has_any(named(passage), expected) for passage in result.passages)
             outcome = decision.action
             if RIGHT[kind] == outcome == "answer" and not found:
                 outcome = "answer without it"
@@ -106,7 +103,17 @@ def main(
     print("\n".join(wrong))
 
 
-def _named(passage: Passage) -> str:
+def corpora_of(folder: Path) -> dict[str, list[Passage]]:
+    """The passages of each set of documents that is there."""
+    corpora = {"python": passages_of(gather_corpus(3000), size=CHUNK_SIZE)}
+    for name in FOLDERS:
+        if (folder / name).is_dir():
+            corpora[name] = passages_of(read_folder(folder / name))
+    return corpora
+
+
+def named(passage: Passage) -> str:
+    """A passage with the name of its file."""
     return f"{passage.metadata.get('source', '')}\n{passage.text}"
 
 

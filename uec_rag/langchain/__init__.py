@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("langchain-core", "langchain")) from error
 
 from uec_rag.langchain.embeddings import UECEmbeddings
-from uec_rag.langchain.gate import UECGate
+from uec_rag.langchain.gate import UECGate, chat_advisor
 from uec_rag.langchain.gated import Gated, retriever_tool
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 
@@ -26,6 +26,7 @@ __all__ = [
     "UECGateMiddleware",
     "UECRetriever",
     "UECVectorStore",
+    "chat_advisor",
     "retrieval_node",
     "retriever_tool",
     "route_on_decision",

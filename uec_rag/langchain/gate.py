@@ -256,7 +256,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
         configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
-        inputs = [self._input(given[place]) for place in asked]
         if isinstance(self.retriever, UECRetriever):
             histories = [before for _, before in asked.values()]
             searched = {**options, "history": histories}
@@ -265,7 +264,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 result = self._settle(self.gate, result, found, searched)
             decisions = result.decisions
         else:
-            found = self.retriever.batch(inputs, configs)
+            found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
             decisions = self._settle_documents(queries, found, configs)
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
@@ -16,10 +17,10 @@ from typing_extensions import TypedDict
 
 from uec_rag.base.checks import check_text
 from uec_rag.base.errors import warn
-from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
+from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, messages_of, place_of_question, turns
 from uec_rag.retrieval.result import KEY, surest_decision
-from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
 
 
 class GateOutput(TypedDict):
@@ -71,6 +72,7 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
     for document in documents:
         document.metadata["uec_decision"] = decision.action
         document.metadata["uec_reason"] = decision.reason
+        document.metadata["uec_reason_code"] = decision.code
         for key, value in decision.advice_metadata().items():
             document.metadata[f"{KEY}{key}"] = value
     return _joined(question, documents, decision)
@@ -90,7 +92,7 @@ def decision_on(documents: Sequence[Document], origin: str = "documents") -> Dec
     the one with the highest confidence. ValueError if none has a decision, with their `origin`.
     """
     if not documents:
-        return Decision("abstain", NOTHING_FOUND, in_corpus=0.0)
+        return Decision.of_nothing()
     decision = surest_decision(document.metadata for document in documents)
     if decision is None:
         raise ValueError(
@@ -158,7 +160,9 @@ def retriever_tool(
         found = read_decision(query, retriever.invoke(given, config))
         labels = [reading["label"] for reading in found["readings"]]
         passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
-        return tool_reply(found["decision"], found["reason"], labels, passages), found
+        doubted = is_doubted(found["confidence"]) and not _has_searched(runtime)
+        reply = tool_reply(found["decision"], found["reason"], labels, passages, doubted=doubted)
+        return reply, found
 
     return StructuredTool.from_function(
         search,
@@ -167,6 +171,13 @@ def retriever_tool(
         args_schema=ToolInput,
         response_format="content_and_artifact",
     )
+
+
+def _has_searched(runtime: object) -> bool:
+    """Return whether the tool has been called since the user's last turn."""
+    messages = messages_of(getattr(runtime, "state", None))
+    since = messages[place_of_question(messages) :]
+    return any(isinstance(one, ToolMessage) and one.artifact is not None for one in since)
 
 
 def _turns_of_agent(runtime: object) -> list[str]:

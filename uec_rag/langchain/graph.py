@@ -6,16 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.runtime import Runtime
 
+from uec_rag.confidence.advice import Advisor
 from uec_rag.confidence.decision import Action
 from uec_rag.langchain.documents import messages_of, place_of_question, state_value, turns
+from uec_rag.langchain.gate import UECGate, as_advisor
 from uec_rag.langchain.gated import Gated, GateOutput, in_context, read_decision
 
 
-def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
+def retrieval_node(
+    retriever: Runnable[Any, Any], advisor: BaseChatModel | Advisor | None = None
+) -> Runnable[Any, Gated]:
     """Create a node that retrieves and writes the keys of `Gated` into a graph's state.
 
     The question is the state's "question" or, if there is none or it was left by an earlier turn,
@@ -27,6 +32,8 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     ----------
     retriever : Runnable
         A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one.
+    advisor : BaseChatModel or callable, optional
+        As in `UECGate`; the retriever is then not a gate itself.
 
     Examples
     --------
@@ -38,6 +45,8 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     >>> state["documents"][0].page_content, route_on_decision(state)
     ('dogs bark', 'answer')
     """
+    if advisor is not None:
+        retriever = UECGate(retriever=retriever, advisor=as_advisor(advisor))
 
     def node(state: object, config: RunnableConfig) -> Gated:
         question, before = _question_and_turns(state)

@@ -15,7 +15,7 @@ from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Action
 from uec_rag.llama_index.gate import competing, decide, gate_of_index
 from uec_rag.retrieval.gate import Gate, as_gate
-from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
 
 
 class UECSearch(BaseModel):
@@ -95,12 +95,16 @@ def retriever_tool(
         )
         return found or None
 
+    told: list[str] = []  # the query after which the model was to search once more, if it was
+
     async def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
         decision, nodes = await decide(nodes, query, decides)
         labels = [reading.label for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
-        text = tool_reply(decision.action, decision.reason, labels, passages)
+        doubted = is_doubted(decision.confidence) and not decision.advice and not told
+        told[:] = [query] if doubted else []
+        text = tool_reply(decision.action, decision.reason, labels, passages, doubted=doubted)
         return UECSearch(**decision.metadata() | hits, text=text)
 
     def search(query: str) -> UECSearch:

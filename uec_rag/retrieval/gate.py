@@ -156,7 +156,7 @@ class Gate(Record):
         if self.guarantee is not None and not self.is_advised:
             raise ValueError(
                 "advisor: this gate was calibrated without one, so its guarantee would not hold "
-                "with one; pass it to Gate.calibrate(..., advisor=...)."
+                "with one; pass it to Gate.calibrate(..., advisor=...), or give a plain threshold."
             )
 
     @classmethod

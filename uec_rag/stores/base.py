@@ -48,6 +48,11 @@ class Passage:
         """What the passage is about; derived once, since passages do not change."""
         return About.of(self.metadata, self.text)
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """The fields, as they are stored."""
+        return {"id": self.id, "text": self.text, "metadata": self.metadata}
+
 
 def copied(passage: Passage) -> Passage:
     """Copy a passage, with all of its metadata."""

@@ -148,7 +148,7 @@ def line_of(passage: Passage) -> bytes:
     TypeError if its metadata cannot be written as JSON.
     """
     try:
-        return _to_json(vars(passage)).encode() + b"\n"
+        return _to_json(passage.record).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(
             f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "

@@ -95,7 +95,7 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
     vector: dict[str, Any] = {MEAN: point.mean.tolist(), SPREAD: point.spread.tolist()}
     passage = point.passage
     payload: dict[str, Any] = {
-        **vars(passage),
+        **passage.record,
         # Qdrant returns one in ten floats with another last digit.
         _EXACT: json.dumps(passage.metadata),
         FACTS: filters.facts_of(passage.metadata),

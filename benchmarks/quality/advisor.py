@@ -1,0 +1,186 @@
+"""A language model in doubt: what its verdicts and rewrites gain, and how often it is asked.
+
+    python -m benchmarks.quality.advisor FOLDER [--markdown]
+    python -m benchmarks.quality.advisor FOLDER --data DATA    # conversations, too
+
+FOLDER is that of `first_week.py`. The questions are those of the first week, and some 150 ordinary
+ones in people's own words (questions/own_words.csv), written by somebody who read a passage and
+avoided its words, before anything was searched. The replies (questions/replies.json) are a language
+model's, which saw the prompt of `uec_rag.confidence.advice` with question and passages alone. A
+reply is to the passages that were found when it was written; a question without one counts as if
+the model had failed.
+
+Right are decisions as in `first_week.py`: for a question that is asked back, answered with a
+passage that the list names among the four hits, or left alone. "Verdicts" leaves the rewrites out,
+"a fifth wrong" replaces a fifth of the verdicts by another one at random (mean of ten draws), and
+"always" asks about every question. With --data, the later turns of conversations that depend on
+earlier ones are searched with the turns, and with the rewrite that a person wrote: of none, of
+those in doubt, and of all; nDCG@10 and the share rewritten.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from benchmarks.quality.conversation import SETS, load_conversations, ndcg
+from benchmarks.quality.first_hour import has_any
+from benchmarks.quality.first_week import QUESTIONS, RIGHT, corpora_of, named
+from benchmarks.quality.hybrid import shipped
+from benchmarks.quality.options import CACHE
+from benchmarks.tables import print_table
+from uec_rag import Advice, Gate, Retriever
+from uec_rag.retrieval.result import Result
+
+OWN_WORDS = QUESTIONS.with_name("own_words.csv")
+REPLIES = QUESTIONS.with_name("replies.json")
+KINDS = ("ordinary", "own words", "short", "ambiguous", "absent")
+VERDICTS = ("answer", "clarify", "no")
+Advisor = Callable[[str, Sequence[str]], Advice | None]
+
+
+def right(row: Mapping[str, str], result: Result) -> bool:
+    """Whether the decision on a question is what the list expects."""
+    expected = [text.strip() for text in row["passage"].split("|") if text.strip()]
+    if result.decision.action != RIGHT.get(row["kind"], "answer"):
+        return False
+    return result.decision.action != "answer" or any(
+        has_any(named(passage), expected) for passage in result.passages
+    )
+
+
+def read_replies(rows: Iterable[Mapping[str, object]]) -> dict[str, Advice]:
+    """The replies by question."""
+    return {
+        str(row["question"]): Advice(row["verdict"], tuple(row["options"]), str(row["rewrite"]))  # type: ignore[arg-type]
+        for row in rows
+    }
+
+
+def erring(replies: Mapping[str, Advice], seed: int) -> Advisor:
+    """The replies, of which a fifth have another verdict, and no rewrite or options then."""
+    rng = random.Random(seed)
+    changed = {
+        question: Advice(rng.choice([v for v in VERDICTS if v != advice.verdict]))  # type: ignore[arg-type]
+        if rng.random() < 0.2
+        else advice
+        for question, advice in replies.items()
+    }
+    return lambda question, texts: changed.get(question)
+
+
+def shares(
+    rows: Sequence[Mapping[str, str]], found: Sequence[Result], asked: Counter[str]
+) -> list[str]:
+    """Right by kind, their mean, and calls by kind."""
+    of_kind = {
+        kind: [right(row, one) for row, one in zip(rows, found, strict=True) if row["kind"] == kind]
+        for kind in KINDS
+    }
+    means = [float(np.mean(values)) if values else float("nan") for values in of_kind.values()]
+    calls = [
+        float(np.mean([asked[row["question"]] for row in rows if row["kind"] == kind] or [0]))
+        for kind in KINDS
+    ]
+    return [*(f"{m:.2f}" for m in means), f"{np.nanmean(means):.3f}", *(f"{c:.2f}" for c in calls)]
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="With folders git, debian and so on.")],
+    data: Annotated[Path | None, typer.Option(help="Folder of collections.")] = None,
+    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+) -> None:
+    """Print the tables."""
+    warnings.simplefilter("ignore")
+    rows = [
+        row
+        for path in (QUESTIONS, OWN_WORDS)
+        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    ]
+    replies = read_replies(json.loads(REPLIES.read_text(encoding="utf-8")))
+    indexes, kept = {}, []
+    for name, passages in corpora_of(folder).items():
+        indexes[name] = Retriever(shipped(CACHE))
+        indexes[name].add(
+            [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
+        )
+        kept += [row for row in rows if row["documents"] == name]
+    rows = kept
+
+    def decided(gate: Gate) -> tuple[list[Result], Counter[str]]:
+        asked, found, advisor = Counter[str](), list[Result](), gate.advisor
+
+        def counting(question: str, texts: Sequence[str]) -> object:
+            asked[question] += 1
+            return None if advisor is None else advisor(question, texts)
+
+        used = gate if advisor is None else replace(gate, advisor=counting)
+        for name, index in indexes.items():
+            some = [row["question"] for row in rows if row["documents"] == name]
+            found += used.search(index, some).results
+        return found, asked
+
+    def known(question: str, texts: Sequence[str]) -> Advice | None:
+        return replies.get(question)
+
+    def verdicts(question: str, texts: Sequence[str]) -> Advice | None:
+        advice = replies.get(question)
+        return None if advice is None else replace(advice, rewrite="")
+
+    ways = {
+        "without": Gate(),
+        "verdicts": Gate(advisor=verdicts),
+        "with rewrites": Gate(advisor=known),
+        "doubt from .1 to .7": Gate(advisor=known, doubt=(0.1, 0.7)),
+        "doubt from .1 to .5": Gate(advisor=known, doubt=(0.1, 0.5)),
+        "always": Gate(advisor=known, doubt=(0.0, 1.0)),
+    }
+    table = [[name, *shares(rows, *decided(gate))] for name, gate in ways.items()]
+    draws = [shares(rows, *decided(Gate(advisor=erring(replies, seed)))) for seed in range(10)]
+    means = np.array(draws, dtype=float).mean(axis=0)
+    table.insert(3, ["a fifth wrong", *(f"{mean:.2f}" for mean in means)])
+    head = ["", *KINDS, "mean", *(f"calls, {kind}" for kind in KINDS)]
+    print_table("Right, and calls a question", head, table, markdown=markdown)
+    if data is not None:
+        print_table("Conversations", *conversations(data), markdown=markdown)
+
+
+def conversations(data: Path) -> tuple[list[str], list[list[str]]]:
+    """nDCG@10 of dependent turns: as they are, rewritten in doubt, and all rewritten."""
+    table, uec, gate = [], shipped(CACHE), Gate()
+    for name in SETS.split(","):
+        some = load_conversations(data / name)
+        turns = [turn for turn in some.turns if turn.rewrite and not turn.standalone]
+        gains = some.gains[[row for row, turn in enumerate(some.turns) if turn in turns]]
+        if not turns:
+            continue
+        index = Retriever(uec)
+        index.add(some.passages, [str(column) for column in range(len(some.passages))])
+        plain = index.search([turn.text for turn in turns], 10, history=[t.history for t in turns])
+        written = index.search([turn.rewrite for turn in turns], 10)
+        doubted = [gate.is_doubted(one.decision) for one in plain]
+        mixed = [b if d else a for a, b, d in zip(plain, written, doubted, strict=True)]
+        scores = [_ndcg(found, gains) for found in (plain, mixed, written)]
+        table.append([name, *(f"{score:.3f}" for score in scores), f"{np.mean(doubted):.2f}"])
+    return ["", "with their turns", "rewritten in doubt", "all rewritten", "in doubt"], table
+
+
+def _ndcg(found: Iterable[Result], gains: np.ndarray) -> float:
+    ranked = np.zeros_like(gains)
+    for row, one in zip(ranked, found, strict=True):
+        row[[int(id) for id in one.ids]] = np.arange(len(one.ids), 0, -1)
+    return float(ndcg(ranked, gains).mean())
+
+
+if __name__ == "__main__":
+    typer.run(main)
