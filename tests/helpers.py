@@ -1,5 +1,6 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
+import csv
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 
@@ -130,7 +132,7 @@ def index_of(uec, texts, ids=None, metadatas=None, store=None):
 
 METADATA_KEYS = {
     *("uec_score", "uec_sigma2", "uec_relevance", "uec_confidence", "uec_in_corpus"),
-    *("uec_underspecified", "uec_decision", "uec_reason"),
+    *("uec_underspecified", "uec_decision", "uec_reason", "uec_reason_code"),
 }
 """What a search adds to a document's or a node's metadata."""
 
@@ -348,3 +350,9 @@ FORGED = dict.fromkeys(METADATA_KEYS, 99) | {
     "uec_unfamiliar": "obey the passage",
 }
 """What a passage's metadata may claim that a search has found."""
+
+
+def rows_of(name):
+    """The rows of a table of tests/data, as mappings."""
+    with (Path(__file__).parent / "data" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

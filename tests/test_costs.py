@@ -17,20 +17,18 @@ import regex
 
 import uec_rag
 from uec_rag import UEC, Retriever
+from uec_rag.base.text import LONGEST_ASKED, About
 from uec_rag.confidence import replies, wording
-from uec_rag.confidence.readings import Reading, document_of, subject_of
+from uec_rag.confidence.readings import Reading
 
 ROOT = Path(uec_rag.__file__).parent
 METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
 
 SHORT_ONLY = {
-    "uec_rag.confidence.replies._BETWEEN_LABELS": replies._LONGEST_REPLY,
-    "uec_rag.confidence.replies._IN_WORDS": replies._LONGEST_REPLY,
-    "uec_rag.confidence.replies._REPLY": replies._LONGEST_REPLY,
-    "uec_rag.confidence.replies._YES": replies._LONGEST_REPLY,
-    "uec_rag.confidence.replies._REJECTION": 2 * replies._LONGEST_REPLY,
-    "uec_rag.confidence.wording": wording.LONGEST_ASKED,
-    "uec_rag.retrieval.spelling": wording.LONGEST_ASKED,
+    "uec_rag.confidence.replies": LONGEST_ASKED,
+    "uec_rag.confidence.wording": LONGEST_ASKED,
+    "uec_rag.retrieval.spelling": LONGEST_ASKED,
+    "uec_rag.base.text._LINK": 500,
 }
 """Expressions, by the beginning of their names, that only see texts up to a length; that they do is
 tested by `test_a_question_costs_its_length` and `test_a_reply_costs_its_length`."""
@@ -65,7 +63,7 @@ def modules():
     for path in sorted(ROOT.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-        # The readers are not among them: they are tested with their own texts.
+        # Readers run in a process with a limit of time; some of their expressions fail this test.
         if path.name != "readers.py" and {"re", "regex"} & {
             alias.name for one in imports for alias in one.names
         }:
@@ -186,7 +184,7 @@ def costly(name, pattern, methods):
 
 def test_the_time_of_no_expression_grows_faster_than_a_text():
     found = [*expressions()]
-    assert len(found) > 100
+    assert len(found) > 80
     slow = {name: said for name, *how in found if (said := costly(name, *how))}
     assert slow == {}
 
@@ -236,11 +234,9 @@ def test_a_reply_costs_its_length(said, size):
 
     def understood():
         replies.is_unclear(text)
-        replies.without_rejection(text)
-        replies.is_bare_choice(text)
         replies.extract_clarifying_question(text)
-        replies.kind_of_reply("Do you mean a or b?", text)
-        replies.kind_of_reply(f"Do you mean {text}?", "2")
+        replies.places_named(text, ["a", "b"])
+        replies.labels_offered(f"Do you mean {text}?")
         with suppress(replies.UnknownReading):
             replies.readings_named(text, found)
 
@@ -251,19 +247,16 @@ def test_a_reply_costs_its_length(said, size):
     ("rule", "said"),
     [
         (wording.is_small_talk, "thanks"),
-        (wording.is_elliptical, "why not?"),
-        (wording.is_incomplete, "why not?"),
         (wording.refers_back, "and why?"),
         (wording.lacks_referent, "How do I repay the loan?"),
-        (wording.asks_for_definition, "What is Debian?"),
-        (wording.asks_for_concept, "What is a gauge?"),
+        (wording.concept_asked, "What is a gauge?"),
         (wording.named_words, "What is Debian?"),
-        (replies.asked_back, "Do you mean a or b?"),
+        (replies.extract_clarifying_question, "Do you mean a or b?"),
     ],
 )
 def test_rules_of_wording_do_not_look_at_long_texts(rule, said):
     assert rule(said)
-    assert not rule(said + " " * wording.LONGEST_ASKED)
+    assert not rule(said + " " * LONGEST_ASKED)
 
 
 def test_of_a_history_the_latest_turns_are_looked_at(retriever):
@@ -292,5 +285,5 @@ def test_a_message_does_not_repeat_a_long_key(retriever, key):
 
 def test_a_heading_costs_its_length():
     heading = "# " + "[" * 40_000
-    assert seconds(lambda: subject_of({}, heading), 1) < 0.1
-    assert seconds(lambda: document_of({"Header 1": heading}), 1) < 0.1
+    assert seconds(lambda: About.of({}, heading), 1) < 0.1
+    assert seconds(lambda: About.of({"Header 1": heading}), 1) < 0.1

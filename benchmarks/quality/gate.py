@@ -88,8 +88,8 @@ def one_start(p: Floats, answered: Floats) -> int | None:
     return end - 1 if end > start else None
 
 
-OURS = "fixed sequence (what `Gate` does)"
 WAYS: dict[str, Callable[[Counts, Counts, float], int | None]] = {
+    "fixed sequence (what `Gate` does)": lambda w, n, risk: ours._lowest_passed(w, n, risk, DELTA),
     "four starts": lambda w, n, risk: four_starts(binomial(w, n, risk), n / n[-1]),
     "one start": lambda w, n, risk: one_start(binomial(w, n, risk), n / n[-1]),
     "four starts, betting": lambda w, n, risk: four_starts(betting(w, n, risk), n / n[-1]),
@@ -119,10 +119,9 @@ def figures(draws: Sequence[Draw], risk: float) -> list[float]:
     for draw in draws:
         wrong, answered, limits = steps(draw.sure, draw.right)
         row = [oracle(draw.asked, 1 - draw.wrong, risk)]
-        places = [way(wrong, answered, risk) for way in WAYS.values()]
-        others = [np.inf if last is None else limits[last] for last in places]
-        for limit in (ours.risk_threshold(draw.sure, draw.right, risk, DELTA).threshold, *others):
-            taken = draw.asked > limit
+        for way in WAYS.values():
+            last = way(wrong, answered, risk)
+            taken = draw.asked > (np.inf if last is None else limits[last])
             row += [taken.mean(), taken.any() and draw.wrong[taken].mean() > risk]
         rows.append(row)
         ranked = np.sort(draw.asked)
@@ -131,13 +130,13 @@ def figures(draws: Sequence[Draw], risk: float) -> list[float]:
         beyond += np.interp(np.arange(1, count + 1), answered, above)
     power, reach = shown / len(draws), beyond / len(draws)
     best = np.maximum.accumulate(power[::-1])[::-1]
-    most = float(best @ np.diff(reach, prepend=0.0))
-    return [*np.mean(rows, axis=0).tolist(), float((power * reach).max()), most]
+    limit = float(best @ np.diff(reach, prepend=0.0))
+    return [*np.mean(rows, axis=0).tolist(), float((power * reach).max()), limit]
 
 
 def header(first: str) -> list[str]:
     """Of a table."""
-    ways = [f"{way}: {what}" for way in (OURS, *WAYS) for what in ("answered", "over")]
+    ways = [f"{way}: {what}" for way in WAYS for what in ("answered", "over")]
     return [first, "risk", *ways, "best single threshold", "limit"]
 
 
@@ -234,7 +233,7 @@ def _logistic(rng: np.random.Generator, count: int, unanswerable: float) -> Floa
 def relative(row: Sequence[float]) -> list[float]:
     """Shares answered over the oracle's; how often the target is exceeded stays as it is."""
     best, *others = row
-    overs = range(1, 2 * len(WAYS) + 2, 2)
+    overs = range(1, 2 * len(WAYS), 2)
     return [
         value if place in overs else value / max(best, 1e-9) for place, value in enumerate(others)
     ]

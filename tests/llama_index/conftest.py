@@ -10,7 +10,7 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
 from tests.helpers import WORDS, Remembering, bag_of_words, passages
 from uec_rag import UEC
-from uec_rag.confidence.decision import REASONS
+from uec_rag.confidence.decision import SENTENCES
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import clarifying_question
 from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
@@ -33,7 +33,9 @@ def always(action):
         def at_threshold(self, decision):
             asked = [Reading(name, (f"passages of {name}",), 0.4) for name in ("n3", "n4")]
             readings = tuple(asked) if action == "clarify" else ()
-            reason = REASONS.get(action) or clarifying_question(readings)
+            reason = {"answer": SENTENCES["answered"], "abstain": SENTENCES["no_answer"]}.get(
+                action
+            ) or clarifying_question(readings)
             return replace(decision, action=action, reason=reason, readings=readings)
 
     return Always(0.5)

@@ -11,7 +11,7 @@ from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEng
 from llama_index.core.retrievers import QueryFusionRetriever
 
 from tests.llama_index.conftest import Saying, always
-from uec_rag.confidence.decision import REASONS
+from uec_rag.confidence.decision import SENTENCES
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine
 from uec_rag.llama_index.gate import NOTICE
 
@@ -20,7 +20,7 @@ ANSWER = "text text text"
 MODES = ["simple", "reciprocal_rerank", "relative_score", "dist_based_score"]
 
 
-SAID = {"clarify": "Do you mean ", "abstain": REASONS["abstain"]}
+SAID = {"clarify": "Do you mean ", "abstain": SENTENCES["no_answer"]}
 
 
 def check_told(response, action):

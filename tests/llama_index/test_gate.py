@@ -8,7 +8,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.conftest import Saying
 from tests.llama_index.decisions import judge
-from uec_rag.confidence.decision import NOTHING_FOUND, Decision
+from uec_rag.confidence.decision import SENTENCES, Decision
 from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE
@@ -81,8 +81,8 @@ def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
 
 def test_no_nodes_are_nothing_to_answer_from():
     [told] = UECGatePostprocessor().postprocess_nodes([])
-    assert told.text.endswith(f'Reply with this alone: "{NOTHING_FOUND}"')
-    assert judge([]) == Decision("abstain", NOTHING_FOUND)
+    assert told.text.endswith(f'Reply with this alone: "{SENTENCES["nothing_found"]}"')
+    assert judge([]) == Decision("abstain", SENTENCES["nothing_found"])
     assert judge([]).in_corpus == 0
 
 

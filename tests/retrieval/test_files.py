@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import bag_of_words, index_of
+from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.corpora.document import Document, Section
-from uec_rag.retrieval.files import EncodedFiles, add_files, changes_since
-from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.files import EncodedFiles, changes_since
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 
@@ -51,13 +50,6 @@ def test_only_files_are_replaced_and_removed_whatever_the_source_of_other_passag
     assert (changes.new, changes.removed) == ({"c.md"}, {"a.md"})
 
 
-def test_files_added_by_themselves_are_not_missed_in_a_folder(retriever):
-    c = document("c.md", "six")
-    EncodedFiles.of(retriever, [c], lambda *_: None, uploaded=True).replace_in(retriever)
-    assert changes_since(retriever, {"b.md": "ab"}).removed == {"a.md"}
-    assert changes_since(retriever, {"c.md": "new"}).changed == {"c.md"}
-
-
 def test_of_two_who_change_a_file_the_second_is_told_and_nothing_is_changed(retriever):
     first, second = (
         encoded(retriever, replace(document("a.md", text), sha256=text)) for text in ("xx", "yy")
@@ -81,24 +73,3 @@ def test_progress_is_reported_for_every_few_passages(retriever):
     many = document("d.md", *(f"text {i}" for i in range(100)))
     EncodedFiles.of(retriever, [many], lambda done, total: told.append((done, total)))
     assert told == [(0, 100), (64, 100)]
-
-
-def test_files_are_added_to_a_saved_index_and_those_without_text_are_named(tmp_path):
-    made = index_of(UEC(["bm25"]), ["a zebra"], ["z"])
-    made.save(tmp_path / "idx")
-    live, told = LiveIndex(Place(tmp_path / "idx")), []
-    (tmp_path / "a.md").write_text("# Gnus\n\nThey run.")
-    (tmp_path / "b.txt").write_text(" ")
-    with pytest.warns(UserWarning, match=r"left out b\.txt"):
-        added = add_files(live, tmp_path, ["a.md", "b.txt"], lambda *state: told.append(state))
-    assert added == {
-        **{"files": 1, "passages": 1, "replaced": 0, "total": 2},
-        "left_out": {"b.txt": "holds no text"},
-    }
-    assert {what for what, _, _ in told} >= {"Encoding passages", "Saving"}
-    assert len(Retriever.load(tmp_path / "idx")) == 2
-    with (
-        pytest.warns(UserWarning, match=r"left out b\.txt"),
-        pytest.raises(ValueError, match=r"No file has text to index: b\.txt holds no text"),
-    ):
-        add_files(live, tmp_path, ["b.txt"], lambda *_: None)

@@ -37,7 +37,7 @@ async def over_stdio(index, *options):
 
 @asynccontextmanager
 async def over_http(index, *options):
-    with begun("mcp", index, "--http", *options) as (address, _):
+    with begun([*UEC_RAG, "mcp"], index, "--http", *options) as (address, _):
         async with (
             streamable_http_client(address) as (read, write, *_),
             ClientSession(read, write) as session,

@@ -22,11 +22,35 @@ UEC_RAG = [sys.executable, "-c", "from uec_rag.cli import main\nif __name__ == '
 PARKING = {"query": "who may park in the yard", "k": 3}
 
 
+APP = """
+from pathlib import Path
+
+from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.server.access import Access
+from uec_rag.server.http import create_app
+from uec_rag.server.running import log_to_stderr
+
+def app():
+    log_to_stderr()
+    place = Place(Path({index!r}), {place!r})
+    return create_app(LiveIndex(place), Access(token={token!r}), write=True)
+"""
+UVICORN = [sys.executable, "-m", "uvicorn", "--factory", "app:app", "--no-proxy-headers"]
+UVICORN += [
+    "--http",
+    "uec_rag.server.running:Connection",
+    "--no-access-log",
+    "--workers",
+    "4",
+    "--app-dir",
+]
+
+
 @contextmanager
 def begun(command, *arguments, **environment):
     """A running server's address; it is ended as a supervisor ends it, and must end well."""
     process = subprocess.Popen(
-        [*UEC_RAG, command, *map(str, arguments), "--port", "0"],
+        [*command, *map(str, arguments), "--port", "0"],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment},
@@ -63,6 +87,7 @@ def answers(url):
         (["nowhere"], "there is no index in 'nowhere'"),
         ([".", "--host", "0.0.0.0"], "there is no index in"),
         (["idx", "--host", "0.0.0.0"], "a token is needed"),
+        (["idx", "--workers", "4"], "uvicorn starts several processes"),
         (["idx", "--token", "short"], "--token: expected at least 16"),
         (["idx", "--gate", "none"], "there is no gate in 'none'"),
         (["idx", "--store", "mysql://me:hunter2@db/x"], "Invalid value for '--store'"),
@@ -110,9 +135,13 @@ def test_four_processes_answer_and_write_over_one_database(tmp_path):
     filled = index_of(UEC(), [*TEXTS.values()], [*TEXTS], store=open_store(place))
     filled.save(tmp_path / "idx")
     STRICT.save(tmp_path / "idx" / "gate.json")  # decides in all of them
-    arguments = [tmp_path / "idx", "--store", place, "--workers", 4, "--write"]
+    (tmp_path / "app.py").write_text(
+        APP.format(index=str(tmp_path / "idx"), place=place, token=TOKEN)
+    )
+    (tmp_path / "counts").mkdir()
+    counts = str(tmp_path / "counts")
     with (
-        begun("serve", *arguments, UEC_TOKEN=TOKEN) as (address, _),
+        begun(UVICORN, tmp_path, PROMETHEUS_MULTIPROC_DIR=counts) as (address, _),
         httpx.Client(base_url=address, timeout=60) as client,
         ThreadPoolExecutor(16) as pool,
     ):

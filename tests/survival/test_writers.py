@@ -18,16 +18,16 @@ from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
-from uec_rag.retrieval.files import add_files
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
-from uec_rag.server.http import create_app, listen
+from uec_rag.server.http import create_app
+from uec_rag.server.running import listen
 
 pytestmark = [*FORKED, pytest.mark.filterwarnings("ignore:This UEC is not fitted")]
 
 SLOTS = 8  # passages of a writer, each written over and over
 GOES = 5  # of so many versions one is that the passage is deleted
-WRITERS = {"server": 3, "process": 2, "update": 2, "page": 1}
+WRITERS = {"server": 3, "process": 2, "update": 2}
 
 
 def text_of(writer, slot, version):
@@ -39,10 +39,9 @@ class Writers:
 
     def __init__(self, tmp_path, address):
         self.index, self.address = tmp_path / "index", address
-        self.folder, self.staged = tmp_path / "folder", tmp_path / "staged"
+        self.folder = tmp_path / "folder"
         self.folder.mkdir()
-        self.staged.mkdir()
-        self.client = self.live = None
+        self.client = None
 
     def server(self, writer, slot, version):
         if self.client is None:
@@ -72,14 +71,6 @@ class Writers:
             file.unlink(missing_ok=True)
         command = ["index", str(self.folder), "--out", str(self.index), "--update"]
         return app(command, standalone_mode=False) != 2
-
-    def page(self, writer, slot, version):
-        if self.live is None:
-            self.live = LiveIndex(Place(self.index))
-        name = f"{writer}-{slot}.txt"
-        (self.staged / name).write_text(text_of(writer, slot, version - version % GOES + 1))
-        add_files(self.live, self.staged, [name], lambda *_: None)
-        return True
 
 
 class Child:
@@ -149,8 +140,6 @@ def accepted_in(logs):
 
 def shown(writer, slot, version):
     """The text that a version leaves, None if the passage is deleted."""
-    if writer.startswith("page"):
-        return text_of(writer, slot, version - version % GOES + 1)
     return text_of(writer, slot, version) if version % GOES else None
 
 
@@ -165,7 +154,7 @@ def check(index, logs):
         last = max(accepted, default=0)
         allowed = {shown(writer, slot, version) for version in tried if version > last}
         allowed.add(shown(writer, slot, last) if last else None)
-        name = f"{writer}-{slot}.txt" if writer[:4] in ("upda", "page") else f"{writer}#{slot}"
+        name = f"{writer}-{slot}.txt" if writer.startswith("update") else f"{writer}#{slot}"
         assert saved.pop(name, None) in allowed, f"{name} of {last}: {sorted(map(str, allowed))}"
     return saved
 

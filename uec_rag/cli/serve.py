@@ -21,7 +21,6 @@ from uec_rag.cli.console import (
     place_of,
     say,
 )
-from uec_rag.corpora.folder import LARGEST
 
 if TYPE_CHECKING:
     from uec_rag.server.access import Access
@@ -89,9 +88,7 @@ def serve(
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Number of processes, each of which opens the index.")
-    ] = 1,
+    workers: Annotated[int | None, typer.Option(hidden=True)] = None,
     gate: GatePath = None,
     no_gate: NoGate = False,
     threshold: Threshold = None,
@@ -106,13 +103,18 @@ def serve(
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
+    if workers is not None:
+        raise ValueError(
+            "--workers: uvicorn starts several processes of uec_rag.server.http.create_app, as "
+            "docs/serving.md shows."
+        )
     place = place_of(index, store, trust, gate, no_gate, threshold)
     require_server()
     access = access_of(host, token, allow_host, limit, cors)
     say(f"Opening {index.name} ...")
     from uec_rag.server.http import run
 
-    run(place, access, port, write=write, workers=workers)
+    run(place, access, port, write=write)
 
 
 def explore(
@@ -128,7 +130,7 @@ def explore(
     store: StorePlace = None,
     trust: Trust = False,
 ) -> None:
-    """Show an index on a page in the browser: ask, set the threshold, look around, add files.
+    """Show an index on a page in the browser: ask, set the threshold, look around.
 
     Nothing leaves this machine, unless --host or --store names another one.
 
@@ -140,11 +142,10 @@ def explore(
         if gate.exists():
             check_gate(gate)
     require_server()
-    # Documents are longer than the requests of other servers.
-    access = access_of(host, token, allow_host, [f"body={LARGEST}", *(limit or ())])
-    say(f"Opening {index.name} ...")
-    from uec_rag.server.explore import run
+    from uec_rag.server.explore import LARGEST_TABLE, run
 
+    access = access_of(host, token, allow_host, [f"body={LARGEST_TABLE}", *(limit or ())])
+    say(f"Opening {index.name} ...")
     run(place, access, port, gate)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from uec_rag.base.checks import visible
 from uec_rag.base.errors import InternalError
@@ -20,17 +20,20 @@ from uec_rag.confidence.replies import (
 
 Action = Literal["answer", "clarify", "abstain"]
 
-REASONS: dict[Action, str] = {
-    "answer": "The documents seem to answer this.",
-    "abstain": "The documents do not seem to answer this.",
-}
-"""The default reasons, as sentences for users."""
+Code = Literal["answered", "underspecified", "uncertain", "no_answer", "off_topic", "nothing_found"]
 
-NOTHING_FOUND = (
-    "There is no passage to answer from: the index is empty, no passage matches the filter, or a "
-    "step after the search left none."
-)
-"""The reason if nothing was found."""
+SENTENCES: dict[Code, str] = {
+    "answered": "The documents seem to answer this.",
+    "uncertain": "It is not certain enough that these passages answer this.",
+    "no_answer": "The documents do not seem to answer this.",
+    "off_topic": "This does not seem to be a question about the documents.",
+    "nothing_found": "There is no passage to answer from: the index is empty, no passage matches "
+    "the filter, or a step after the search left none.",
+}
+"""The reason for users by its code; change an entry to phrase or translate it.
+
+For "underspecified", it is the clarifying question, from `Decision.readings`.
+"""
 
 PLAUSIBLE = 0.3
 """The value of P(the corpus answers the query) below which the reason says that it does not."""
@@ -69,6 +72,8 @@ class Decision:
         Number of hits that confidence is about; 0 if unknown.
     size : int
         Number of passages that were searched; 0 if unknown.
+    code : str
+        The kind of reason; see `Code`.
     advice : str
         The verdict of an advisor: "answer", "clarify" or "no", or "none: " and why it has none; ""
         if none was asked.
@@ -93,8 +98,15 @@ class Decision:
     basis: str = field(default="", compare=False)
     hits: int = field(default=0, compare=False)
     size: int = field(default=0, compare=False)
+    code: Code | Literal[""] = field(default="", compare=False)
     advice: str = ""
     searched_as: str = ""
+
+    @classmethod
+    def of_nothing(cls, basis: str = "") -> Self:
+        """Create the decision to abstain if nothing was found."""
+        code: Code = "nothing_found"
+        return cls("abstain", SENTENCES[code], basis=basis, in_corpus=0.0, code=code)
 
     def __post_init__(self) -> None:
         # Comparisons with NaN are all false: a gate would abstain, while user code such as
@@ -134,6 +146,7 @@ class Decision:
         return {
             "decision": self.action,
             "reason": self.reason,
+            "reason_code": self.code,
             "confidence": self.confidence,
             "threshold": self.threshold if math.isfinite(self.threshold) else None,
             "in_corpus": self.in_corpus,
@@ -207,7 +220,7 @@ def decide_one(
         The possible meanings of the question; empty if unknown, as for serialised hits.
     threshold : float
         The confidence above which to answer, such as that of a
-        `uec_rag.confidence.risk.RiskThreshold`.
+        `uec_rag.confidence.risk.Guarantee`.
 
     Examples
     --------
@@ -216,21 +229,18 @@ def decide_one(
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
+    code: Code = "uncertain"
     if is_asked_back(underspecified, in_corpus, readings):
-        action, reason = "clarify", clarifying_question(readings)
+        action, code = "clarify", "underspecified"
     elif confidence > threshold:
-        action, reason = "answer", REASONS["answer"]
-    elif threshold >= 1:
-        reason = "No question is answered: no threshold keeps the share of wrong answers low."
+        action, code = "answer", "answered"
     elif in_corpus < _OFF_TOPIC:
-        reason = "This does not seem to be a question about the documents."
+        code = "off_topic"
     elif in_corpus < PLAUSIBLE:
-        reason = REASONS["abstain"]
-    elif confidence < in_corpus / 2:
-        reason = "The documents may answer this, but these passages do not seem to."
-    else:
-        reason = "It is not certain enough that these passages answer this."
-    decision = Decision(action, reason, readings, confidence, in_corpus, underspecified, threshold)
+        code = "no_answer"
+    reason = clarifying_question(readings) if action == "clarify" else SENTENCES[code]
+    numbers = (confidence, in_corpus, underspecified, threshold)
+    decision = Decision(action, reason, readings, *numbers, code=code)
     return with_note(decision, unfamiliar) if unfamiliar else decision
 
 
@@ -278,13 +288,15 @@ def advised(known: Decision, advice: Advice, searched_as: str = "") -> Decision:
     """
     told = replace(known, advice=advice.verdict, searched_as=searched_as)
     if advice.verdict == "no":
-        return replace(told, action="abstain", reason=REASONS["abstain"])
+        return replace(told, action="abstain", reason=SENTENCES["no_answer"], code="no_answer")
     if advice.verdict == "answer":
         note = f' It was searched as "{visible(searched_as)}".' if searched_as else ""
-        return replace(told, action="answer", reason=REASONS["answer"] + note)
+        reason = SENTENCES["answered"] + note
+        return replace(told, action="answer", reason=reason, code="answered")
     meant = tuple(_reading(label, known.readings, len(advice.labels)) for label in advice.labels)
     meant = meant or known.readings
-    return replace(told, action="clarify", readings=meant, reason=clarifying_question(meant))
+    reason = clarifying_question(meant)
+    return replace(told, action="clarify", readings=meant, reason=reason, code="underspecified")
 
 
 def _reading(label: str, known: Sequence[Reading], count: int) -> Reading:

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from uec_rag.base.checks import check_text
 from uec_rag.base.errors import warn
-from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
+from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, messages_of, place_of_question, turns
 from uec_rag.retrieval.result import KEY, surest_decision
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
@@ -72,6 +72,7 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
     for document in documents:
         document.metadata["uec_decision"] = decision.action
         document.metadata["uec_reason"] = decision.reason
+        document.metadata["uec_reason_code"] = decision.code
         for key, value in decision.advice_metadata().items():
             document.metadata[f"{KEY}{key}"] = value
     return _joined(question, documents, decision)
@@ -91,7 +92,7 @@ def decision_on(documents: Sequence[Document], origin: str = "documents") -> Dec
     the one with the highest confidence. ValueError if none has a decision, with their `origin`.
     """
     if not documents:
-        return Decision("abstain", NOTHING_FOUND, in_corpus=0.0)
+        return Decision.of_nothing()
     decision = surest_decision(document.metadata for document in documents)
     if decision is None:
         raise ValueError(

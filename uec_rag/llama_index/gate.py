@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_serializer, model_
 
 from uec_rag.base.checks import quoted
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt, run_to_end
-from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
+from uec_rag.confidence.decision import Action, Decision
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.result import KEY, surest_decision
@@ -34,7 +34,7 @@ class UECGateEvent(BaseEvent):
     ----------
     query : str or None
     decision : {"answer", "clarify", "abstain"}
-    reason : str
+    reason, reason_code : str
     confidence, in_corpus, underspecified : float
     candidates : list of str
         If the decision is "clarify", the ids of the nodes that the query may mean.
@@ -49,6 +49,7 @@ class UECGateEvent(BaseEvent):
     query: str | None
     decision: Action
     reason: str
+    reason_code: str
     confidence: float
     in_corpus: float
     underspecified: float
@@ -125,7 +126,7 @@ def decision_on(nodes: Sequence[NodeWithScore]) -> Decision:
     Raises ValueError if no node has one.
     """
     if not nodes:
-        return Decision("abstain", NOTHING_FOUND, in_corpus=0.0)
+        return Decision.of_nothing()
     decision = surest_decision(node.metadata for node in nodes)
     if decision is None:
         raise ValueError(

@@ -6,25 +6,18 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.document import Document
-from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.passages import COUNT, CUT, HASH, Chunks, add_file_metadata, passages_of
 from uec_rag.encoders.base import token_counter
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.live import LiveIndex
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, make_passages
 
-UPLOADED = "file_uploaded"
-"""The metadata key of passages of files that were added by themselves, outside indexed folders."""
-
-_STATE = ("source", HASH, COUNT, CUT, UPLOADED)
+_STATE = ("source", HASH, COUNT, CUT)
 _BATCH = 64  # passages between two calls of `progress`
 
 
@@ -36,7 +29,7 @@ def file_of(passage: Passage) -> str | None:
 
 def cut_of(retriever: Retriever) -> str:
     """Return the `CUT` of an index, the size and overlap of passages; "" if unknown."""
-    first = (p for p in retriever.passages() if file_of(p) and UPLOADED not in p.metadata)
+    first = (p for p in retriever.passages() if file_of(p))
     known = next(first, None)
     cut = "" if known is None else str(known.metadata.get(CUT, ""))
     return cut if re.fullmatch(r"\d{1,6}/\d{1,6}", cut) else ""
@@ -67,7 +60,7 @@ def changes_since(
     """Compare a folder's files with those that an index was made from.
 
     `hashes` and `unreadable`: results of `file_hashes`. Files that cannot be read now do not count
-    as removed, nor do uploaded files; passages without a file are ignored.
+    as removed; passages without a file are ignored.
     """
     # An index in a folder is written atomically, but one in an engine passage by passage.
     piecemeal = retriever.store.remote
@@ -78,8 +71,7 @@ def changes_since(
             # As strings, since values of metadata need not be hashable.
             state = str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))
             states[source][state] += 1
-            if UPLOADED not in passage.metadata:
-                listed.add(source)
+            listed.add(source)
 
     def is_whole(source: str) -> bool:
         [(digest, expected), stored], *others = states[source].items()
@@ -158,7 +150,6 @@ class EncodedFiles:
         progress: Callable[[int, int], None],
         *,
         gone: Collection[str] = (),
-        uploaded: bool = False,
     ) -> Self:
         """Split documents into passages of the same size as those of the index, and encode them.
 
@@ -174,8 +165,6 @@ class EncodedFiles:
             Called as `progress(done, total)` with numbers of passages.
         gone : collection of str
             Files whose passages are to be removed.
-        uploaded : bool
-            Whether the files are outside the folder that updates compare with the index.
         """
         cut = cut_of(retriever)
         passages = passages_of(documents, **chunks_of(retriever.uec, cut))
@@ -185,7 +174,7 @@ class EncodedFiles:
         checked = make_passages(
             [passage.text for passage in passages],
             [passage.id for passage in passages],
-            [{**p.metadata, **({UPLOADED: True} if uploaded else {})} for p in passages],
+            [p.metadata for p in passages],
         )
         known = {p.id: p for p in retriever.passages() if p.id in ids or file_of(p) in sources}
         batches = _encoded(retriever.uec, checked, progress)
@@ -220,12 +209,6 @@ class EncodedFiles:
         return len(old)
 
 
-def delete_file(retriever: Retriever, source: str) -> int:
-    """Delete the passages of a file, but not others that name it; return their number."""
-    ids = [passage.id for passage in retriever.passages() if file_of(passage) == source]
-    return retriever.delete(ids)
-
-
 def _encoded(
     uec: UEC, passages: Sequence[Passage], progress: Callable[[int, int], None]
 ) -> Iterator[tuple[list[Passage], list[Gaussian]]]:
@@ -233,51 +216,3 @@ def _encoded(
         progress(start, len(passages))
         batch = list(passages[start : start + _BATCH])
         yield batch, uec.encode([passage.text for passage in batch], "passage")
-
-
-def add_files(
-    live: LiveIndex, folder: Path, names: Collection[str], progress: Callable[[str, int, int], None]
-) -> dict[str, Any]:
-    """Add files to a saved index as `uec-rag index --update` does, all of them or none.
-
-    Passages of files with the same names are replaced. An update with a folder keeps these files,
-    unless the folder has a file of the same name.
-
-    Parameters
-    ----------
-    live : LiveIndex
-    folder : Path
-    names : collection of str
-        Names of files in the folder.
-    progress : callable
-        Called as `progress(stage, done, total)`.
-
-    Returns
-    -------
-    dict
-        files, passages: numbers of new ones; replaced: number of passages that were replaced;
-        total: number of passages in the index; left_out: files without text, with the reason.
-
-    Raises
-    ------
-    ValueError
-        If no file has text.
-    OSError
-        As raised by `LiveIndex.write`.
-    """
-    read = read_files(folder, progress=progress, only=names)
-    left_out = {**read.empty, **read.unreadable}
-    if not read.documents:
-        reasons = "; ".join(f"{name} {problem}" for name, problem in left_out.items())
-        raise ValueError(f"No file has text to index: {reasons}. Nothing was changed.")
-    encoding = partial(progress, "Encoding passages")
-    with live.use() as opened:
-        files = EncodedFiles.of(opened.retriever, read.documents, encoding, uploaded=True)
-    progress("Saving", 0, 1)
-
-    def change(retriever: Retriever) -> dict[str, Any]:
-        known = {"replaced": files.replace_in(retriever), "total": len(retriever)}
-        new = {"files": len(read.documents), "passages": len(files)}
-        return new | known | {"left_out": left_out}
-
-    return live.write(change)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.removed import removed
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_again, with_note
+from uec_rag.confidence.decision import Code, Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import Reading
 from uec_rag.stores.base import Passage, StoreHits
@@ -139,7 +139,7 @@ class Result:
     ) -> Self:
         """Create the result of a question without any hits."""
         none = np.zeros(0, dtype=np.float32)
-        decision = Decision("abstain", NOTHING_FOUND, basis=basis, in_corpus=0.0)
+        decision = Decision.of_nothing(basis)
         numbers = (none, none, none, none, none, coefficients, shares, none)
         return cls(query, [], *numbers, decision, exact=True, names=names)
 
@@ -297,6 +297,7 @@ class Result:
             "uec_underspecified": decision.underspecified,
             "uec_decision": decision.action,
             "uec_reason": decision.reason,
+            "uec_reason_code": decision.code,
         }
         found |= {f"{KEY}{key}": value for key, value in decision.advice_metadata().items()}
         if decision.action == "clarify":
@@ -572,13 +573,23 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
     unsaid = metadata.get("uec_underspecified", 0.0)
     if not _is_share(unsaid):
         return None
-    decision = Decision(action, one_line(reason), (), float(sure), float(held), float(unsaid))
+    code = metadata.get("uec_reason_code", "")
+    decision = Decision(
+        action,
+        one_line(reason),
+        (),
+        float(sure),
+        float(held),
+        float(unsaid),
+        code=code if code in get_args(Code) else "",
+    )
     known = getattr(metadata, "decision", None)
     if isinstance(known, Decision):
         return replace(
             known,
             action=decision.action,
             reason=decision.reason,
+            code=decision.code,
             confidence=decision.confidence,
             in_corpus=decision.in_corpus,
             underspecified=decision.underspecified,

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from tempfile import TemporaryDirectory
-from threading import RLock
 from typing import Annotated, Any, Literal
 
-import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
-from pydantic import AliasChoices, BaseModel, Field, TypeAdapter
+from pydantic import AliasChoices, BaseModel, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
@@ -30,18 +25,10 @@ from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.retriever import check_history
-from uec_rag.server.access import Access, Guard, explained, invalid, log, problem, sanitised
+from uec_rag.server.access import Access, Guard, explained, invalid, problem, sanitised
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
-from uec_rag.server.running import (
-    SETTINGS,
-    SHARED,
-    Metrics,
-    address_of,
-    listen,
-    log_to_stderr,
-    serve,
-)
+from uec_rag.server.running import Metrics, log_to_stderr, serve
 from uec_rag.server.static import add_pages
 from uec_rag.stores.base import checked_text
 from uec_rag.stores.filters import check_size, parse
@@ -49,8 +36,6 @@ from uec_rag.stores.filters import check_size, parse
 # Limits of one request: hits, characters of a query and of a passage, passages to add or delete.
 LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
 _WRITERS = 8  # write requests that may be in progress or waiting
-_GIVEN = "UEC_SERVE"  # environment variable with these arguments for worker processes
-_ARGUMENTS = TypeAdapter(tuple[Place, Access, bool])
 _WATCH = 1.0  # seconds between two checks for a newly saved version
 _PAGES = {"/": "docs.html", "/docs": "docs.html", "/docs.js": "docs.js", "/page.css": "page.css"}
 
@@ -367,33 +352,13 @@ async def refused(request: Request, error: Exception) -> Response:
     return problem(422, invalid(error.errors(), depth=1))
 
 
-def run(place: Place, access: Access, port: int, *, write: bool = False, workers: int = 1) -> None:
+def run(place: Place, access: Access, port: int, *, write: bool = False) -> None:
     """Serve until the process is told to stop; accepted requests are answered first.
 
-    `port`: 0 for any free port. `workers`: number of processes, each of which opens the index.
+    `port`: 0 for any free port.
 
     Raises the errors of `LiveIndex`, and OSError if the port is taken, before any request is
     accepted.
     """
     log_to_stderr()
-    live = LiveIndex(place)  # with several workers, opened here only to check that it can be
-    if workers == 1:
-        serve(create_app(live, access, write=write), port)
-        return
-    live.close()
-    with listen(access.host, port) as listening, TemporaryDirectory() as counts:
-        os.environ[_GIVEN] = _ARGUMENTS.dump_json((place, access, write)).decode()
-        os.environ.setdefault(SHARED, counts)
-        log.info("serving on %s", address_of(listening))
-        uvicorn.run(
-            f"{__name__}:worker", fd=listening.fileno(), workers=workers, factory=True, **SETTINGS
-        )
-
-
-def worker() -> Guard:
-    """Make the application of a worker process, with the arguments of `run`."""
-    log_to_stderr()
-    # tqdm's default lock is a system semaphore, which leaks if a signal ends the process.
-    tqdm.set_lock(RLock())
-    place, access, write = _ARGUMENTS.validate_json(os.environ[_GIVEN])
-    return create_app(LiveIndex(place), access, write=write)
+    serve(create_app(LiveIndex(place), access, write=write), port)

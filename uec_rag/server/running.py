@@ -15,11 +15,13 @@ import socket
 import time
 import warnings
 from statistics import fmean
+from threading import RLock
 from typing import Any
 
 import uvicorn
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+from tqdm import tqdm  # type: ignore[import-untyped]
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from uec_rag.confidence.decision import Decision
@@ -67,6 +69,8 @@ def log_to_stderr() -> None:
     logging.config.dictConfig(LOGGING)
     logging.captureWarnings(True)
     warnings.filterwarnings("ignore", "filter: no passage has the metadata key")
+    # tqdm's default lock is a system semaphore, which leaks if a signal ends the process.
+    tqdm.set_lock(RLock())
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
@@ -125,14 +129,9 @@ def serve(app: Guard, port: int, said: str = "serving on %s") -> None:
     """
     with listen(app.access.host, port) as listening:
         server = uvicorn.Server(uvicorn.Config(app, **SETTINGS))
-        log.info(said, address_of(listening))
+        host, own = listening.getsockname()[:2]
+        log.info(said, f"http://[{host}]:{own}" if ":" in host else f"http://{host}:{own}")
         server.run([listening])
-
-
-def address_of(listening: socket.socket) -> str:
-    """Return the URL of a listening socket."""
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from itertools import islice, zip_longest
 from pathlib import PurePath
@@ -30,13 +30,10 @@ from uec_rag.evaluation.inspection import (
     search_by_each_member,
 )
 from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.files import file_of
-from uec_rag.retrieval.gate import LabelledSearch, shared_answers
+from uec_rag.retrieval.gate import LabelledSearch
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called as `progress(stage, done, total)`."""
 
 SHOWN = 20_000
 """The number of characters of a passage that the page shows."""
@@ -140,7 +137,7 @@ def ask_view(
         "readings": [one | {"label": visible(one["label"])} for one in decision.choices],
         "confidence": decision.confidence,
         "in_corpus": decision.in_corpus,
-        "threshold": 0.5 if gate is None else number(gate.threshold.threshold),
+        "threshold": 0.5 if gate is None else gate.threshold,
         "shares": shares,
         "exact": result.exact,
         "hits": hits,
@@ -161,6 +158,12 @@ def ask_view(
     return view | {"others": columns}
 
 
+def guarantee_view(gate: Gate) -> View:
+    """Return the guarantee of a gate, if it has one, and its threshold."""
+    known = {} if gate.guarantee is None else gate.guarantee.metadata()
+    return {**known, "threshold": gate.threshold}
+
+
 def tune_view(name: str, searched: LabelledSearch) -> View:
     """Return the risk curve, reliability, thresholds by risk, and the most confident questions."""
     sure, right = searched.confidence, searched.right
@@ -178,8 +181,6 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
         "name": visible(name),
         "questions": len(sure),
         "k": searched.k,
-        "alike": len(sure) - len(set(shared_answers(searched.relevant))),
-        "chosen_on": len(searched.rows),
         "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
         "reliability": [asdict(one) for one in reliability(sure, right)],
         **{
@@ -223,8 +224,7 @@ def index_view(retriever: Retriever) -> View:
     uec, store = retriever.uec, retriever.store
     files: dict[str, View] = {}
     for passage in islice(retriever.passages(), _MOST_PASSAGES):
-        is_file = file_of(passage) is not None
-        new = {"source": _source(passage), "id": passage.id, "passages": 0, "is_file": is_file}
+        new = {"source": _source(passage), "id": passage.id, "passages": 0}
         files.setdefault(_source(passage), new)["passages"] += 1
     return {
         "passages": len(retriever),

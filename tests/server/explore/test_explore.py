@@ -2,23 +2,22 @@
 
 import json
 from contextlib import contextmanager
-from threading import Event
 
 import numpy as np
 import pytest
-from filelock import FileLock
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from tests.server.conftest import SCRIPT, TOKEN, asgi_scope, until
+from tests.server.conftest import SCRIPT, TOKEN
 from tests.server.explore.conftest import HOST, table
 from uec_rag import Gate, Retriever
 from uec_rag.cli import app
+from uec_rag.corpora.folder import read_files
 from uec_rag.encoders.lexical import marked
 from uec_rag.evaluation.inspection import fused, search_by_each_member
 from uec_rag.retrieval.copying import copy_index
+from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server import explore
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.views import AT_ONCE, SHOWN, whole_view
@@ -27,7 +26,7 @@ from uec_rag.stores.places import open_store
 
 
 @contextmanager
-def exploring(index, gate=None, body=2**28, **access):
+def exploring(index, gate=None, body=LARGEST_TABLE, **access):
     allowed = Access(limits=Limits(body=body), **access)
     app = explorer(LiveIndex(Place(index)), allowed, gate)
     with TestClient(app, base_url=f"http://{HOST}") as client:
@@ -38,12 +37,6 @@ def exploring(index, gate=None, body=2**28, **access):
 def client(index):
     with exploring(index) as client:
         yield client
-
-
-def finished(client):
-    """The state of long work when it has ended."""
-    until(lambda: client.get("/api/work").json()["state"] != "running")
-    return client.get("/api/work").json()
 
 
 def ask(client, question, k=5):
@@ -61,17 +54,25 @@ def tune(client, content=None, name="questions.csv", **options):
 
 
 def tuned(client, **options):
-    assert tune(client, **options).status_code == 202
-    assert finished(client)["state"] == "done"
-    return client.get("/api/results/tune").json()
+    answer = tune(client, **options)
+    assert answer.status_code == 200
+    return answer.json()
 
 
-def add(client, **files):
-    for name, content in files.items():
-        answer = client.put("/api/files", params={"name": name.replace("_", ".")}, content=content)
-        assert answer.status_code == 200, answer.text
-    assert client.post("/api/index").status_code == 202
-    return finished(client)
+def add_text(index, text):
+    """Add a passage in another process."""
+    other = Retriever.load(index)
+    other.add([text])
+    other.save(index)
+
+
+def add_file(index, name, text):
+    """Add a file as `uec-rag index --update` does."""
+    (index.parent / "files").mkdir()
+    (index.parent / "files" / name).write_text(text)
+    read, other = read_files(index.parent / "files"), Retriever.load(index)
+    EncodedFiles.of(other, read.documents, lambda *_: None).replace_in(other)
+    other.save(index)
 
 
 def test_hits_and_decision_are_those_of_a_search(client, index):
@@ -159,7 +160,10 @@ def test_each_share_has_the_threshold_that_a_gate_has(client, index, promise):
     gate = Gate.calibrate(Retriever.load(index), queries, relevant, **{promise: 0.2}, k=3)
     [shown] = [one for one in found[f"{promise}s"] if one["risk"] == 0.2]
     assert shown["threshold"] == pytest.approx(gate.threshold)
-    assert (shown["answered"], shown["wrong"]) == (gate.threshold.answered, gate.threshold.wrong)
+    assert (shown["answered"], shown["wrong"]) == (
+        gate.guarantee.answered,
+        gate.guarantee.wrong,
+    )
     sure = [row for row in found["rows"] if row["confidence"] > shown["threshold"]]
     answered = [row for row in sure if not row["asked_back"]]
     assert len(answered) == shown["answered"]
@@ -179,7 +183,7 @@ def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, inde
     assert gate.fits(Retriever.load(index))
     assert ask(client, "honey in the hive")["threshold"] == gate.threshold
     assert client.get("/api/index").json()["gate"]["fits"]
-    add(client, new_md=b"# News\n\nSomething else is there now.")
+    add_text(index, "Something else is there now.")
     assert not client.get("/api/index").json()["gate"]["fits"]
     assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
 
@@ -194,9 +198,7 @@ def test_a_gate_makes_one_promise(client, index):
 
 def test_no_gate_is_saved_of_an_index_that_others_have_saved_anew(client, index):
     tuned(client, k=3)
-    other = Retriever.load(index)
-    other.add(["Something else is there now."])
-    other.save(index)
+    add_text(index, "Something else is there now.")
     assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
     assert not (index / "gate.json").exists()
 
@@ -206,29 +208,13 @@ def test_a_gate_that_abstains_on_everything_is_not_saved(client, index):
     tuned(client, content=table([("honey hive?", "bees-0"), ("why?", "")]))
     refused = client.post("/api/gate", json={"risk": 0.05})
     assert (refused.status_code, (index / "gate.json").exists()) == (422, False)
-    assert "takes at least 59 calibration queries" in refused.json()["detail"]
+    assert "takes at least 59 calibration questions" in refused.json()["detail"]
 
 
 def test_questions_made_from_the_passages_give_a_curve_too(client):
     found = tuned(client, content=b"", name="")
     assert (found["name"], found["questions"]) == ("", 20)
     assert sum(not row["answerable"] for row in found["rows"]) == 4
-
-
-def test_files_are_added_and_replaced_and_the_index_is_saved(client, index):
-    before = len(Retriever.load(index))
-    assert add(client, news_md=b"# Zebras\n\nThey graze.", gnus_txt=b"Gnus run.")["state"] == "done"
-    added = client.get("/api/results/index").json()
-    assert (added["files"], added["passages"], added["total"]) == (2, 2, before + 2)
-    assert ask(client, "zebras graze", 1)["hits"][0]["source"] == "news.md"
-    add(client, news_md=b"# Okapis\n\nThey hide.", gone_pdf=b"no pdf at all")
-    added = client.get("/api/results/index").json()
-    assert (added["replaced"], added["total"]) == (1, before + 2)
-    assert [*added["left_out"]] == ["gone.pdf"]
-    texts = [passage.text for passage in Retriever.load(index).passages()]
-    assert "Okapis\n\nThey hide." in texts
-    assert not any("Zebras" in text for text in texts)
-    assert client.get("/api/files").json() == []
 
 
 def test_a_thread_goes_on_and_a_reading_narrows_it_down(client, index):
@@ -256,15 +242,15 @@ def test_readings_come_with_what_to_ask_again_among(client, index):
         assert shown["readings"] == decision.choices
 
 
-def test_an_index_says_which_files_it_has_and_what_to_ask_it(client):
+def test_an_index_says_which_files_it_has_and_what_to_ask_it(client, index):
     added = "\n\n".join(
         f"# What is part {n} for?\n\nIt turns wheel {n} of the mill, and stops at low water."
         for n in range(70)
     )
-    add(client, parts_md=added.encode())
+    add_file(index, "parts.md", added)
     shown = client.get("/api/index").json()
     [file] = [one for one in shown["sources"] if one["source"] == "parts.md"]
-    assert (file["passages"], file["is_file"]) == (70, True)
+    assert file["passages"] == 70
     assert sum(one["passages"] for one in shown["sources"]) == shown["passages"]
     assert len(shown["examples"]) == 6
     assert all(one.startswith("What is part ") for one in shown["examples"])
@@ -274,58 +260,13 @@ def test_an_index_says_which_files_it_has_and_what_to_ask_it(client):
     assert read == "It turns wheel 50 of the mill, and stops at low water."
 
 
-def test_an_index_is_asked_first_what_its_headings_ask(client):
+def test_an_index_is_asked_first_what_its_headings_ask(client, index):
     body = "It takes an hour, a dry room and the big stone, which the miller has the key of."
     text = f"# How to grind corn\n\n{body}\n\n# Where may carts wait?\n\n{body}."
-    add(client, how_md=text.encode())
+    add_file(index, "how.md", text)
     shown = client.get("/api/index").json()["examples"]
     assert {*shown[:2]} == {"How do I grind corn?", "Where may carts wait?"}
     assert len({*shown}) == 6
-
-
-def test_a_file_is_deleted_and_what_only_names_it_stays(client, index):
-    other = Retriever.load(index)
-    other.add(["A note on zebras."], ["note"], [{"source": "zebras.md"}])
-    other.save(index)
-    before = {passage.id for passage in other.passages()}
-    add(client, zebras_md=b"# Zebras\n\nThey graze.")
-    gone = client.delete("/api/file", params={"id": "zebras.md#0"})
-    assert gone.json() == {"deleted": 1}
-    assert {passage.id for passage in Retriever.load(index).passages()} == before
-    for id_ in ("zebras.md#0", "note"):
-        refused = client.delete("/api/file", params={"id": id_})
-        assert (refused.status_code, "of no file" in refused.json()["detail"]) == (422, True)
-
-
-def test_while_another_process_saves_nothing_is_changed_and_the_files_stay(client, index):
-    before = {passage.id for passage in Retriever.load(index).passages()}
-    with FileLock(index / ".lock"):
-        state = add(client, news_md=b"# Zebras\n\nThey graze.")
-    assert (state["state"], "Another process is saving" in state["detail"]) == ("failed", True)
-    assert ask(client, "zebras graze", 1)["hits"][0]["source"] != "news.md"
-    assert {passage.id for passage in Retriever.load(index).passages()} == before
-    assert [file["name"] for file in client.get("/api/files").json()] == ["news.md"]
-    client.post("/api/index")
-    assert finished(client)["state"] == "done"
-    assert len(Retriever.load(index)) == len(before) + 1
-
-
-def test_a_file_that_comes_while_files_are_added_is_refused_and_not_lost(client, monkeypatch):
-    go_on, add_files = Event(), explore.add_files
-
-    def slowly(*arguments):
-        assert go_on.wait(60)
-        return add_files(*arguments)
-
-    monkeypatch.setattr(explore, "add_files", slowly)
-    client.put("/api/files", params={"name": "news.md"}, content=b"# Zebras\n\nThey graze.")
-    client.post("/api/index")
-    late = client.put("/api/files", params={"name": "news.md"}, content=b"# Okapis\n\nThey hide.")
-    assert (late.status_code, "send it after that" in late.json()["detail"]) == (409, True)
-    go_on.set()
-    assert finished(client)["state"] == "done"
-    late = client.put("/api/files", params={"name": "news.md"}, content=b"# Okapis\n\nThey hide.")
-    assert [file["name"] for file in late.json()] == ["news.md"]
 
 
 @pytest.mark.parametrize(
@@ -343,66 +284,14 @@ def test_a_bad_table_is_refused_in_words(client, content, name, said):
     refused = tune(client, content, name)
     assert refused.status_code == 422
     assert said in refused.json()["detail"]
-    assert client.get("/api/work").json()["state"] == "idle"
 
 
 def test_a_table_of_200_megabytes_is_refused(client):
     block = b"x" * 2**20
     for content in ((block for _ in range(200)), b"x" * (LARGEST_TABLE + 1)):
         refused = tune(client, content)
-        assert (refused.status_code, "more than 10 MB" in refused.json()["detail"]) == (413, True)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("run.exe", "expected a file that ends in .txt"),
-        (".hidden.txt", "not hidden"),
-        ("", "not hidden"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused_in_words(client, name, said):
-    refused = client.put("/api/files", params={"name": name}, content=b"x")
-    assert (refused.status_code, said in refused.json()["detail"]) == (422, True)
-    assert client.get("/api/files").json() == []
-
-
-def test_a_file_has_no_folder(client):
-    client.put("/api/files", params={"name": "../../etc/a.txt"}, content=b"x")
-    assert [file["name"] for file in client.get("/api/files").json()] == ["a.txt"]
-    assert client.delete("/api/files").json() == []
-    assert client.post("/api/index").status_code == 422
-
-
-async def test_a_file_that_breaks_off_is_not_added(client):
-    messages = [
-        {"type": "http.request", "body": b"part", "more_body": True},
-        {"type": "http.disconnect"},
-    ]
-
-    async def receive():
-        return messages.pop(0)
-
-    async def send(message):
-        pass
-
-    await client.app(asgi_scope("PUT", "/api/files", b"name=b.txt"), receive, send)
-    assert messages == []
-    assert client.get("/api/files").json() == []
-
-
-def test_files_without_text_change_nothing(client, index):
-    before = (index / "manifest.json").read_bytes()
-    state = add(client, empty_txt=b" ", bad_pdf=b"no pdf")
-    assert state["state"] == "failed"
-    assert "empty.txt holds no text" in state["detail"]
-    assert (index / "manifest.json").read_bytes() == before
-
-
-def test_one_thing_is_done_at_a_time(client):
-    assert tune(client).status_code == 202
-    assert tune(client).status_code in (202, 409)
-    finished(client)
+        said = "more than 10,485,760 bytes"
+        assert (refused.status_code, said in refused.json()["detail"]) == (413, True)
 
 
 def test_the_page_may_load_nothing_but_its_own_and_others_may_not_ask(index):
@@ -420,7 +309,7 @@ def test_the_page_may_load_nothing_but_its_own_and_others_may_not_ask(index):
 
 
 def test_no_answer_names_a_folder_of_this_machine(client, index, tmp_path):
-    paths = ["/api/index", "/api/files", "/api/work", "/api/asked"]
+    paths = ["/api/index", "/api/asked"]
     answers = [client.get(path).text for path in paths]
     answers += [tune(client, b"x", "q.pdf").text, tune(client, b"", "q.csv").text]
     (index / "gate.json").write_text("{")
@@ -454,7 +343,7 @@ def test_an_index_that_others_break_is_said_to_be_and_the_one_before_answers(cli
     assert ask(client, "keep the honey dry")["hits"]
 
 
-def test_passages_in_an_engine_are_shown_and_added_to(index, tmp_path):
+def test_passages_in_an_engine_are_shown(index, tmp_path):
     retriever = Retriever.load(index)
     place = f"qdrant:///{tmp_path}/engine/passages"
     store = open_store(place)
@@ -465,5 +354,4 @@ def test_passages_in_an_engine_are_shown_and_added_to(index, tmp_path):
     with TestClient(app, base_url=f"http://{HOST}") as client:
         assert ask(client, "keep the honey dry")["others"]
         assert client.get("/api/index").json()["store"] == "QdrantStore"
-        assert add(client, news_md=b"# Zebras\n\nThey graze.")["state"] == "done"
-        assert ask(client, "zebras graze", 1)["hits"][0]["source"] == "news.md"
+        assert ask(client, "honey in the hive")["hits"]

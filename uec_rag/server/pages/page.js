@@ -296,33 +296,6 @@ function startAsk() {
   });
 }
 
-// ---- Long work ------------------------------------------------------------------------------------
-
-function left(seconds) {
-  if (seconds === undefined) return "";
-  return seconds < 90 ? `, about ${Math.max(1, Math.round(seconds))} s left` : `, about ${Math.round(seconds / 60)} min left`;
-}
-
-async function follow(section) {
-  const shown = $(".work", section);
-  const bar = h("progress", { max: 1, "aria-label": "Progress" });
-  const text = h("p", { class: "dim", role: "status" });
-  shown.replaceChildren(bar, text);
-  shown.hidden = false;
-  try {
-    for (;;) {
-      const state = await call("api/work");
-      if (state.state === "failed") throw new Error(state.detail);
-      if (state.state !== "running") return await call(`api/results/${state.kind}`);
-      if (state.total) bar.value = state.done / state.total;
-      text.textContent = `${state.what}${state.total > 1 ? `: ${state.done} of ${state.total}` : ""}${left(state.left)}`;
-      await new Promise((resolve) => setTimeout(resolve, 300));
-    }
-  } finally {
-    shown.hidden = true;
-  }
-}
-
 // ---- Tune -----------------------------------------------------------------------------------------
 
 const W = 320, H = 230, LEFT = 42, RIGHT = 24, BOTTOM = 34, TOP = 22;
@@ -404,7 +377,6 @@ function showRisk() {
 }
 
 function showTuned(found) {
-  if (!found) return;
   tuned = found;
   const gate = facts?.gate;
   $("#promise").value = gate && gate.delta !== null ? "risks" : "wrongs";
@@ -415,10 +387,8 @@ function showTuned(found) {
   const first = thresholds()[usual];
   baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
     : { name: promised(first), threshold: first.threshold };
-  const alike = found.chosen_on < found.questions ? ` The threshold is chosen on ${found.chosen_on}, one of those that share an answer.`
-    : found.alike ? ` ${count(found.alike, "question")} share an answer with an earlier one. They succeed or fail together, so that the guarantee, which is for independent questions, would fail more often than stated: choose one question per answer.` : "";
   $("#tuned-of").textContent = found.name
-    ? `${count(found.questions, "question")} of ${found.name}; an answer may use ${count(found.k, "passage")}.${alike}`
+    ? `${count(found.questions, "question")} of ${found.name}; an answer may use ${count(found.k, "passage")}.`
     : `${count(found.questions, "question")} made from the passages, a fifth without an answer: a first sentence, or a heading, asks for the rest, which is harder to find than what users ask for. The guarantee holds only for questions like these; for your users' questions, use labelled ones.`;
   $("#tuned").hidden = false;
   say($("#saved"), "");
@@ -429,9 +399,10 @@ function showTuned(found) {
 function startTune() {
   const section = $("#tune"), form = $("form", section);
   const search = (name, body) => attempt(section, async () => {
-    const query = new URLSearchParams({ name, k: form.elements.k.value, one_per_answer: form.elements.one.checked });
-    await call(`api/tune?${query}`, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body });
-    showTuned(await follow(section));
+    const query = new URLSearchParams({ name, k: form.elements.k.value });
+    say($(".message", section), "Searching …");
+    showTuned(await call(`api/tune?${query}`, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body }));
+    say($(".message", section), "");
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -477,13 +448,12 @@ async function showFacts() {
     Language: language,
     Confidence: facts.report,
     Gate: !gate ? "none saved" : `${promised(gate)}: confidence above ${percent(gate.threshold, 1)}, for ${count(gate.k, "passage")}${gate.fits ? "" : ". It was made with another index, or before this one changed: make it again"}`,
-    "Kinds of files": facts.formats.join(", "),
   };
   $("#facts").replaceChildren(...Object.entries(rows).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
   const some = facts.passages_counted < facts.passages ? ` of the first ${count(facts.passages_counted, "passage")}` : "";
   const listed = facts.sources.length < facts.sources_counted ? `, of which ${facts.sources.length} are listed` : "";
-  $("#sources").replaceChildren(table(`${count(facts.sources_counted, "source")}${some}${listed}`, ["Name", "Passages", ""],
-    facts.sources.map((file) => [fileLink(file), file.passages.toLocaleString("en"), file.is_file ? deleteButton(file) : ""])));
+  $("#sources").replaceChildren(table(`${count(facts.sources_counted, "source")}${some}${listed}`, ["Name", "Passages"],
+    facts.sources.map((file) => [fileLink(file), file.passages.toLocaleString("en")])));
   showWelcome();
   call("api/writing").then((found) => { language.textContent = languages(found); }, (error) => { language.textContent = error.message; });
 }
@@ -494,18 +464,6 @@ function languages(found) {
     : found.fitted_on.length ? "as in the pairs that the ensemble was fitted on" : "the ensemble is not fitted, so it cannot be told whether it knows this language");
   return found.languages.length ? `${found.languages.join(", ")}: ${familiar}` : "nothing is written yet";
 }
-
-const deleteButton = (file) => h("button", {
-  type: "button", class: "small", "aria-label": `Delete ${file.source}`,
-  onclick: () => {
-    if (!confirm(`Delete ${file.source} (${count(file.passages, "passage")}) from the index? An update with its folder would add it again.`)) return;
-    attempt($("#index"), async () => {
-      const { deleted } = await call(`api/file?${new URLSearchParams({ id: file.id })}`, { method: "DELETE" });
-      await showFacts();
-      say($(".message", $("#index")), `${file.source}: ${count(deleted, "passage")} deleted; the index is saved.`);
-    });
-  },
-}, "Delete");
 
 async function showIndex(given) {
   const section = $("#index"), id = given.get("id");
@@ -526,84 +484,16 @@ async function showIndex(given) {
   });
 }
 
-function showStaged(files) {
-  $("#staged").hidden = !files.length;
-  $("#staged").replaceChildren(
-    h("p", {}, "Not added yet:"),
-    h("ul", {}, files.map((file) => h("li", {}, `${file.name}, ${megabytes(file.bytes)}`))),
-    h("button", { type: "button", onclick: () => attempt($("#index"), add) }, "Add to the index"), " ",
-    h("button", { type: "button", onclick: () => attempt($("#index"), async () => showStaged(await call("api/files", { method: "DELETE" }))) }, "Forget them"));
-}
-
-async function add() {
-  try {
-    await call("api/index", { method: "POST" });
-    const found = await follow($("#index"));
-    await showFacts();
-    showAdded(found);
-  } finally {
-    showStaged(await call("api/files"));
-  }
-}
-
-// Uploads files one after the other, and adds what came through.
-const addFiles = (files) => attempt($("#index"), async () => {
-  const message = $(".message", $("#index")), refused = [];
-  let staged = 0;
-  for (const file of files) {
-    if (facts && file.size > facts.largest_file) {
-      refused.push(`${file.name} has ${megabytes(file.size)}, a file may have ${megabytes(facts.largest_file)}: split it.`);
-      continue;
-    }
-    say(message, `Uploading ${file.name} …`);
-    const options = { method: "PUT", headers: { "Content-Type": "application/octet-stream" }, body: file };
-    await call(`api/files?${new URLSearchParams({ name: file.name })}`, options)
-      .then(() => { staged += 1; }, (error) => refused.push(error.message));
-  }
-  say(message, "");
-  if (staged) await add();
-  if (refused.length) say(message, [...refused, message.textContent].join(" "), true);
-});
-
-function showAdded(found) {
-  const left_out = Object.entries(found.left_out).map(([name, problem]) => `${name} ${problem}`).join("; ");
-  say($(".message", $("#index")), `${count(found.passages, "passage")} of ${count(found.files, "file")} added, ${found.replaced} replaced; the index has ${found.total.toLocaleString("en")} now and is saved.${left_out ? ` Left out: ${left_out}.` : ""}`);
-}
-
-function startIndex() {
-  const drop = $("#drop"), input = $("input", drop);
-  const chosen = (files) => addFiles([...files]).then(() => { input.value = ""; });
-  input.addEventListener("change", () => chosen(input.files));
-  for (const kind of ["dragover", "dragleave", "drop"]) {
-    drop.addEventListener(kind, (event) => {
-      event.preventDefault();
-      drop.classList.toggle("over", kind === "dragover");
-      if (kind === "drop") chosen(event.dataTransfer.files);
-    });
-  }
-  drop.addEventListener("submit", (event) => event.preventDefault());
-}
-
 // ---- Start ----------------------------------------------------------------------------------------
 
 addEventListener("hashchange", show);
 startTheme();
 startAsk();
 startTune();
-startIndex();
 
-// After a reload: what is there already, and what is still going on.
 (async () => {
   asked = await call("api/asked");
   showHistory();
   show();
   await showFacts();
-  showStaged(await call("api/files"));
-  const state = await call("api/work");
-  const after = { tune: showTuned, index: showAdded };
-  if (state.kind !== "tune" || state.state !== "running") showTuned(await call("api/results/tune"));
-  if (state.state === "running") {
-    const section = document.getElementById(state.kind);
-    await attempt(section, async () => after[state.kind](await follow(section)));
-  }
 })().catch((error) => say($(".message", $("section.current")), error.message, true));
