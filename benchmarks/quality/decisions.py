@@ -38,6 +38,7 @@ from uec_rag.confidence.model import Calibrator, fit_calibrator, log_odds
 from uec_rag.confidence.readings import (
     FEATURES,
     Candidates,
+    Reading,
     features,
     readings,
     underspecified,
@@ -73,6 +74,8 @@ class Example:
         One of `LABELS`.
     found : array, shape (6,)
         `features`.
+    offered : tuple of Reading
+        What it may mean.
     confidence, in_corpus : float
     lacks_names : bool
         Whether no first passage has all names in the question.
@@ -85,6 +88,7 @@ class Example:
 
     label: str
     found: FloatArray
+    offered: tuple[Reading, ...]
     confidence: float
     in_corpus: float
     lacks_names: bool
@@ -97,7 +101,8 @@ def example(
     row: dict[str, Any], label: str, near: Candidates, result: Result, lacks_names: bool
 ) -> Example:
     """What a search found for a question (`near`, `result`, `lacks_names`: of it alone)."""
-    offered = [reading.ids for reading in readings(near)]
+    found = readings(near)
+    offered = [reading.ids for reading in found]
     meant = [set(reading["relevant"]) for reading in row.get("readings", ())]
     first = [float(near.ids[0] in right) for right in meant]
     # Who means a reading chooses the first option that has one of its passages, if any has.
@@ -108,6 +113,7 @@ def example(
     return Example(
         label,
         features(row["text"], near),
+        tuple(found),
         result.decision.confidence,
         result.decision.in_corpus,
         lacks_names,
@@ -226,8 +232,7 @@ def name_penalty(sets: dict[str, list[Example]]) -> float:
 def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
     """P(underspecified) of each example."""
     found = np.array([one.found for one in examples])
-    in_corpus = np.array([one.in_corpus for one in examples])
-    return underspecified(found, in_corpus, np.array([one.confidence for one in examples]), model)
+    return underspecified(found, np.array([one.confidence for one in examples]), model)
 
 
 def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
@@ -239,7 +244,7 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
         if name not in (*CLARIFY, *CONVERSATIONS) and one.label == "answerable"
     ]
     needless = [
-        told if is_asked_back(told, one.in_corpus, (), 0.0) else 0.0
+        told if is_asked_back(told, one.in_corpus, one.offered, 0.0) else 0.0
         for one, told in zip(ordinary, probabilities(model, ordinary).tolist(), strict=True)
     ]
     return float(np.quantile(needless, 1 - NEEDLESS))
@@ -247,7 +252,7 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
 
 def decided(one: Example, unsaid: float, ask: float) -> str:
     """The label that a decision stands for."""
-    if is_asked_back(unsaid, one.in_corpus, (), ask):
+    if is_asked_back(unsaid, one.in_corpus, one.offered, ask):
         return "underspecified"
     return "answerable" if one.confidence > 0.5 else "unanswerable"
 
@@ -341,7 +346,7 @@ def _areas(sets: dict[str, list[Example]], left: str) -> dict[str, float]:
         model = learn({n: part for n, part in told.items() if n not in kind})
         some = [one for one in told[name] if one.label != "unanswerable"]
         found, sure = (np.array([getattr(e, key) for e in some]) for key in ("found", "confidence"))
-        score = underspecified(found, np.ones(len(some)), sure, model)
+        score = underspecified(found, sure, model)
         out[name] = float(roc_auc_score([one.label == "underspecified" for one in some], score))
     out["mean of clarify"] = float(np.mean([out[name] for name in CLARIFY if name in out]))
     return out

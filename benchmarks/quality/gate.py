@@ -89,7 +89,7 @@ def one_start(p: Floats, answered: Floats) -> int | None:
 
 
 WAYS: dict[str, Callable[[Counts, Counts, float], int | None]] = {
-    "all at once (what `Gate` does)": lambda w, n, risk: ours._lowest_passed(w, n, risk, DELTA),
+    "fixed sequence (what `Gate` does)": lambda w, n, risk: ours._lowest_passed(w, n, risk, DELTA),
     "four starts": lambda w, n, risk: four_starts(binomial(w, n, risk), n / n[-1]),
     "one start": lambda w, n, risk: one_start(binomial(w, n, risk), n / n[-1]),
     "four starts, betting": lambda w, n, risk: four_starts(betting(w, n, risk), n / n[-1]),

@@ -23,6 +23,7 @@ from __future__ import annotations
 import io
 import re
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -243,7 +244,8 @@ def _pages(kind: str, folder: Path) -> Iterator[tuple[Counter[str], Counter[str]
     paths = sorted(path for path in folder.rglob("*") if path.suffix in (".rst", ".md", ".mdx"))
     paths = paths[:: max(1, len(paths) // _MOST_FILES)][:_MOST_FILES]
     names = {path.relative_to(folder).as_posix(): path for path in paths}
-    documents = {one.source: one for one in read_files(folder, only=names).documents}
+    with warnings.catch_warnings(action="ignore"):  # some hold no text but their title
+        documents = {one.source: one for one in read_files(folder, only=names).documents}
     for name, path in names.items():
         source = path.read_text(encoding="utf-8")
         page = rst_page(source) if path.suffix == ".rst" else markdown_page(kind, source)

@@ -1,7 +1,6 @@
 """`uec-rag fit` and `fetch`."""
 
 import hashlib
-import json
 import os
 import zipfile
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 
 from tests.helpers import python, served
 from uec_rag import UEC
-from uec_rag.cli import building
 from uec_rag.encoders.bundled import packages
 
 
@@ -42,32 +40,6 @@ def test_ids_in_the_place_of_texts_teach_nothing_and_nothing_is_saved(run, tmp_p
     result = run("fit", path, "--out", tmp_path / "fitted", "--model", words, code=2)
     assert "cannot distinguish these passages from others (slope 0)" in result.stderr
     assert not (tmp_path / "fitted").exists()
-
-
-@pytest.mark.slow
-class TestOfTheEmbeddedModels:
-    @pytest.fixture(autouse=True)
-    def with_the_models(self, monkeypatch):
-        monkeypatch.delenv("UEC_CACHE")  # the models' download
-
-    def test_a_fit_that_held_out_questions_do_not_prefer_is_not_taken(
-        self, run, pairs_file, tmp_path, monkeypatch
-    ):
-        def fit_on_wrong_passages(uec, pairs):
-            wrong = [passage for _, passage in pairs[7:] + pairs[:7]]
-            uec.fit([(query, passage) for (query, _), passage in zip(pairs, wrong, strict=True)])
-
-        monkeypatch.setattr(building, "fit_ensemble", fit_on_wrong_passages)
-        told = run("fit", pairs_file, "--out", tmp_path / "fitted")
-        assert "On 20 questions held out, 7 of them without an answer" in told.stderr
-        assert told.stderr.count("MRR") == 2
-        assert "note: the fit on PAIRS is worse in at least one" in told.stderr
-        assert UEC.load(tmp_path / "fitted").fingerprint == UEC().fingerprint
-
-    def test_few_questions_are_refused_as_nothing_would_be_left_to_compare_by(self, run, tmp_path):
-        path = written(tmp_path, "a.jsonl", json.dumps({"query": "q", "passage": "p"}))
-        result = run("fit", path, "--out", tmp_path / "fitted", code=2)
-        assert "expected at least 80 different questions, got 1" in result.stderr
 
 
 CLOSED = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}

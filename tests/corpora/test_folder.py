@@ -699,24 +699,13 @@ def test_no_text_of_markdown_is_lost(tmp_path, name, source, shown):
     assert " ".join(section.text.split()) == shown
 
 
-HOSTILE = [
-    *("<!--", "<!-- -->", "<A ", "<A b='", '<A b="', "<A b={", "{/*", "{%", "{{<", '{% a b="'),
-    *("](", "]({%", '![](a "', "import ", "import {", "`", "`a <", ":a", "x-", "a=", "title='"),
-    *("{#", "{", "}", "&#", "<a ", "<div ", "| a |", "a b: ", " ", "---\n", "a: b\n", "- \n"),
-    *(".. a:: b\n\n", ".. a::\n", "```\n", ":a: b\n"),
-]
-
-
-@pytest.mark.parametrize("name", [".md", ".mdx", ".rst"])
-def test_the_time_to_read_a_file_grows_at_most_in_proportion_to_its_length(name):
-    for text in HOSTILE:
-        for before in ("", "# ", "---\n", "import a from 'b'\n\n")[: 1 if name == ".rst" else 4]:
-            took = []
-            for size in (10_000, 40_000):
-                begun = time.thread_time()
-                READERS[name].read((before + text * (size // len(text))).encode())
-                took.append(time.thread_time() - begun)
-            assert took[1] < 10 * took[0] + 0.2, (before, text)
+def test_the_time_to_read_a_long_line_of_restructuredtext_grows_in_proportion_to_its_length():
+    took = []
+    for size in (20_000, 80_000):
+        begun = time.thread_time()
+        READERS[".rst"].read(b":a" * (size // 2))
+        took.append(time.thread_time() - begun)
+    assert took[1] < 9 * took[0]  # docutils alone takes 16 times as long
 
 
 def test_a_comment_in_markdown_is_not_read_but_in_a_code_block(tmp_path):

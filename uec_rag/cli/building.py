@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 64  # passages per step of a progress bar
-_DEPTH = 10  # hits per question in a comparison of fits
-_FEWEST_HELD_OUT = 20  # questions; with fewer, the comparison would depend on chance
 
 
 def build_ensemble(models: Sequence[str] | None) -> UEC:
@@ -65,80 +62,6 @@ def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
     """Fit an ensemble on validated (query, passage[, label]) pairs."""
     say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
     uec.fit(pairs, show_progress=err.is_terminal)
-
-
-def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
-    """Fit an ensemble on pairs, but keep a shipped fit unless the new one is better.
-
-    To compare them, a quarter of the questions is held out and asked over the passages of all
-    pairs. The answers of every third of these questions are left out, so that they have none.
-
-    Returns whether the new fit is used. Raises ValueError if there are too few questions to compare
-    two fits.
-    """
-    if not uec.is_fitted:
-        fit_ensemble(uec, pairs)
-        return True
-    answers: dict[str, set[str]] = {}
-    for query, passage, *label in pairs:
-        if label != [0]:
-            answers.setdefault(str(query), set()).add(str(passage))
-    held = random.Random(0).sample(sorted(answers), len(answers) // 4)
-    if len(held) < _FEWEST_HELD_OUT:
-        raise ValueError(
-            f"PAIRS: expected at least {4 * _FEWEST_HELD_OUT} different questions, got "
-            f"{len(answers)}: a quarter is held out to compare the new fit with the one shipped "
-            "with uec-rag"
-        )
-    gone = set().union(*(answers[query] for query in held[::3]))
-    corpus = sorted({str(pair[1]) for pair in pairs} - gone)
-    asked = {query: answers[query] - gone for query in held}
-    shipped, known = uec.fitted, _figures(uec, corpus, asked)
-    fit_ensemble(uec, [pair for pair in pairs if pair[0] not in asked])
-    found = _figures(uec, corpus, asked)
-    say(f"On {len(held)} questions held out, {len(held[::3])} of them without an answer:")
-    for name, figures in (("that comes with uec-rag", known), ("on PAIRS", found)):
-        order, level, answered = figures
-        say(
-            f"  the fit {name}: MRR {order:.3f}, Brier score {-level:.3f}, correct hits answered "
-            f"{answered:.0%}"
-        )
-    is_better = found != known and all(new >= old for new, old in zip(found, known, strict=True))
-    if not is_better:
-        uec.fitted = shipped
-        note(
-            "the fit on PAIRS is worse in at least one of these, or no better in any: the one "
-            "that comes with uec-rag stays"
-        )
-    return is_better
-
-
-def _figures(
-    uec: UEC, corpus: Sequence[str], answers: Mapping[str, Collection[str]]
-) -> tuple[float, float, float]:
-    """Evaluate an ensemble on questions that it was not fitted on; higher figures are better.
-
-    Returns the mean reciprocal rank of the first correct passage over the answerable questions, the
-    negative Brier score of confidence, and the share of questions with a correct hit that are
-    answered.
-    """
-    import numpy as np
-
-    from uec_rag.retrieval import Retriever
-
-    retriever = Retriever(uec)
-    retriever.add(corpus)
-    result = retriever.search([*answers], k=_DEPTH)
-    pairs = zip(result.passages, answers.values(), strict=True)
-    right = np.array([[passage.text in wanted for passage in row] for row, wanted in pairs])
-    found = right.any(axis=1)
-    told = np.array([decision.action == "answer" for decision in result.decisions])
-    there = [bool(wanted) for wanted in answers.values()]
-    return (
-        float((found / (1 + right.argmax(axis=1)))[there].mean()),
-        -float(((result.confidence - found) ** 2).mean()),
-        float(told[found].mean()) if found.any() else 0.0,
-    )
 
 
 def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:

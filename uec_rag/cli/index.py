@@ -15,7 +15,6 @@ from uec_rag.cli.building import (
     build_ensemble,
     check_output,
     fit_ensemble,
-    fit_if_better,
     gate_of,
     index_on_ray,
     load_ensemble,
@@ -105,9 +104,8 @@ def index(
 ) -> None:
     """Make an index from a folder of documents.
 
-    The ensemble is `UEC()` with its shipped fit; the fit of --fit replaces it only if it is better
-    on questions held out from PAIRS. Models of --model are fitted on PAIRS, or else on headings and
-    the text under them.
+    The ensemble is `UEC()` with its shipped fit, which that of --fit replaces. Models of --model
+    are fitted on PAIRS, or else on headings and the text under them.
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
@@ -181,7 +179,7 @@ def index(
     say(f"{counted(len(documents), 'file')}, {counted(len(passages), 'passage')}")
     if uec is None:
         if pairs is not None:
-            fit_if_better(ensemble, pairs)
+            fit_ensemble(ensemble, pairs)
         elif not ensemble.is_fitted and len(made := fitting_pairs(documents)) >= _FEWEST_PAIRS:
             fit_ensemble(ensemble, made)
     retriever = Retriever(ensemble, place)

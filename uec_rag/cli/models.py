@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.building import build_ensemble, check_output, check_writable, fit_if_better
+from uec_rag.cli.building import build_ensemble, check_output, check_writable, fit_ensemble
 from uec_rag.cli.console import Json, Models, print_json, print_text, say
 from uec_rag.corpora.tables import read_pairs
 
@@ -23,8 +23,8 @@ def fit(
 ) -> None:
     """Fit an ensemble on questions and the passages that answer them.
 
-    Without --model the ensemble is `UEC()`; the new fit replaces its shipped one only if it is
-    better on questions held out from PAIRS. A label says whether the passage answers the query (1,
+    Without --model the ensemble is `UEC()`, whose shipped fit the new one replaces; compare them by
+    'uec-rag evaluate'. A label says whether the passage answers the query (1,
     the default) or not (0).
 
     Example: uec-rag fit pairs.jsonl --out fitted
@@ -32,7 +32,7 @@ def fit(
     check_output(to)
     given = read_pairs(pairs)
     uec = build_ensemble(model)
-    taken = fit_if_better(uec, given)
+    fit_ensemble(uec, given)
     if lost := [n for n, a in zip(uec.names, uec.fitted.slopes, strict=True) if a < _NO_SLOPE]:
         raise ValueError(
             f"PAIRS: {', '.join(lost)} cannot distinguish these passages from others (slope 0), "
@@ -43,7 +43,7 @@ def fit(
     assert uec.report is not None
     if json:
         report = asdict(uec.report)
-        print_json({"path": str(to), "pairs": len(given), "taken": taken, "report": report})
+        print_json({"path": str(to), "pairs": len(given), "report": report})
     else:
         print_text(str(uec.report))
         say(f"Saved in {to}. Use it: uec-rag index DOCUMENTS --out idx --uec {to}")

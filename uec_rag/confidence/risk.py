@@ -246,8 +246,6 @@ def risk_threshold(
     >>> 0.4 < found.threshold < 0.6, found.wrong
     (True, 0)
     """
-    from scipy.special import bdtr
-
     needed = queries_needed(risk, delta)
     values, right = _vectors(confidence=confidence, correct=correct)
     order = np.argsort(-values, kind="stable")
@@ -255,18 +253,33 @@ def risk_threshold(
     # The number of queries strictly above each distinct confidence; below the lowest, all of them.
     above = np.append(np.flatnonzero(np.diff(values) < 0) + 1, len(values))
     limits = np.append(values, np.nextafter(values[-1], -np.inf))[above]
-    with_one = queries_needed(risk, delta, wrong=1)
-    least, last = with_one if 4 * with_one <= len(values) else needed, -1
-    while (place := int(np.searchsorted(above, least))) < len(above):
-        answered = above[place]
-        if bdtr(wrong[answered - 1], answered, risk) > delta:
-            break
-        last, least = place, max(answered + 1, min(math.ceil(_STEP * answered), len(values)))
-    if last < 0:
+    last = _lowest_passed(wrong[above - 1], above, risk, delta)
+    if last is None:
         return Guarantee(math.inf, risk, delta, len(values), 0, 0, needed)
     answered = int(above[last])
     threshold, bad = float(limits[last]), int(wrong[answered - 1])
     return Guarantee(threshold, risk, delta, len(values), answered, bad, needed)
+
+
+def _lowest_passed(
+    wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float, delta: float
+) -> int | None:
+    """Return the index of the last threshold of the fixed sequence that passes; None if none does.
+
+    `wrong`, `answered`, array of int, shape (m,): counts above each threshold, in descending order
+    of thresholds; at the last one, all are answered.
+    """
+    from scipy.special import bdtr
+
+    count, last = int(answered[-1]), None
+    with_one = queries_needed(risk, delta, wrong=1)
+    least = with_one if 4 * with_one <= count else queries_needed(risk, delta)
+    while (place := int(np.searchsorted(answered, least))) < len(answered):
+        if bdtr(wrong[place], answered[place], risk) > delta:
+            break
+        least = max(int(answered[place]) + 1, min(math.ceil(_STEP * answered[place]), count))
+        last = place
+    return last
 
 
 def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1) -> Guarantee:

@@ -50,16 +50,8 @@ _MDX = re.compile(
 # a single word, or are not, also if they look like prose.
 _ARGUMENT = re.compile(r"(?:(?<![\w-])([\w-]+)(?:=\{?|:)\s?|[ \t])([\"'`])(.*?)\2", re.DOTALL)
 _SHOWN = (
-    "caption",
-    "content",
-    "description",
-    "header",
-    "heading",
-    "label",
-    "name",
-    "summary",
-    "text",
-    "title",
+    *("caption", "content", "description", "header", "heading", "label", "name", "summary"),
+    *("text", "title"),
 )
 _NOT_SHOWN = re.compile(r"(?i).*(?:class|classes|classname|style|src|href|url|link|id|path|icon)")
 _CODE_SPAN = re.compile(r"(`[^`]*`)")
@@ -459,8 +451,8 @@ def _unix(text: str) -> str:
 
 
 def _read_rst(content: bytes) -> list[Section]:
-    lines = map(_short, _unix(decoded(content)).split("\n"))
-    first, *others = _rst_sections(_rst_tree("\n".join(lines)))
+    lines = "\n".join(map(_short, _unix(decoded(content)).split("\n")))
+    first, *others = _rst_sections(_rst_tree(lines))
     return [replace(first, is_title=first.heading != ""), *others]
 
 
@@ -527,7 +519,8 @@ def _without_marks(parent: nodes.Element) -> Iterator[nodes.Node]:
                 after = after or parent.next_node(descend=False, siblings=True, ascend=True)
                 # Such as ".. setting:: timeout": a target that the heading below names.
                 title = after[0].astext() if isinstance(after, nodes.section) else ""
-                if text and not ("\n" not in source and text.casefold() in title.casefold()):
+                is_target = "\n" not in source.strip() and text.casefold() in title.casefold()
+                if text and not is_target:
                     yield nodes.literal_block("", text)
         elif not isinstance(child, nodes.field) or child[1].children:  # ":orphan:" has none
             yield child
@@ -545,13 +538,12 @@ def _role_text(role: re.Match[str]) -> str:
 
 def _directive_text(source: str) -> str:
     """Return what a directive of Sphinx shows: its argument, its captions and its content."""
-    first, *lines = source.split("\n")
-    known = _DIRECTIVE.match(first)
+    known = _DIRECTIVE.match(source)
     if known is None:
         return source
     name, argument = known.groups()
-    if not argument and lines and not lines[0].strip():
-        lines = lines[1:]
+    lines = source[known.end() :].removeprefix("\n").split("\n")
+    lines = lines if argument or lines[0].strip() else lines[1:]
     end = next((place for place, line in enumerate(lines) if not line.strip()), len(lines))
     options = next((place for place, line in enumerate(lines[:end]) if _OPTION.match(line)), end)
     found = [one.groups() for one in map(_OPTION.match, lines[options:end]) if one]
@@ -569,9 +561,8 @@ def _directive_text(source: str) -> str:
         content = "\n".join(line.partition(" <")[0] for line in content.split("\n") if " <" in line)
     elif content and name not in _CODE:
         content = _rst_tree(content).astext().strip()
-    return "\n".join(
-        filter(None, [f"{_VERSIONS.get(name, '')} {argument}".strip(), *shown, content])
-    )
+    argument = f"{_VERSIONS.get(name, '')} {argument}".strip()
+    return "\n".join(filter(None, [argument, *shown, content]))
 
 
 def _rst_sections(node: nodes.Element, depth: int = 0) -> Iterator[Section]:
@@ -605,9 +596,8 @@ def _read_pdf(content: bytes) -> list[Section]:
     for number, text in enumerate(pages):
         for title in [title for title, page in headings if page == number]:
             words = r"\s+".join(map(re.escape, title.split()))
-            found = re.search(
-                rf"^[\dA-Z.]{{0,20}}[ \t]*\n?[ \t]*{words}[ \t]*$", text, re.MULTILINE
-            )
+            line = rf"^[\dA-Z.]{{0,20}}[ \t]*\n?[ \t]*{words}[ \t]*$"
+            found = re.search(line, text, re.MULTILINE)
             if found is not None:
                 sections.append(Section(heading, text[: found.start()].strip(), number + 1))
                 heading, text = title, text[found.end() :]

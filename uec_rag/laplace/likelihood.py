@@ -13,77 +13,21 @@ from scipy.special import expit
 from uec_rag.base.gaussian import PROBIT
 
 Vector = NDArray[np.float64]
-Derivatives = tuple[float, Vector, NDArray[np.float64]]
-
-_ROUNDS = 200
-_SHORTEST = 1e-10  # smallest fraction of a step, below which a descent is lost in rounding
-_SUFFICIENT = 1e-4  # Armijo constant: required share of the descent that the gradient predicts
 
 
-def minimise(
-    loss: Callable[[Vector], Derivatives],
+def _minimise(
+    loss: Callable[[Vector], tuple[float, Vector]],
     start: Sequence[float],
-    bounds: Sequence[tuple[float, float]],
-    tolerance: float = 1e-10,
+    bounds: Sequence[tuple[float | None, float | None]],
 ) -> Vector:
-    """Find a local minimum of a smooth function of a few parameters.
+    """Find a local minimum of a smooth function, given with its gradient, within bounds."""
+    from scipy.optimize import minimize
 
-    Newton steps, with absolute eigenvalues of the Hessian, are projected to the bounds and halved
-    until the function decreases. It is used in place of scipy's L-BFGS-B, which wakes BLAS threads
-    even for tiny matrices.
-
-    Parameters
-    ----------
-    loss : callable
-        Value, gradient (p,) and Hessian (p, p) at parameters (p,).
-    start : sequence of p floats
-    bounds : sequence of p pairs of float
-        Lower and upper bound of each parameter.
-    tolerance : float
-        Stop if a step lowers the loss by less than this, relative to the larger of 1 and the loss.
-
-    Examples
-    --------
-    >>> minimise(lambda x: (float((x - 3) @ (x - 3)), 2 * (x - 3), 2 * np.eye(2)),
-    ...          [0, 0], [(-9, 9), (-9, 1)]).tolist()
-    [3.0, 1.0]
-    """
-    low, high = np.array(bounds, dtype=np.float64).T
-    point = np.clip(np.array(start, dtype=np.float64), low, high)
-    value, gradient, hessian = loss(point)
-    for _ in range(_ROUNDS):
-        step = _step(point, gradient, hessian, low, high)
-        # If the function is nearly linear, a step may lead far beyond the bounds: limit it to the
-        # widest range of a parameter.
-        fraction = min(1.0, float((high - low).max() / max(np.abs(step).max(), 1e-300)))
-        shortest, before = fraction * _SHORTEST, value
-        while True:
-            candidate = np.clip(point + fraction * step, low, high)
-            found = loss(candidate)
-            if found[0] <= before + _SUFFICIENT * float(gradient @ (candidate - point)):
-                break
-            fraction /= 2
-            if fraction < shortest:
-                return point
-        point, (value, gradient, hessian) = candidate, found
-        if before - value <= tolerance * max(abs(value), 1.0):
-            break
-    return point
-
-
-def _step(
-    point: Vector, gradient: Vector, hessian: NDArray[np.float64], low: Vector, high: Vector
-) -> Vector:
-    """Compute the Newton step in the parameters that are not at a bound."""
-    stopped = ((point <= low) & (gradient > 0)) | ((point >= high) & (gradient < 0))
-    free = np.flatnonzero(~stopped)
-    step = np.zeros_like(point)
-    if len(free):
-        curvature, basis = np.linalg.eigh(hessian[np.ix_(free, free)])
-        size = np.abs(curvature)
-        size = np.maximum(size, max(1e-12 * float(size.max()), 1e-300))
-        step[free] = -basis @ ((basis.T @ gradient[free]) / size)
-    return step
+    options = {"ftol": 1e-13, "gtol": 1e-10}
+    found: Vector = minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    ).x
+    return found
 
 
 Likelihood = Literal["pairs", "in_batch"]
@@ -131,29 +75,26 @@ def bernoulli_map(
         almost no weight in an ensemble.
     """
     s, y = similarity.astype(np.float64), labels.astype(np.float64)
+    centre, spread = float(s.mean()), float(s.std()) or 1.0
+    # The slope and the logit at the mean are of one scale; slope and intercept are not.
+    x = (s - centre) / spread
+    weight = 1 / len(s) if prior else 0.0
     moving = slice(0 if slope is None else 1, 2)
-    unit = float(s.std()) / _SLOPE_SCALE if prior else 0.0
 
-    def loss(theta: Vector) -> Derivatives:
-        a, b = (theta[0], theta[1]) if slope is None else (slope, theta[0])
-        logit = a * s + b
-        yes = expit(logit)
-        error, weight = yes - y, yes * (1 - yes)
-        cross = (weight * s).mean()
-        gradient = np.array([(error * s).mean(), error.mean()])
-        hessian = np.array([[(weight * s * s).mean(), cross], [cross, weight.mean()]])
-        value = float((np.logaddexp(0, logit) - y * logit).mean())
-        square = (a * unit) ** 2
-        value += math.log1p(square) / len(s)
-        gradient[0] += 2 * a * unit**2 / (1 + square) / len(s)
-        hessian[0, 0] += 2 * unit**2 * (1 - square) / (1 + square) ** 2 / len(s)
-        return value, gradient[moving], hessian[moving, moving]
+    def loss(theta: Vector) -> tuple[float, Vector]:
+        a, b = (theta[0], theta[1]) if slope is None else (slope * spread, theta[0])
+        logit = a * x + b
+        error = expit(logit) - y
+        square = (a / _SLOPE_SCALE) ** 2
+        value = float((np.logaddexp(0, logit) - y * logit).mean()) + weight * math.log1p(square)
+        by_slope = (error * x).mean() + weight * 2 * a / _SLOPE_SCALE**2 / (1 + square)
+        return value, np.array([by_slope, error.mean()])[moving]
 
     # Start at the mean similarity: far from it, all probabilities saturate and gradients vanish.
-    first = 10.0 if slope is None else slope
-    start = [first, -first * float(s.mean())]
-    found = minimise(loss, start[moving], [(1e-2, 1e4), (-1e4, 1e4)][moving])
-    return float(found[0] if slope is None else slope), float(found[-1])
+    start, bounds = [10.0 * spread, 0.0], [(1e-2 * spread, 1e4 * spread), (-1e4, 1e4)]
+    found = _minimise(loss, start[moving], bounds[moving])
+    fitted = float(found[0]) / spread if slope is None else slope
+    return fitted, float(found[-1]) - fitted * centre
 
 
 def in_batch_map(similarity: Floats, *, prior: bool = True) -> float:
@@ -227,43 +168,27 @@ def variance_scale(
     # Answers only: wrong hits may be answers of queries that were fitted on, with less variance.
     answers = labels == 1
 
-    def loss(theta: Vector) -> Derivatives:
+    def loss(theta: Vector) -> tuple[float, Vector]:
         first, second = np.exp(theta[0]) * single, np.exp(2 * theta[0]) * double
         # The logit is (a s + b) root; these are root and its derivatives by the log of the scale.
         root = 1 / np.sqrt(1 + probit * (first + second))
-        once, twice = probit * (first + 2 * second), probit * (first + 4 * second)
-        slower = -once * root**3 / 2
-        bend = (-twice + 1.5 * once**2 * root**2) * root**3 / 2
+        slower = -probit * (first + 2 * second) * root**3 / 2
         plain = slope * similarity + theta[1]
         logit = plain * root
-        yes = expit(logit)
-        error, weight = yes - labels, yes * (1 - yes)
-        by_scale = plain * slower
-        cross = (weight * by_scale * root + error * slower).mean()
-        gradient = np.array([(error * by_scale).mean(), (error * root).mean()])
-        hessian = np.array(
-            [
-                [(weight * by_scale**2 + error * plain * bend).mean(), cross],
-                [cross, (weight * root**2).mean()],
-            ]
-        )
+        error = expit(logit) - labels
+        gradient = np.array([(error * plain * slower).mean(), (error * root).mean()])
         value = float((np.logaddexp(0, logit) - labels * logit).mean())
         one, two = float(first[answers].mean()), float(second[answers].mean())
         far = math.log(slope**2 * (one + two) / _USUAL_VARIANCE)
-        grows = (one + 2 * two) / (one + two)
-        bends = (one + 4 * two) / (one + two) - grows**2
         value += stiffness * far**2 / 2
-        gradient[0] += stiffness * far * grows
-        hessian[0, 0] += stiffness * (grows**2 + far * bends)
-        return value, gradient, hessian
+        gradient[0] += stiffness * far * (one + 2 * two) / (one + two)
+        return value, gradient
 
     top = float(np.log(largest))
-    found = minimise(
+    found = _minimise(
         loss,
         [np.log(start), -slope * float(similarity.mean())],
-        [(top - 35.0, top), (-np.inf, np.inf)],
-        # If the best scale is 0, each decrease still improves the loss, by ever less.
-        tolerance=1e-6,
+        [(top - 35.0, top), (None, None)],
     )
     return float(np.exp(found[0])), float(found[1])
 
@@ -281,17 +206,12 @@ def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slop
     """
     root = 1 / np.sqrt(1 + PROBIT * slope**2 * variance.astype(np.float64))
 
-    def loss(theta: Vector) -> Derivatives:
+    def loss(theta: Vector) -> tuple[float, Vector]:
         logit = (slope * similarity + theta[0]) * root
-        yes = expit(logit)
-        error, weight = yes - labels, yes * (1 - yes)
-        return (
-            float((np.logaddexp(0, logit) - labels * logit).mean()),
-            np.array([(error * root).mean()]),
-            np.array([[(weight * root**2).mean()]]),
-        )
+        value = float((np.logaddexp(0, logit) - labels * logit).mean())
+        return value, np.array([((expit(logit) - labels) * root).mean()])
 
-    return float(minimise(loss, [-slope * float(similarity.mean())], [(-np.inf, np.inf)])[0])
+    return float(_minimise(loss, [-slope * float(similarity.mean())], [(None, None)])[0])
 
 
 def _scale_for(variance: float, single: float, double: float) -> float:

@@ -160,7 +160,10 @@ def test_each_share_has_the_threshold_that_a_gate_has(client, index, promise):
     gate = Gate.calibrate(Retriever.load(index), queries, relevant, **{promise: 0.2}, k=3)
     [shown] = [one for one in found[f"{promise}s"] if one["risk"] == 0.2]
     assert shown["threshold"] == pytest.approx(gate.threshold)
-    assert (shown["answered"], shown["wrong"]) == (gate.threshold.answered, gate.threshold.wrong)
+    assert (shown["answered"], shown["wrong"]) == (
+        gate.guarantee.answered,
+        gate.guarantee.wrong,
+    )
     sure = [row for row in found["rows"] if row["confidence"] > shown["threshold"]]
     answered = [row for row in sure if not row["asked_back"]]
     assert len(answered) == shown["answered"]
