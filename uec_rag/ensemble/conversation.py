@@ -33,7 +33,7 @@ _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
 # Total weight of the turns before a question, and the same if the question refers to them ("Where
-# was it built?", "And the price?"). They were not learned; see docs/measurements/conversation.md.
+# was it built?", "And the price?"). They were not learned; see benchmarks/results/conversation.md.
 _SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _DECAY = 0.7  # weight of a turn relative to the next: subjects change
 _MOST_REPLIES = 8  # to one question; each is a search
