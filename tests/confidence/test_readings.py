@@ -182,7 +182,7 @@ def test_a_name_in_the_titles_of_several_subjects_is_shared_however_much_is_said
     assert named(question, several)["namesakes"] == named(question, untitled)["namesakes"] > 0.9
     assert named(question, one)["namesakes"] == 0
     assert probability(question, several) > ASK > 0.3 > probability(question, one)
-    less = candidates(PLACES[::-1], [("Elkins", "Arkansas"), SAID], idf={k: 5.0 for k in IDF})
+    less = candidates(PLACES[::-1], [("Elkins", "Arkansas"), SAID], idf=dict.fromkeys(IDF, 5.0))
     assert named("Elkins, Arkansas", less)["namesakes"] == 0
 
 

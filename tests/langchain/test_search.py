@@ -130,7 +130,7 @@ class TestScores:
         mu = float(query.mean[0] @ stored.mean[0])
         sigma2 = float(stored.variance[0] @ query.mean[0] ** 2)
         assert sigma2 > 0
-        assert score == pytest.approx(mu / np.sqrt(1 + np.pi / 8 * fitted.beta * sigma2), rel=1e-5)
+        assert score == pytest.approx(mu / np.sqrt(1 + np.pi / 8 * fitted.fitted.beta * sigma2), rel=1e-5)
 
 
 class TestRelevance:
