@@ -77,7 +77,7 @@ def test_a_reading_is_chosen_by_its_label_in_whatever_case(index):
 
 
 def test_a_label_is_of_a_question_that_has_readings(index):
-    with pytest.raises(UnknownReading, match="this question has no readings"):
+    with pytest.raises(UnknownReading, match="of one that this question has, which has none"):
         index.search(["Does git add stage changes for the next commit?"], within="git push")
 
 

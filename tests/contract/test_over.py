@@ -251,7 +251,6 @@ def test_what_cannot_be_done_from_here_is_said_before_the_store_is_asked(
         lambda: index.calibrate(TEXTS[:20], [[id_] for id_ in IDS[:20]]),
         lambda: index.add(["a"]),
         lambda: index.delete(IDS[:1]),
-        lambda: Gate.budget(index, QUERIES),
         lambda: Gate.calibrate(index, QUERIES, [[IDS[0]]] * len(QUERIES)),
     ):
         with pytest.raises(ValueError, match="in another package's vector store"):

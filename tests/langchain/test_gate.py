@@ -6,14 +6,12 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import VAGUE, labelled, passages
@@ -21,7 +19,6 @@ from tests.langchain.conftest import Listener
 from uec_rag import Advice
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
-from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate
 
 TEXTS = passages(120)
@@ -64,12 +61,6 @@ def simple(found):
     return found | {"documents": [(d.id, dict(d.metadata)) for d in found["documents"]]}
 
 
-def rounded(found):
-    """What is found in one search of many questions: the last bits are others."""
-    ids = [document.id for document in found["documents"]]
-    return found["question"], found["decision"], found["reason"], round(found["confidence"], 4), ids
-
-
 def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
     for question, one in zip(QUESTIONS, found, strict=True):
         assert set(one) == KEYS
@@ -97,45 +88,6 @@ async def test_every_way_of_calling_it_gives_the_same(gate, found):
         assert [simple(chunk) for chunk in gate.stream(question)] == [expected]
         assert [simple(chunk) async for chunk in gate.astream(question)] == [expected]
         assert [simple(f) for f in await gate.abatch([question])] == [expected]
-
-
-async def test_its_run_s_metadata_say_what_it_decided(gate, found):
-    runs = RunCollectorCallbackHandler()
-    gate.batch(QUESTIONS, {"callbacks": [runs]})
-    await gate.abatch(QUESTIONS, {"callbacks": [runs]})
-    expected = {one["question"]: one for one in found}
-    assert len(runs.traced_runs) == 2 * len(QUESTIONS)
-    for run in runs.traced_runs:  # in the order in which they ended
-        one = expected[run.inputs["input"]]
-        assert run.metadata["uec_decision"] == one["decision"]
-        assert run.metadata["uec_confidence"] == pytest.approx(one["confidence"])
-
-
-async def test_many_questions_are_searched_for_together(gate, found, monkeypatch):
-    searched = []
-    search = Retriever.search
-
-    def counted(self, queries, *args, **kwargs):
-        searched.append(len(queries))
-        return search(self, queries, *args, **kwargs)
-
-    monkeypatch.setattr(Retriever, "search", counted)
-    expected = [rounded(one) for one in found]
-    assert [rounded(one) for one in gate.batch(QUESTIONS)] == expected
-    assert [rounded(one) for one in await gate.abatch(QUESTIONS)] == expected
-    assert searched == [len(QUESTIONS)] * 2
-
-
-async def test_in_a_batch_what_is_no_question_is_an_error_in_its_place(gate, found):
-    given = [QUESTIONS[0], " ", QUESTIONS[1]]
-    for answers in (
-        gate.batch(given, return_exceptions=True),
-        await gate.abatch(given, return_exceptions=True),
-    ):
-        assert [rounded(answers[place]) for place in (0, 2)] == [rounded(f) for f in found[:2]]
-        assert isinstance(answers[1], ValueError)
-    with pytest.raises(ValueError, match="got an empty one"):
-        gate.batch(given)
 
 
 async def test_it_routes_to_a_branch_of_its_own(gate, found):
@@ -171,19 +123,6 @@ async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found)
     for key in ("score", "sigma2", "relevance"):
         plural = "scores" if key == "score" else key
         assert data[plural] == [hit.metadata[f"uec_{key}"] for hit in hits]
-
-
-async def test_each_question_is_a_retriever_run_of_its_own_and_names_the_encoders(gate, found):
-    for ask in (gate.batch, gate.abatch):
-        runs = Listener()
-        answers = ask(QUESTIONS[:3], config={"callbacks": [runs]})
-        await answers if ask == gate.abatch else None
-        assert [one["query"] for one in runs.starts] == QUESTIONS[:3]
-        assert all(one["parent_run_id"] is not None for one in runs.starts)
-        for one, hits, expected in zip(runs.starts, runs.ends, found, strict=False):
-            assert one["metadata"]["ls_embedding_model"] == "small, large, bm25"
-            assert [hit.id for hit in hits] == [hit.id for hit in expected["documents"]]
-        assert len(runs.ends) == 3
 
 
 def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tmp_path):
@@ -249,15 +188,6 @@ def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
             got = f"expected a UECRetriever, got {type(given).__name__};"
             with pytest.raises(TypeError, match=got):
                 make(retriever=given)
-
-
-def test_a_retrieval_chain_takes_its_documents(gate, found):
-    chain = create_retrieval_chain(gate.pick("documents"), RunnableLambda(lambda _: "It is so."))
-    for one in found[:3]:
-        told = chain.invoke({"input": one["question"]})
-        assert told["answer"] == "It is so."
-        assert told["context"] == one["documents"]
-        assert [h.metadata for h in told["context"]] == [h.metadata for h in one["documents"]]
 
 
 class Fewer(BaseRetriever):

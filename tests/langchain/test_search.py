@@ -8,11 +8,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import FORGED, bag_of_words, passages
+from tests.helpers import bag_of_words, passages
 from uec_rag import UEC
-from uec_rag.langchain import UECRetriever, UECVectorStore
-from uec_rag.langchain.gated import read_decision
-from uec_rag.stores import Passage
+from uec_rag.langchain import UECVectorStore
 
 QUERY = "bafima degopi lumane"
 
@@ -31,42 +29,6 @@ def store(fitted):
 
 def ids(found):
     return [document.id for document in found]
-
-
-class TestForgedFindings:
-    """What a passage's metadata claims that a search has found counts nowhere."""
-
-    @pytest.fixture(params=["added", "written by others"])
-    def store(self, request, fitted):
-        store = UECVectorStore.from_documents(documents(60), fitted)
-        forged = Document("lumane badero", id="forged", metadata=FORGED | {"place": 7})
-        if request.param == "added":
-            store.add_documents([forged])
-        else:
-            passage = Passage(forged.id, forged.page_content, forged.metadata)
-            store.retriever.store.add([passage], fitted.embed([passage.text]))
-        return store
-
-    def test_searches_give_documents_without_it(self, store, fitted):
-        vector = fitted.embed(["lumane badero"]).mean[0].tolist()
-        for found in (
-            store.similarity_search("lumane badero", 1),
-            store.similarity_search_by_vector(vector, 1),
-            store.max_marginal_relevance_search("lumane badero", 1),
-            store.max_marginal_relevance_search_by_vector(vector, 1),
-            store.get_by_ids(["forged"]),
-        ):
-            assert [(document.id, document.metadata) for document in found] == [
-                ("forged", {"place": 7})
-            ]
-            with pytest.raises(ValueError, match="none has uec_decision"):
-                read_decision("lumane badero", found)
-
-    def test_hits_that_are_added_to_another_store_leave_it_behind(self, store, fitted):
-        hits = UECRetriever(vectorstore=store, k=3).invoke("lumane badero")
-        other = UECVectorStore.from_documents(hits, fitted)
-        for passage in other.retriever.passages():
-            assert not [key for key in passage.metadata if key.startswith("uec_")]
 
 
 class TestAgainstTheInMemoryStore:
@@ -120,27 +82,6 @@ class TestAgainstTheInMemoryStore:
             assert ours.max_marginal_relevance_search(query, **options) == expected
             assert ours.max_marginal_relevance_search_by_vector(vector, **options) == expected
 
-
-class TestScores:
-    def test_of_a_vector_lack_the_variance_of_the_query_only(self, store, fitted):
-        query = fitted.embed([QUERY], "query")
-        vector = store.embeddings.embed_query(QUERY)
-        (document, score), *_ = store.similarity_search_with_score_by_vector(vector, k=60)
-        stored = store.retriever.vectors([document.id])
-        mu = float(query.mean[0] @ stored.mean[0])
-        sigma2 = float(stored.variance[0] @ query.mean[0] ** 2)
-        assert sigma2 > 0
-        assert score == pytest.approx(mu / np.sqrt(1 + np.pi / 8 * fitted.fitted.beta * sigma2), rel=1e-5)
-
-
-class TestRelevance:
-    async def test_is_the_calibrated_one_between_0_and_1(self, store):
-        pairs = store.similarity_search_with_relevance_scores(QUERY, k=60)
-        relevance = store.retriever.search([QUERY], k=60).relevance[0]
-        assert [value for _, value in pairs] == relevance.tolist()
-        assert all(0 <= value <= 1 for _, value in pairs)
-        assert await store.asimilarity_search_with_relevance_scores(QUERY, k=60) == pairs
-
     async def test_a_threshold_keeps_what_reaches_it(self, store):
         pairs = store.similarity_search_with_relevance_scores(QUERY, k=10)
         threshold = sorted((value for _, value in pairs), reverse=True)[2]
@@ -151,17 +92,6 @@ class TestRelevance:
         kept = [document.id for document, value in pairs if value >= threshold]
         assert 3 <= len(kept) < 10
         assert ids(retriever.invoke(QUERY)) == ids(await retriever.ainvoke(QUERY)) == kept
-
-
-class TestMaximalMarginalRelevance:
-    def test_works_on_one_state_while_documents_go(self, store):
-        def forgetful(document):
-            store.delete([document.id])
-            return True
-
-        found = store.max_marginal_relevance_search(QUERY, k=3, filter=forgetful)
-        assert len(found) == 3
-        assert store.similarity_search(QUERY) == []
 
 
 class TestBadQueries:
@@ -201,10 +131,6 @@ class TestBadQueries:
         for method in ("similarity_search_by_vector", "max_marginal_relevance_search_by_vector"):
             with pytest.raises(ValueError, match=message):
                 getattr(store, method)(vector)
-
-    def test_unknown_keywords_are_refused_with_a_vector_too(self, store):
-        vector = store.embeddings.embed_query(QUERY)
-        for method in ("similarity_search_by_vector", "max_marginal_relevance_search_by_vector"):
             with pytest.raises(TypeError, match="'fliter'; expected some of embedding, k, filter"):
                 getattr(store, method)(vector, fliter={})
 

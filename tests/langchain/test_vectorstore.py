@@ -47,27 +47,17 @@ class TestMaking:
         with pytest.raises(TypeError, match=r"^embedding: expected a UEC, a UECEmbeddings or a"):
             UECVectorStore(wrong)
 
-    async def test_with_texts_or_documents(self, fitted):
-        documents = [Document(text, id=str(i)) for i, text in enumerate(TEXTS)]
-        ids = ["0", "1", "2"]
-        assert ids_of(UECVectorStore.from_texts(TEXTS, fitted, ids=ids)) == ids
-        assert ids_of(await UECVectorStore.afrom_texts(TEXTS, fitted, ids=ids)) == ids
-        assert ids_of(UECVectorStore.from_documents(documents, fitted)) == ids
-        assert ids_of(await UECVectorStore.afrom_documents(documents, embedding=fitted)) == ids
-
 
 class TestAdding:
-    def test_ids_that_are_missing_are_made_up(self, store):
-        ids = store.add_documents([Document("lumane", id="mine"), Document("bafima")])
-        assert ids[0] == "mine"
-        assert [document.page_content for document in store.get_by_ids(ids[1:])] == ["bafima"]
-        more = store.add_texts(["rosuta", "voneba"], ids=["theirs", None])
-        assert more[0] == "theirs"
-        assert len({*ids, *more}) == 4
-
-    def test_ids_of_the_call_count_more_than_those_of_the_documents(self, store):
-        assert store.add_documents([Document("lumane", id="old")], ids=["new"]) == ["new"]
-        assert ids_of(store) == ["new"]
+    def test_ids_of_the_call_count_before_those_of_documents_and_missing_ones_are_made_up(
+        self, store
+    ):
+        given = [Document("lumane", id="mine"), Document("bafima")]
+        assert store.add_documents(given[:1], ids=["new"]) == ["new"]
+        ids = [*store.add_documents(given), *store.add_texts(["rosuta"] * 2, ids=["theirs", None])]
+        assert (ids[0], ids[2]) == ("mine", "theirs")
+        assert {*ids_of(store)} == {"new", *ids}
+        assert len({*ids}) == 4
 
     def test_changing_what_was_given_or_returned_changes_nothing_stored(self, store):
         given = Document("lumane", id="a", metadata={"tags": ["x"]})
@@ -134,20 +124,12 @@ class TestBlankDocuments:
         assert (again["num_added"], again["num_deleted"]) == (0, 0)
 
 
-class TestDeleting:
-    @pytest.fixture
-    def store(self, fitted):
-        return UECVectorStore.from_texts(TEXTS, fitted, ids=["a", "b", "c"])
-
-    def test_none_given_means_all_and_an_empty_list_means_none(self, store):
-        store.delete([])
-        assert len(ids_of(store)) == 3
-        store.delete()
-        assert ids_of(store) == []
-
-    def test_a_single_string_or_an_unknown_keyword_is_refused(self, store):
-        with pytest.raises(TypeError, match="ids: expected a list of strings"):
-            store.delete("abc")
-        with pytest.raises(TypeError, match="unexpected keyword argument 'id'"):
-            store.delete(id=["a"])
-        assert len(ids_of(store)) == 3
+def test_to_delete_nothing_given_means_all_and_an_empty_list_means_none(fitted):
+    store = UECVectorStore.from_texts(TEXTS, fitted, ids=["a", "b", "c"])
+    for given, message in (({"ids": "abc"}, "ids: expected a list"), ({"id": ["a"]}, "'id'")):
+        with pytest.raises(TypeError, match=message):
+            store.delete(**given)
+    store.delete([])
+    assert len(ids_of(store)) == 3
+    store.delete()
+    assert ids_of(store) == []

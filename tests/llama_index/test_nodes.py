@@ -12,16 +12,13 @@ from llama_index.core.schema import (
     MediaResource,
     MetadataMode,
     Node,
-    NodeWithScore,
     TextNode,
 )
-from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
-from llama_index.core.vector_stores.utils import node_to_metadata_dict
 
-from tests.helpers import FORGED, index_of
+from tests.helpers import index_of
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import clarifying_question
-from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECRetriever, UECVectorStore
+from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, turns
 from uec_rag.stores import Passage
 
@@ -119,51 +116,6 @@ def test_hits_can_be_sent_as_json_and_to_another_process(fitted, texts):
     assert pickle.loads(pickle.dumps(hit.node)) == hit.node
 
 
-class TestForgedFindings:
-    """What a node's metadata claims that a search has found counts nowhere."""
-
-    FORGED_NODE = TextNode(id_="forged", text="lumane badero", metadata=FORGED | {"page": 7})
-
-    @pytest.fixture(params=["added", "written by others"])
-    def store(self, request, fitted, nodes):
-        store = UECVectorStore(fitted)
-        store.add(nodes)
-        if request.param == "added":
-            store.add([self.FORGED_NODE])
-        else:
-            metadata = node_to_metadata_dict(self.FORGED_NODE)
-            passage = Passage("forged", "lumane badero", metadata)
-            store.retriever.store.add([passage], fitted.embed([passage.text]))
-        return store
-
-    def test_a_vector_finds_no_decision(self, store, fitted):
-        vector = fitted.embed(["lumane badero"]).mean[0].tolist()
-        asked = VectorStoreQuery(query_embedding=vector, similarity_top_k=1)
-        for mode in (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR):
-            asked.mode = mode
-            [node] = store.query(asked).nodes
-            assert node.node_id == "forged"
-            assert {"page", *node.metadata} == {"page", "uec_score", "uec_sigma2"}
-            with pytest.raises(ValueError, match="none has uec_decision"):
-                UECGatePostprocessor().postprocess_nodes([NodeWithScore(node=node)])
-
-    def test_neither_text_nor_metadata_holds_it(self, store):
-        [node] = store.get_nodes(["forged"])
-        assert node.metadata == {"page": 7}
-        [found] = UECRetriever(store.retriever, 1).retrieve("lumane badero")
-        result = store.retriever.search(["lumane badero"], 1)
-        assert dict(found.node.metadata) == {"page": 7} | result[0].metadata(0)
-        for mode in MetadataMode.LLM, MetadataMode.EMBED:
-            assert found.node.get_content(mode) == "page: 7\n\nlumane badero"
-
-    def test_hits_that_are_added_to_another_store_leave_it_behind(self, store, fitted):
-        found = UECRetriever(store.retriever, 3).retrieve("lumane badero")
-        other = UECVectorStore(fitted)
-        other.add([hit.node for hit in found])
-        for passage in other.retriever.passages():
-            assert "uec_" not in json.dumps([passage.text, node_of(passage).metadata])
-
-
 ASKED, FOLLOW_UP, VAGUE = (
     "Who repairs the door opener?",
     "And how long does it take?",
@@ -182,21 +134,6 @@ def test_turns_are_the_users_and_the_answers_that_asked_back():
     assert turns([*HISTORY, "two", picture]) == [ASKED, "two", "this?"]
     assert turns([ChatMessage("one"), ChatMessage(SENTENCE, role="chatbot")]) == ["one", SENTENCE]
     assert turns(None) == []
-
-
-@pytest.mark.parametrize("wrong", ["hello", 3, ChatMessage("hello"), [3]])
-def test_what_is_no_history_is_refused(chat_index, wrong):
-    with pytest.raises(TypeError, match="history: expected a list of ChatMessages or strings"):
-        UECRetriever(chat_index).retrieve(UECQueryBundle(FOLLOW_UP, history=wrong))
-
-
-async def test_the_question_itself_in_a_memory_is_no_turn_before_it(chat_index):
-    memory = Memory.from_defaults()
-    memory.put_messages([*HISTORY, ChatMessage("And that?")])
-    retriever = UECRetriever(chat_index, memory=memory)
-    expected = UECRetriever(chat_index).retrieve(UECQueryBundle(FOLLOW_UP, history=HISTORY))
-    for found in (retriever.retrieve(FOLLOW_UP), await retriever.aretrieve(FOLLOW_UP)):
-        assert [(n.node_id, n.score) for n in found] == [(n.node_id, n.score) for n in expected]
 
 
 @pytest.mark.parametrize("kind", [Memory, ChatMemoryBuffer])

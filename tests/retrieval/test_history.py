@@ -7,6 +7,7 @@ import pytest
 
 from examples.chat import PASSAGES
 from tests.helpers import agree, assert_same_result, index_of
+from uec_rag import UEC
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -78,8 +79,8 @@ def test_turns_on_another_subject_take_no_answer_away(chat, question):
     assert alone.ids[0] == behind.ids[0]
 
 
-@pytest.mark.parametrize("question", ["Who repairs the door opener?", "And the door opener?"])
-def test_what_is_surely_answered_alone_is_searched_alone(chat, question):
+def test_what_is_surely_answered_alone_is_searched_alone(chat):
+    question = "Who repairs the door opener?"
     alone, behind = (
         chat.search([question], history=turns)[0]
         for turns in (None, [["How does rsync copy files?"]])
@@ -224,3 +225,34 @@ def test_a_chosen_reading_is_no_surer_to_answer_than_the_index_without_the_other
 def test_to_choose_every_reading_makes_nothing_surer(chat):
     [alone], [every] = chat.search([VAGUE]), chat.search([VAGUE], within="both")
     assert every.decision.in_corpus <= alone.decision.confidence < alone.decision.in_corpus
+
+
+FORCED = {
+    "tar": "The option --force of tar overwrites files.",
+    "git add": "git add stages changes for the next commit. The option --force adds files that are "
+    "ignored as well.",
+    "git push": "git push sends commits to another repository. The option --force overwrites the "
+    "branch there.",
+    "git clean": "git clean removes files that are not tracked. The option --force is needed "
+    "unless the configuration says otherwise.",
+    "door opener": "The door opener is repaired by the caretaker within three working days.",
+}
+
+
+@pytest.mark.parametrize("vague", [VAGUE, "What does the force option do?", "How do I force it?"])
+def test_after_a_second_clarifying_question_every_reply_chooses_from_the_last_list(vague):
+    index = index_of(UEC(), [*FORCED.values()], [*FORCED], [{"title": title} for title in FORCED])
+    reply, first = "in git", index.search([vague])[0].decision
+    before = [vague, first.question_back]
+    second = index.search([reply], history=[before])[0].decision
+    turns = [*before, reply, second.question_back]
+    offered = [[one.label for one in decision.readings] for decision in (first, second)]
+    assert first.action == second.action == "clarify"
+    assert offered[0] != offered[1]
+    for place, reading in enumerate(second.readings, start=1):
+        for said in (reading.label, str(place)):
+            [expected] = index.search([said], history=[turns])
+            assert expected.ids == [*reading.ids]
+            for history in (before, turns):  # with and without the question that is replied to
+                [found] = index.search([reply], history=[history], within=said)
+                assert (found.ids, found.decision) == (expected.ids, expected.decision)

@@ -177,4 +177,4 @@ def test_a_gate_comes_with_the_index_and_one_of_another_is_told(index, tmp_path,
     gate.save(tmp_path / "gate.json")
     with LiveIndex(Place(index, gate=tmp_path / "gate.json")).use() as opened:
         assert opened.gate == gate
-    assert "make it again with 'uec-rag gate'" in caplog.text
+    assert "recalibrate it with 'uec-rag gate'" in caplog.text

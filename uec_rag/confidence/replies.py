@@ -27,7 +27,8 @@ _NOT = regex.compile(
     r"(?:not|other than|anything but|all but|except(?: for)?|都?不(?:是|要)|除了)\s*"
 )
 _YES = {"yes", "yeah", "yep", "sure", "ok", "okay", "是", "对", "好"}
-_POLITE = _YES | {"please", "thanks", "thank", "you", "well", "i", "mean", "meant", "think"}
+_THANKS = {"thanks", "thank"}
+_POLITE = _YES | _THANKS | {"please", "you", "well", "i", "mean", "meant", "think"}
 _POLITE |= {"guess", "probably", "maybe", "the", "one", "option", "choice", "number", "reading"}
 _POLITE |= {"it", "is", "that", "this", "about", "a", "an", "for", "of", "them", "these", "those"}
 _CHINESE_PLACE = regex.compile(r"第?([一二三四1-9])\s?[个個种種项項]")
@@ -236,6 +237,8 @@ def label_chosen(asked: str, reply: str) -> str:
 def is_unclear(reply: str) -> bool:
     """Return whether a reply that chooses no reading is a place, a mere "yes" or a "not".
 
+    Thanks end the matter.
+
     Examples
     --------
     >>> [is_unclear(reply) for reply in ("the sixth", "7", "not that", "Yes.", "a file")]
@@ -244,4 +247,4 @@ def is_unclear(reply: str) -> bool:
     words = set(WORD.findall(_plain(reply)))
     place = words - _POLITE
     counted = len(place) == 1 and regex.fullmatch(r"\d+|\w+th|\w|last|first|second", *place)
-    return bool(counted) or words <= _POLITE | {"not", "no"}
+    return bool(counted) or (words <= _POLITE | {"not", "no"} and words.isdisjoint(_THANKS))

@@ -33,7 +33,7 @@ _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
 # Total weight of the turns before a question, and the same if the question refers to them ("Where
-# was it built?", "And the price?"). They were not learned; see docs/measurements/conversation.md.
+# was it built?", "And the price?"). They were not learned; see benchmarks/results/conversation.md.
 _SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _DECAY = 0.7  # weight of a turn relative to the next: subjects change
 _MOST_REPLIES = 8  # to one question; each is a search
@@ -130,10 +130,11 @@ class Turn:
         """Create a turn from what the user said, which may be the reply to a clarifying question.
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
-        question asked before, and so does `within`, if it is the label of a chosen reading or
-        another reply. After an unclear reply, such as a place that it does not have, that question
-        is asked again. A reply that is neither a question nor small talk is searched together with
-        that question.
+        question asked before. So does `within`, if it is the label of a chosen reading or another
+        reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
+        question, among those that this one offers. After an unclear reply, such as a place that it
+        does not have, that question is asked again. A reply that is neither a question nor small
+        talk is searched together with that question.
 
         Examples
         --------
@@ -143,9 +144,10 @@ class Turn:
         if within is not None and not isinstance(within, str):
             return cls(said, turns)
         if within is not None:
-            if not turns or not is_clarifying_question(turns[-1]):
-                return cls(said, turns, (within,))
-            said = within
+            if not turns or not is_clarifying_question(turns[-1]) or said not in turns:
+                turn = cls.of(said, turns)
+                return replace(turn, replies=(*turn.replies, within))
+            said = within  # the last of the turns asks which reading of the question is meant
         place, spoken, replies = len(turns), [*turns, said], list[str]()
         while place >= 2 and is_clarifying_question(spoken[place - 1]):
             asked, reply = spoken[place - 1], spoken[place]

@@ -79,6 +79,7 @@ async def decide(
     query: str | None = None,
     gate: Gate | None = None,
     retrieve: Callable[[str], Awaitable[list[NodeWithScore]]] | None = None,
+    asked: str | None = None,
 ) -> Found:
     """Decide on the nodes found for a query, and dispatch a `UECGateEvent`.
 
@@ -95,6 +96,8 @@ async def decide(
         The gate that decides instead of the search.
     retrieve : coroutine function, optional
         Retrieves nodes for an advisor's rewrite of the query.
+    asked : str, optional
+        The query with the turns before it, for the advisor.
 
     Raises
     ------
@@ -112,7 +115,7 @@ async def decide(
         texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
         known = [gate.at_threshold(decision)]
         again = None if retrieve is None else search
-        [(decision, other)] = await gate.advise([query or ""], texts, known, again)
+        [(decision, other)] = await gate.advise([asked or query or ""], texts, known, again)
         found = nodes if other is None else other
     if decision.action != "clarify":
         decision = replace(decision, readings=())

@@ -24,6 +24,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from uec_rag.base.checks import check_type
 from uec_rag.confidence.advice import Advisor, run_to_end
 from uec_rag.confidence.decision import Decision
+from uec_rag.ensemble.conversation import Turn
 from uec_rag.llama_index.gate import (
     Found,
     competing,
@@ -32,6 +33,7 @@ from uec_rag.llama_index.gate import (
     response_metadata,
     with_advisor,
 )
+from uec_rag.llama_index.nodes import turns
 from uec_rag.retrieval.gate import Gate, as_gate
 
 
@@ -160,7 +162,9 @@ class UECQueryEngine(BaseQueryEngine):
         async def retrieve(rewrite: str) -> list[NodeWithScore]:
             return await self.aretrieve(QueryBundle(rewrite))
 
-        return await decide(nodes, query_bundle.query_str, self._gate, retrieve)
+        before = turns(getattr(query_bundle, "history", None))
+        asked = Turn.of(query_bundle.query_str, before).context
+        return await decide(nodes, query_bundle.query_str, self._gate, retrieve, asked)
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}

@@ -47,8 +47,8 @@ GATE_FILE = "gate.json"
 DOUBT = (0.05, 0.85)
 """The confidences between which an advisor is asked, without labels."""
 
-UNDERSPECIFIED = 0.5
-"""The P(underspecified) above which an advisor is asked, too."""
+UNDERSPECIFIED = (0.5, 0.9)
+"""P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
 
 _BATCH = 32  # queries between two calls of `progress`
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
@@ -82,7 +82,8 @@ class Gate(Record):
         decides.
     doubt : (float, float)
         An advisor is asked if the confidence is above the first and not above the second, or above
-        the first and P(underspecified) above one half.
+        the first and P(underspecified) above one half; but not if the user is asked which of
+        several things is meant, and P(underspecified) is above nine tenths.
     rewritten : float
         The confidence above which a rewrite is answered.
     timeout : float
@@ -383,8 +384,11 @@ class Gate(Record):
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""
         low, high = self.doubt[0], max(self.doubt[1], self.threshold)
-        unsaid = decision.underspecified > UNDERSPECIFIED
-        return low < decision.confidence and (decision.confidence <= high or unsaid)
+        unclear, vague = UNDERSPECIFIED
+        if decision.action == "clarify" and decision.underspecified > vague:
+            return False
+        unsure = decision.confidence <= high or decision.underspecified > unclear
+        return low < decision.confidence and unsure
 
     def redecide(
         self, decision: Decision, question: str = "", texts: Sequence[str] = ()
@@ -736,13 +740,15 @@ class LabelledSearch:
         replies = run_to_end(ask_advisor(advisor, questions, texts, gate.timeout, gate.usage))
         rewritten, right = self._rewritten(replies)
         unsaid = np.array([one.underspecified for one in self.result.decisions])
+        unclear, vague = UNDERSPECIFIED
         found = advised_thresholds(
             self.confidence,
-            self.right,
+            # What is asked back, whatever the advisor says, is never answered wrongly.
+            self.right | (self._asks_back & (unsaid > vague)),
             np.array([_kind(reply) for reply in replies], dtype=np.intp),
             rewritten,
             right,
-            unsaid <= UNDERSPECIFIED,
+            unsaid <= unclear,
             self._asks_back,
             wrong,
         )

@@ -3,6 +3,7 @@
 A static model embeds a text as the mean of its token vectors. Transformers run in onnxruntime.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -180,6 +181,8 @@ def open_session(graph: Path, name: str) -> "InferenceSession":
     `name`: that of the encoder, for the message. Raises ImportError if onnxruntime is not
     installed.
     """
+    # It collects from its import on: a device id in the home, and events for its makers.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnxruntime
     except ImportError:

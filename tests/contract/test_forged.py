@@ -1,0 +1,121 @@
+"""What a passage's metadata claims that a search has found counts in neither framework."""
+
+import pytest
+from langchain_core.documents import Document
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
+from llama_index.core.vector_stores.utils import node_to_metadata_dict
+
+from tests.helpers import FORGED, bag_of_words, index_of, pairs, passages
+from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag.langchain.gated import read_decision
+from uec_rag.stores import Passage
+
+TEXT = "lumane badero"
+
+
+class InLangChain:
+    forged = Document(TEXT, id="forged", metadata=FORGED | {"page": 7})
+    passage = Passage("forged", TEXT, forged.metadata)
+
+    def __init__(self, index):
+        self.store = langchain.UECVectorStore(index)
+
+    def add(self, documents):
+        self.store.add_documents(documents)
+
+    def undecided(self, vector):
+        """Documents of searches that decide nothing."""
+        yield self.store.similarity_search(TEXT, 1)
+        yield self.store.similarity_search_by_vector(vector, 1)
+        yield self.store.max_marginal_relevance_search(TEXT, 1)
+        yield self.store.max_marginal_relevance_search_by_vector(vector, 1)
+        yield self.store.get_by_ids(["forged"])
+
+    def hits(self):
+        return self.store.as_retriever().invoke(TEXT, k=3)
+
+    def decide(self, found):
+        return read_decision(TEXT, found)
+
+    def shown(self, document):
+        return [document.page_content]
+
+
+class InLlamaIndex:
+    forged = TextNode(
+        id_="forged",
+        text=TEXT,
+        metadata=FORGED | {"page": 7},
+        excluded_embed_metadata_keys=["page"],
+    )
+    passage = Passage("forged", TEXT, node_to_metadata_dict(forged))
+
+    def __init__(self, index):
+        self.store = llama_index.UECVectorStore(index)
+
+    def add(self, nodes):
+        self.store.add(nodes)
+
+    def undecided(self, vector):
+        """Nodes of searches that decide nothing, but for their scores."""
+        for mode in (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR):
+            asked = VectorStoreQuery(query_embedding=vector, similarity_top_k=1, mode=mode)
+            [node] = self.store.query(asked).nodes
+            for score in ("uec_score", "uec_sigma2"):
+                assert node.metadata.pop(score) < 99
+            yield [node]
+        yield self.store.get_nodes(["forged"])
+
+    def hits(self):
+        return [
+            hit.node for hit in llama_index.UECRetriever(self.store.retriever, 3).retrieve(TEXT)
+        ]
+
+    def decide(self, nodes):
+        hits = [NodeWithScore(node=node) for node in nodes]
+        return llama_index.UECGatePostprocessor().postprocess_nodes(hits)
+
+    def shown(self, node):
+        return [node.get_content(mode) for mode in (MetadataMode.LLM, MetadataMode.EMBED)]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return UEC([bag_of_words(16, "a"), bag_of_words(10, "b", seed=1)]).fit(pairs(64))
+
+
+@pytest.fixture(params=[InLangChain, InLlamaIndex])
+def theirs(request, fitted):
+    return request.param(index_of(fitted, passages(60)))
+
+
+@pytest.fixture(params=["added", "written by others"], autouse=True)
+def _forged(request, theirs, fitted):
+    if request.param == "added":
+        theirs.add([theirs.forged])
+    else:
+        theirs.store.retriever.store.add([theirs.passage], fitted.embed([TEXT]))
+
+
+def test_searches_and_the_store_give_it_without_and_no_gate_decides_on_it(theirs, fitted):
+    for found in theirs.undecided(fitted.embed([TEXT]).mean[0].tolist()):
+        assert [one.metadata for one in found] == [{"page": 7}]
+        with pytest.raises(ValueError, match="none has uec_decision"):
+            theirs.decide(found)
+
+
+def test_a_hit_has_what_the_search_found(theirs):
+    [first, *_] = theirs.hits()
+    result = theirs.store.retriever.search([TEXT], 3)
+    assert dict(first.metadata) == {"page": 7} | result[0].metadata(0)
+    for shown in theirs.shown(first):
+        assert "uec_" not in shown
+
+
+def test_hits_that_are_added_to_another_store_leave_it_behind(theirs, fitted):
+    other = type(theirs)(Retriever(fitted))
+    other.add(theirs.hits())
+    for passage in other.store.retriever.passages():
+        assert "uec_" not in passage.text
+        assert not [key for key in passage.metadata if key.startswith("uec_")]
