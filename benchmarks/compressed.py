@@ -40,11 +40,11 @@ def main(
     for batch in (int(batch) for batch in batches.split(",")):
         parts, texts = corpus.queries(batch), [str(i) for i in range(batch)]
         pi = np.full((batch, encoders), 1 / encoders, dtype=np.float32)
-        query = uec.combine(parts, pi)
+        query = uec.fitted.combine(parts, pi)
         systems = {"plain": lambda query=query: plain(query.mean, matrix)}
         for dtype, retriever in retrievers.items():
             systems[f"{dtype} score"] = lambda store=retriever.store, query=query: store.search(
-                query, K, beta=uec.beta
+                query, K, beta=uec.fitted.beta
             )
             systems[f"{dtype} search"] = lambda r=retriever, parts=parts, texts=texts: (
                 r.search_encoded(texts, parts, K)
@@ -71,9 +71,9 @@ def main(
         found = retriever.search_encoded(texts, parts, K)
         same = np.mean([a == b for a, b in zip(wanted.ids, found.ids, strict=True)])
         store = retriever.store
-        query = uec.combine(parts, wanted.coefficients)
-        first = store.search(query, K, beta=uec.beta)
-        exact = retrievers["float32"].store.search(query, K, beta=uec.beta)
+        query = uec.fitted.combine(parts, wanted.coefficients)
+        first = store.search(query, K, beta=uec.fitted.beta)
+        exact = retrievers["float32"].store.search(query, K, beta=uec.fitted.beta)
         rows.append(
             [
                 dtype,

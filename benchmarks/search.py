@@ -171,12 +171,14 @@ def measure(
     uec, store, count = corpus.uec, retriever.store, len(retriever)
     parts = corpus.queries(batch)
     texts = [str(i) for i in range(batch)]
-    query = uec.combine(parts, np.full((batch, len(parts)), 1 / len(parts), dtype=np.float32))
+    query = uec.fitted.combine(
+        parts, np.full((batch, len(parts)), 1 / len(parts), dtype=np.float32)
+    )
     matrix = corpus.matrix(store)
     systems: dict[str, Search] = {
         "plain": lambda: plain(query.mean, matrix),
         "plain, our selection": lambda: plain_quickly(query.mean, matrix),
-        "UEC score": lambda: store.search(query, K, beta=uec.beta),
+        "UEC score": lambda: store.search(query, K, beta=uec.fitted.beta),
         "UEC search": lambda: retriever.search_encoded(texts, parts, K),
     }
     if with_peers:

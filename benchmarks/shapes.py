@@ -40,10 +40,10 @@ def main(
     client: Any = EdgeClient(Path(tempfile.mkdtemp())) if qdrant is None else QdrantClient(qdrant)
     uec, names = corpus.uec, [f"member{i}" for i in range(corpus.encoders)]
     pi = np.full((_ASKED, corpus.encoders), 1 / corpus.encoders, dtype=np.float32)
-    query = uec.combine(corpus.queries(_ASKED), pi)
+    query = uec.fitted.combine(corpus.queries(_ASKED), pi)
     reference = MemoryStore()
     build(corpus, passages, reference)
-    wanted = reference.search(query, K, beta=uec.beta)
+    wanted = reference.search(query, K, beta=uec.fitted.beta)
     spread = np.concatenate([query.variance, _weights(query, reference)], axis=1)
     rows = []
     for title, widths in (("one vector", {"mean": uec.dimension}), ("one a member", None)):
@@ -53,7 +53,8 @@ def main(
         built = time.perf_counter() - start
         for each in (_CANDIDATES, 4 * K):
             requests = [
-                _request(query.mean[i], spread[i], widths, each, uec.beta) for i in range(_ASKED)
+                _request(query.mean[i], spread[i], widths, each, uec.fitted.beta)
+                for i in range(_ASKED)
             ]
             start = time.perf_counter()
             found = [client.query_batch_points("shapes", [one])[0].points for one in requests]

@@ -81,10 +81,11 @@ class Corpus:
             self.uec.save(path)
 
     def _parts(self, numbers: range, role: str) -> list[Gaussian]:
-        assert self.uec.posteriors is not None
+        assert self.uec.fitted.posteriors is not None
         vectors = [self._vectors(i, numbers, role) for i in range(self.encoders)]
         return [
-            p.gaussian(Encoded(v, v)) for p, v in zip(self.uec.posteriors, vectors, strict=True)
+            p.gaussian(Encoded(v, v))
+            for p, v in zip(self.uec.fitted.posteriors, vectors, strict=True)
         ]
 
     def passages(self, start: int, stop: int) -> list[Gaussian]:

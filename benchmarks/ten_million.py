@@ -171,13 +171,13 @@ def asked(index: Retriever, parts: list[Any], rows: list[int]) -> Any:
 def agreement(index: Retriever, parts: list[Any]) -> float:
     """Hits of the store among the ten best of scoring every passage in float32, on average."""
     uec, store = index.uec, index.store
-    query = uec.combine(parts, np.ones((_CHECKED, 1), dtype=np.float32))
-    found = store.search(query, K, beta=uec.beta)
+    query = uec.fitted.combine(parts, np.ones((_CHECKED, 1), dtype=np.float32))
+    found = store.search(query, K, beta=uec.fitted.beta)
     state: Any = store._state  # type: ignore[attr-defined]
     best: list[list[tuple[float, int]]] = [[] for _ in range(_CHECKED)]
     for first in range(0, state.rows, _AT_ONCE):
         rows = np.arange(first, min(state.rows, first + _AT_ONCE))
-        scores = score(query, state.gaussians(rows), uec.beta)
+        scores = score(query, state.gaussians(rows), uec.fitted.beta)
         for row, held in zip(scores, best, strict=True):
             held += [(-float(row[i]), int(rows[i])) for i in np.argsort(-row)[:K]]
             held.sort()

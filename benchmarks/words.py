@@ -82,13 +82,13 @@ def ensembles(corpus: Corpus, texts: Texts, folder: Path) -> tuple[UEC, UEC]:
 
 def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -> list[Gaussian]:
     """Each member's Gaussians of some texts."""
-    assert uec.posteriors is not None
+    assert uec.fitted.posteriors is not None
     vectors = corpus._vectors(0, numbers, role)
-    parts = [uec.posteriors[0].gaussian(Encoded(vectors, vectors))]
+    parts = [uec.fitted.posteriors[0].gaussian(Encoded(vectors, vectors))]
     for encoder in uec.encoders[1:]:
         of_one = texts.query if role == "query" else texts.passage
         words = encoder.encode([of_one(number) for number in numbers], role)
-        parts.append(uec.posteriors[1].gaussian(words))
+        parts.append(uec.fitted.posteriors[1].gaussian(words))
     return parts
 
 

@@ -112,12 +112,12 @@ class UECMTEBEncoder:
 
     def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> FloatArray:
         """s_hat of every pair, shape (n, m)."""
-        return score(self._unpack(embeddings1), self._unpack(embeddings2), self.uec.beta)
+        return score(self._unpack(embeddings1), self._unpack(embeddings2), self.uec.fitted.beta)
 
     def similarity_pairwise(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> FloatArray:
         """s_hat of matching rows, shape (n,)."""
         moments = pair_moments(self._unpack(embeddings1), self._unpack(embeddings2))
-        return probit(*moments, self.uec.beta)
+        return probit(*moments, self.uec.fitted.beta)
 
     def _pack(self, gaussian: Gaussian) -> FloatArray:
         self._profile = gaussian.profile

@@ -389,7 +389,7 @@ def main(
             uec.fitted = UEC().fitted
         else:
             uec.fit(pairs)
-        own = replace(start, temperature=uec.confidence_model.temperature)
+        own = replace(start, temperature=uec.fitted.confidence_model.temperature)
         ensembles.append((uec, own))
         groups.append(list(cells_of(uec, own, collections, most)))
     foreign = [load_collection(data / name) for name in languages.split(",") if name]

@@ -85,7 +85,7 @@ def _rules(uec: UEC, pairs: Sequence[tuple[str, str]]) -> dict[str, CoefficientR
             fit_evidence_weights(
                 similarities,
                 fitted.questions.relevant,
-                uec.slopes,
+                uec.fitted.slopes,
                 uec.fitted.intercepts,
                 traces,
                 features=features,
@@ -94,7 +94,7 @@ def _rules(uec: UEC, pairs: Sequence[tuple[str, str]]) -> dict[str, CoefficientR
             )
         )
 
-    cosine = Fixed(tuple((1 / uec.weights).tolist()))  # undoes the slopes
+    cosine = Fixed(tuple((1 / uec.fitted.weights).tolist()))  # undoes the slopes
     return {
         "uniform cosine": cosine,
         "slopes": Uniform(),

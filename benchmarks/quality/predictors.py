@@ -196,7 +196,7 @@ def main(
             uec.fitted = UEC().fitted
         else:
             uec.fit(pairs)
-        own = replace(shipped_model("words"), temperature=uec.confidence_model.temperature)
+        own = replace(shipped_model("words"), temperature=uec.fitted.confidence_model.temperature)
         groups.append((uec, own, list(cells_of(uec, own, collections, most))))
     figures: dict[str, list[tuple[float, ...]]] = {}
     decided: dict[str, list[float]] = {}

@@ -359,7 +359,7 @@ def run(
             elif kind != "unfitted":
                 uec.fit(pairs)
             if kind != "unfitted":
-                temperature = uec.confidence_model.temperature
+                temperature = uec.fitted.confidence_model.temperature
             else:
                 temperature = temperature_of(
                     uec, [c for c in collections if c.name in LEARNED], most

@@ -116,7 +116,7 @@ def systems_of(
     uec = UEC([cached(load_encoder(name)) for name in DEFAULT_ENCODERS])
     uec.fitted = UEC().fitted
     shipped = shipped_model("words")
-    start = replace(shipped, temperature=uec.confidence_model.temperature)
+    start = replace(shipped, temperature=uec.fitted.confidence_model.temperature)
     collections = [loaded(data / name, passages) for name in names]
     cells = list(cells_of(uec, start, collections, most))
     found = {}

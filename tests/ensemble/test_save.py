@@ -17,7 +17,7 @@ def assert_same(one, other):
     assert one.names == other.names
     assert one.fingerprint == other.fingerprint
     assert one.report == other.report
-    assert one.rule == other.rule
+    assert one.fitted.rule == other.fitted.rule
     assert one.options == other.options
     for role in ("query", "passage"):
         z, again = one.embed(QUERIES, role), other.embed(QUERIES, role)

@@ -106,6 +106,11 @@ async def test_an_error_of_one_encoder_is_that_of_the_call():
         await uec.aembed(["a"])
 
 
+def test_what_was_learned_is_called_by_its_place():
+    with pytest.raises(AttributeError, match=r"has no attribute 'slopes'; use uec\.fitted\.slopes"):
+        UEC(["bm25"]).slopes  # noqa: B018
+
+
 # The paper's preset
 
 
@@ -131,14 +136,14 @@ def test_options_are_given_by_name_or_as_one_object():
 
 def test_the_preset_makes_the_papers_choices(paper):
     chosen = paper.options
-    assert (paper.space, chosen.structure, chosen.likelihood) == ("shared", "diag", "pairs")
+    assert (paper.fitted.space, chosen.structure, chosen.likelihood) == ("shared", "diag", "pairs")
     assert (chosen.negatives, chosen.scaled, chosen.last_layer) == ("random", False, "auto")
-    assert [posterior.summary.scale for posterior in paper.posteriors] == [1.0] * 3
-    assert paper.rule.metadata() == {"name": "trace", "temperature": 1.5}
-    assert paper.beta == 0.01
-    assert all(posterior.structure == "diag" for posterior in paper.posteriors)
+    assert [posterior.summary.scale for posterior in paper.fitted.posteriors] == [1.0] * 3
+    assert paper.fitted.rule.metadata() == {"name": "trace", "temperature": 1.5}
+    assert paper.fitted.beta == 0.01
+    assert all(posterior.structure == "diag" for posterior in paper.fitted.posteriors)
     other = UEC.paper([noise], beta=2.0, coefficients="uniform")
-    assert (other.beta, other.rule, other.space) == (2.0, Uniform(), "shared")
+    assert (other.fitted.beta, other.fitted.rule, other.fitted.space) == (2.0, Uniform(), "shared")
     assert UEC.paper([noise], likelihood="in_batch").options.likelihood == "in_batch"
 
 
@@ -230,10 +235,10 @@ def test_each_encoder_may_be_fitted_on_pairs_of_its_own(encoders, fit_pairs):
     given = {"fine": fit_pairs, "coarse": others}
     both = UEC(encoders[:2], coefficients="uniform").fit(given)
     alone = [
-        UEC([encoder]).fit(own).posteriors[0]
+        UEC([encoder]).fit(own).fitted.posteriors[0]
         for encoder, own in zip(encoders, given.values(), strict=False)
     ]
-    for posterior, expected in zip(both.posteriors, alone, strict=True):
+    for posterior, expected in zip(both.fitted.posteriors, alone, strict=True):
         assert posterior.summary == expected.summary
         np.testing.assert_array_equal(posterior.covariance, expected.covariance)
     assert both.report.encoders["coarse"].held_out == 150
@@ -247,8 +252,8 @@ def test_a_fitted_ensemble_is_the_same_for_the_same_seed(encoders, fitted, fit_p
 def test_the_order_of_the_pairs_does_not_matter(encoders, fitted, fit_pairs):
     turned = UEC(encoders).fit(fit_pairs[::-1])
     assert turned.fingerprint == fitted.fingerprint
-    assert turned.rule == fitted.rule
-    assert turned.confidence_model == fitted.confidence_model
+    assert turned.fitted.rule == fitted.fitted.rule
+    assert turned.fitted.confidence_model == fitted.fitted.confidence_model
 
 
 @given(st.data())
@@ -275,7 +280,7 @@ def test_an_offset_of_a_member_is_no_disagreement(fitted, data):
 
 def test_an_encoder_that_knows_nothing_hardly_counts(encoders, fit_pairs, fitted):
     uec = UEC([encoders[0], noise], coefficients="uniform").fit(fit_pairs)
-    assert uec.weights[1] < 0.02 * uec.weights[0]
+    assert uec.fitted.weights[1] < 0.02 * uec.fitted.weights[0]
     texts = [passage for _, passage in fit_pairs]
     queries = [query for query, _ in fit_pairs[:50]]
     with_noise, without = (Retriever(u) for u in (uec, UEC([encoders[0]]).fit(fit_pairs)))

@@ -77,7 +77,7 @@ def counting(fitted):
     """The fitted ensemble, on encoders that count, and these."""
     encoders = [Remembering(24, "small"), Remembering(32, "large", seed=1)]
     uec = UEC(encoders, coefficients=WEIGHTS)
-    uec.fitted = replace(uec.fitted, posteriors=fitted.posteriors, report=fitted.report)
+    uec.fitted = replace(uec.fitted, posteriors=fitted.fitted.posteriors, report=fitted.report)
     assert uec.dimension == 56  # a black box embeds one text to tell
     for encoder in encoders:
         encoder.texts.clear()

@@ -116,9 +116,9 @@ def test_similarities_of_packed_vectors_are_s_hat(uec):
     encoder, rows = packed(uec)
     g = uec.embed(TEXTS, "passage")
     np.testing.assert_allclose(
-        encoder.similarity(rows, rows[:7]), score(g, g[:7], uec.beta), rtol=1e-5
+        encoder.similarity(rows, rows[:7]), score(g, g[:7], uec.fitted.beta), rtol=1e-5
     )
-    expected = probit(*pair_moments(g[:9], g[9:18]), uec.beta)
+    expected = probit(*pair_moments(g[:9], g[9:18]), uec.fitted.beta)
     np.testing.assert_allclose(
         encoder.similarity_pairwise(rows[:9], rows[9:18]), expected, rtol=1e-5
     )
@@ -146,7 +146,7 @@ def test_tasks_of_mteb_run_on_it(uec, tmp_path):
     first, second = TEXTS[:30], TEXTS[5:35]
     g = uec.embed(first, "passage"), uec.embed(second, "passage")
     gold = [len(set(a) & set(b)) for a, b in zip(first, second, strict=True)]
-    own = spearmanr(probit(*pair_moments(*g), uec.beta), gold).statistic
+    own = spearmanr(probit(*pair_moments(*g), uec.fitted.beta), gold).statistic
     assert scores["LetterSimilarity"]["UEC"] == pytest.approx(own, abs=1e-5)
     assert scores["LetterSearch"]["UEC"] > 0.5
     assert scores["LetterClass"]["UEC"] > 0.25  # twice what guessing gives

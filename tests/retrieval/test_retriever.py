@@ -28,7 +28,9 @@ def test_a_small_numpy_integer_is_as_good_a_k_as_pythons(full, queries, kind):
 
 def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
     result = full.search(queries, k=7)
-    np.testing.assert_array_equal(result.scores, probit(result.mu, result.within, full.uec.beta))
+    np.testing.assert_array_equal(
+        result.scores, probit(result.mu, result.within, full.uec.fitted.beta)
+    )
     assert (np.diff(result.scores, axis=1) <= 0).all()
     assert (result.sigma2 > 0).all()
     assert result.exact
@@ -45,7 +47,7 @@ def test_the_hits_are_those_of_scoring_everything(
     retriever = Retriever(uec)
     ids = retriever.add(texts)
     result = retriever.search(queries, k=10)
-    query = uec.combine(uec.encode(queries, "query"), result.coefficients)
+    query = uec.fitted.combine(uec.encode(queries, "query"), result.coefficients)
     scores = score(query, uec.embed(texts, "passage"), beta)
     best = np.sort(scores, axis=1)[:, :-11:-1]
     np.testing.assert_allclose(result.scores, best, rtol=1e-4, atol=1e-6)

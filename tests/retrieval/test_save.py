@@ -244,7 +244,7 @@ def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     assert all("features: " in str(one.message) for one in caught)
     assert loaded.calibration is None
     for model, own in (
-        (loaded.uec.confidence_model, index.uec.confidence_model),
+        (loaded.uec.fitted.confidence_model, index.uec.fitted.confidence_model),
         (loaded.uec.fitted.confidence_model, index.uec.fitted.confidence_model),
     ):
         assert model == replace(shipped_model("fitted"), temperature=own.temperature)

@@ -40,7 +40,7 @@ def firsts_right(found):
 
 def test_the_member_is_fitted_and_reported(uec):
     assert uec.names == ["bag", "bm25"]
-    assert uec.slopes[1] > 1
+    assert uec.fitted.slopes[1] > 1
     assert uec.dimension == 24
     assert "bm25" in str(uec.report)
 
@@ -49,7 +49,7 @@ def test_similarity_is_the_weighted_sum_of_the_members(uec):
     found = indexed(uec).search(QUERIES, k=5)
     counted, own = of_members(found, "counted"), of_members(found, "similarities")
     np.testing.assert_allclose(counted.sum(axis=1), found.mu, atol=1e-5)
-    expected = (found.coefficients * uec.weights)[:, :, None] * own
+    expected = (found.coefficients * uec.fitted.weights)[:, :, None] * own
     np.testing.assert_allclose(counted, expected, atol=1e-6)
 
 
@@ -57,7 +57,7 @@ def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     retriever = indexed(uec)
     found, seen = retriever.search(QUERIES, k=5), found_by(retriever, QUERIES, 5)
     own = of_members(found, "similarities")[:, :, 0]
-    logits = np.asarray(uec.slopes) * own + np.asarray(uec.fitted.intercepts)
+    logits = np.asarray(uec.fitted.slopes) * own + np.asarray(uec.fitted.intercepts)
     scaled = logits / retriever.method().model.temperature
     expected = np.stack([scaled.max(axis=1), scaled.mean(axis=1)], axis=1)
     np.testing.assert_allclose(seen.features.in_corpus[:, 1:], expected, rtol=1e-3, atol=1e-3)

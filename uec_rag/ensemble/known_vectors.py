@@ -116,7 +116,7 @@ def _owns(view: UEC, owner: VectorOwner, text: str, vector: FloatArray) -> bool:
         return False
     if owner == ENSEMBLE:
         widths = [encoded.embedding.shape[1] for encoded in probed]
-        if view.space != "direct" or len(vector) != sum(widths):
+        if view.fitted.space != "direct" or len(vector) != sum(widths):
             return False
         parts = blocks(vector, widths, view.fitted.weights)
     else:

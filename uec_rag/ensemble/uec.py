@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.errors import as_save_check, warn
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.gaussian import Gaussian, Terms
+from uec_rag.base.removed import removed
 from uec_rag.base.saved.generations import reading, writing
 from uec_rag.base.spans import span
-from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders import DEFAULT_ENCODERS, Encoder
 from uec_rag.encoders.base import Role, TermEncoder, checked_texts, unique_names
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
-from uec_rag.ensemble.convolution import CoefficientRule, Space, block_scales, make_rule
+from uec_rag.ensemble.convolution import CoefficientRule, block_scales, make_rule
 from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
-from uec_rag.laplace.posterior import Posterior
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
@@ -133,37 +132,13 @@ class UEC:
 
     def __repr__(self) -> str:
         state = "fitted" if self.is_fitted else "not fitted"
-        return f"UEC({self.names}, space={self.space!r}, coefficients={self.rule.name!r}, {state})"
+        space, rule = self.fitted.space, self.fitted.rule.name
+        return f"UEC({self.names}, space={space!r}, coefficients={rule!r}, {state})"
 
     @property
     def names(self) -> list[str]:
         """The encoders' names, made unique."""
         return list(self.fitted.names)
-
-    @property
-    def space(self) -> Space:
-        """The space of the encoders' embeddings."""
-        return self.fitted.space
-
-    @property
-    def rule(self) -> CoefficientRule:
-        """The rule that computes the encoders' coefficients for a text."""
-        return self.fitted.rule
-
-    @property
-    def beta(self) -> float:
-        """The weight of sigma_s^2 in the score."""
-        return self.fitted.beta
-
-    @property
-    def posteriors(self) -> tuple[Posterior, ...] | None:
-        """The posterior of each encoder; None before `fit`."""
-        return self.fitted.posteriors
-
-    @property
-    def confidence_model(self) -> ConfidenceModel | None:
-        """The model that maps logits to relevance and confidence, fitted on the fit pairs."""
-        return self.fitted.confidence_model
 
     @property
     def report(self) -> FitReport | None:
@@ -176,28 +151,10 @@ class UEC:
         return self.fitted.posteriors is not None
 
     @property
-    def weights(self) -> FloatArray:
-        """The weight w_k of each encoder's cosine: its slope divided by the mean slope."""
-        return self.fitted.weights
-
-    @property
-    def slopes(self) -> list[float]:
-        """The slope a_k of each encoder's logit a_k s_k + b_k; 1 before `fit`."""
-        return self.fitted.slopes
-
-    def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
-        """Compute the coefficients of texts from their Gaussians; see `Fitted.coefficients`."""
-        return self.fitted.coefficients(parts, role)
-
-    def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-        """Convolve the encoders' Gaussians with given coefficients."""
-        return self.fitted.combine(parts, coefficients)
-
-    @property
     def dimension(self) -> int:
         """The dimension of the Gaussians that `embed` returns."""
         dimensions = [encoder.dimension for encoder in self.encoders]
-        return sum(dimensions) if self.space == "direct" else dimensions[0]
+        return sum(dimensions) if self.fitted.space == "direct" else dimensions[0]
 
     def embed(
         self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
@@ -224,7 +181,7 @@ class UEC:
         return await asyncio.to_thread(self._combined, await self.aencode(texts, role), role)
 
     def _combined(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
-        return self.combine(parts, self.coefficients(parts, role))
+        return self.fitted.combine(parts, self.fitted.coefficients(parts, role))
 
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool = False
@@ -403,3 +360,10 @@ class UEC:
         uec = cls(**arguments)
         uec.fitted = fitted
         return uec
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            if name in {*vars(Fitted), *Fitted.__dataclass_fields__} and not name.startswith("_"):
+                raise AttributeError(f"UEC has no attribute {name!r}; use uec.fitted.{name}.")
+            raise removed("UEC", name)

@@ -67,7 +67,7 @@ def search_by_each_member(
         does not keep them apart.
     """
     names = retriever.uec.names
-    if len(names) < 2 or retriever.uec.space == "shared":
+    if len(names) < 2 or retriever.uec.fitted.space == "shared":
         return {}
     return {name: search_by_member(retriever, name, queries, parts, k).passages for name in names}
 

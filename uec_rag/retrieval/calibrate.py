@@ -173,7 +173,7 @@ def calibrate_with_labels(
     fingerprint : str
         Fingerprint of the corpus.
     """
-    known = uec.confidence_model
+    known = uec.fitted.confidence_model
     model = shipped_model("unfitted") if known is None else known
     weights = uec.fitted.evidence_weights
     method = Method(uec.fitted, weights, model, check_familiar=False)

@@ -412,7 +412,7 @@ class Retriever(Index):
         length = float(np.linalg.norm(mean))
         if not length:
             raise ValueError("embedding: expected a vector with a direction, got zeros.")
-        if len(self.uec.encoders) == 1 or self.uec.space == "shared":
+        if len(self.uec.encoders) == 1 or self.uec.fitted.space == "shared":
             mean = mean / np.float32(length)
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
         found = self.store.search(query, k, beta=fitted.beta, filter=filter)
@@ -559,7 +559,7 @@ class Retriever(Index):
     def confidence_model(self) -> ConfidenceModel:
         """The model from logits to probabilities: the calibrated, the fitted or the default one."""
         learned = None if self.calibration is None else self.calibration.model
-        return learned or self.uec.confidence_model or shipped_model("unfitted")
+        return learned or self.uec.fitted.confidence_model or shipped_model("unfitted")
 
     def basis(self, filter: Filter | None = None, unanswerable: float | None = None) -> str:
         """Hash everything that confidence depends on in a search, except the passages.
@@ -592,7 +592,7 @@ class Retriever(Index):
         if self.calibration is not None:
             rests = str(self.calibration)
             notes = [] if fit is None else fit.of_shares
-        elif self.uec.confidence_model is not None:
+        elif self.uec.fitted.confidence_model is not None:
             rests = (
                 "Relevance and confidence are those of the pairs the ensemble was fitted on; "
                 "calibrate fits them to this corpus."

@@ -202,7 +202,7 @@ def compare_similarities(uec: UEC, collections: Sequence[Collection]) -> list[Si
         embedded.append((collection, *system.compared(*texts)))
     for _, queries, passages in embedded:  # multiplied out once, outside what is timed
         _ = queries.variance, passages.variance
-    measured = {name: _measure(name, uec.beta, embedded) for name in SIMILARITIES}
+    measured = {name: _measure(name, uec.fitted.beta, embedded) for name in SIMILARITIES}
     unit = measured["uec"][1]
     return [
         SimilarityRow(name, *quality, seconds=seconds, relative=seconds / unit)
@@ -277,15 +277,19 @@ def search_times(uec: UEC, collection: Collection) -> list[dict[str, str | float
     texts = list(collection.queries.values())
     parts = uec.encode(texts, "query")
     candidates = uec.encode(list(collection.passages.values()), "passage")
-    passages = uec.combine(candidates, uec.coefficients(candidates, "passage"))
+    passages = uec.fitted.combine(candidates, uec.fitted.coefficients(candidates, "passage"))
     system = Ensemble("UEC", "UEC", uec)
 
     def deterministic(ensemble: UEC) -> None:
-        query = ensemble.combine(parts, ensemble.coefficients(parts, "query"))
+        query = ensemble.fitted.combine(parts, ensemble.fitted.coefficients(parts, "query"))
         _ = query.mean @ passages.mean.T
 
     def uncertain() -> None:
-        score(uec.combine(parts, system.query_coefficients(parts, candidates)), passages, uec.beta)
+        score(
+            uec.fitted.combine(parts, system.query_coefficients(parts, candidates)),
+            passages,
+            uec.fitted.beta,
+        )
 
     work = {
         "uniform": lambda: deterministic(plain),

@@ -116,15 +116,17 @@ class Ensemble(System):
         weighed as a query, which is what the coefficients are for.
         """
         parts = self.uec.encode(texts, role)
-        return self.uec.combine(parts, self.uec.coefficients(parts, weigh_as or role))
+        return self.uec.fitted.combine(parts, self.uec.fitted.coefficients(parts, weigh_as or role))
 
     def compared(
         self, queries: Sequence[str], passages: Sequence[str]
     ) -> tuple[Gaussian, Gaussian]:
         """Gaussians of queries and passages, the queries weighed as the passages suggest."""
         parts, candidates = self.uec.encode(queries, "query"), self.uec.encode(passages, "passage")
-        passage = self.uec.combine(candidates, self.uec.coefficients(candidates, "passage"))
-        return self.uec.combine(parts, self.query_coefficients(parts, candidates)), passage
+        passage = self.uec.fitted.combine(
+            candidates, self.uec.fitted.coefficients(candidates, "passage")
+        )
+        return self.uec.fitted.combine(parts, self.query_coefficients(parts, candidates)), passage
 
     def query_coefficients(
         self, parts: Sequence[Gaussian], candidates: Sequence[Gaussian]
@@ -142,7 +144,7 @@ class Ensemble(System):
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat of every query and passage."""
-        return similarity.score(*self.compared(queries, passages), self.uec.beta)
+        return similarity.score(*self.compared(queries, passages), self.uec.fitted.beta)
 
     def pair_moments(
         self, first: Sequence[str], second: Sequence[str]
@@ -154,7 +156,7 @@ class Ensemble(System):
 
     def pair_scores(self, first: Sequence[str], second: Sequence[str]) -> FloatArray:
         """s_hat of each pair."""
-        return similarity.probit(*self.pair_moments(first, second), self.uec.beta)
+        return similarity.probit(*self.pair_moments(first, second), self.uec.fitted.beta)
 
     def search(self, queries: Sequence[str], passages: Mapping[str, str], k: int) -> Ranking:
         """Rank by s_hat."""
@@ -298,14 +300,14 @@ def variation(uec: UEC, encoders: Sequence[int] | None = None, **options: Any) -
     """
     rows = range(len(uec.encoders)) if encoders is None else encoders
     kept: dict[str, Any] = {
-        "space": uec.space,
+        "space": uec.fitted.space,
         "structure": uec.options.structure,
         "likelihood": uec.options.likelihood,
-        "coefficients": uec.rule if encoders is None else "uniform",
-        "beta": uec.beta,
+        "coefficients": uec.fitted.rule if encoders is None else "uniform",
+        "beta": uec.fitted.beta,
     }
     other = UEC([uec.encoders[row] for row in rows], **(kept | options))
-    if uec.posteriors is not None:
-        posteriors = tuple(uec.posteriors[row] for row in rows)
+    if uec.fitted.posteriors is not None:
+        posteriors = tuple(uec.fitted.posteriors[row] for row in rows)
         other.fitted = replace(other.fitted, posteriors=posteriors)
     return other
