@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.spans import span
+from uec_rag.base.text import FUNCTION_WORDS
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one, outcome
 from uec_rag.confidence.model import (
@@ -531,7 +532,8 @@ def standardised_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float
 def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> FloatArray:
     """Return the `Features.wording_penalty` of each question, shape (n,).
 
-    A question has one if it is small talk, and if none of the first texts has all of its names.
+    A question has one if it is small talk or a single word that no hit has, and if none of the
+    first texts has all of its names.
     Names are also numbers, identifiers and quotations, as found by `named_words`. They are not
     looked for if the question is not in English, or if no member is lexical.
     """
@@ -543,6 +545,9 @@ def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attributio
         if attribution.words is None or writing_of(question) != LATIN:
             continue
         said, of_hits = named_words(question), attribution.words[row]
+        content = [word for word in idf if word.casefold() not in FUNCTION_WORDS]
+        if len(content) == 1 and not any(content[0] in words for words in of_hits):
+            penalties[row] = _SMALL_TALK  # "asdf"
         names = {word for word in idf if word.casefold() in said}
         passages = hits.passages[row]
         if names and not any(
