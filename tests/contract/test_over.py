@@ -194,12 +194,6 @@ def test_candidates_are_the_stores_own_and_are_ranked_with_uncertainty(theirs, f
         assert not found.exact
 
 
-def test_confidence_with_some_candidates_is_near_that_of_all(theirs, fitted, ours):
-    over = theirs.over(theirs.store(theirs.own(fitted)), fitted, candidates=12, size=len(TEXTS))
-    exact = ours.search(QUERIES, 4).confidence
-    np.testing.assert_allclose(theirs.index(over).search(QUERIES, 4).confidence, exact, atol=0.1)
-
-
 @pytest.mark.parametrize("vectors", ["small", "ensemble"])
 def test_vectors_that_lie_there_spare_encoders(theirs, fitted, remembering, vectors):
     embedding = theirs.Member() if vectors == "small" else theirs.own(fitted)

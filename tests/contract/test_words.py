@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-from llama_index.core.schema import TextNode
-from llama_index.core.vector_stores.types import VectorStoreQuery
 
 from tests.helpers import bag_of_words, index_of, pairs, passages
 from uec_rag import UEC
-from uec_rag.llama_index import UECVectorStore as LlamaIndexVectorStore
 from uec_rag.stores import MemoryStore
 
 QUERIES = [query for query, _ in pairs(8, seed=3)]
@@ -20,10 +17,6 @@ def uec():
     return UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
 
 
-def nodes():
-    return [TextNode(id_=id_, text=text) for id_, text in zip(IDS, TEXTS, strict=True)]
-
-
 @pytest.mark.parametrize("options", [{}, {"dtype": "int8"}])
 def test_a_vector_alone_is_compared_with_vectors(uec, options):
     retriever = index_of(uec, TEXTS, IDS, store=MemoryStore(**options))
@@ -31,9 +24,3 @@ def test_a_vector_alone_is_compared_with_vectors(uec, options):
     found = retriever.search_vector(mean.tolist(), 3)
     assert found.ids[0][0] == IDS[5]
     assert np.isfinite(found.scores).all()
-
-
-@pytest.mark.parametrize("mode", ["hybrid", "sparse", "svm"])
-def test_modes_for_words_alone_are_refused(uec, mode):
-    with pytest.raises(ValueError, match=r"mode: expected one of .*; for other weights of words"):
-        LlamaIndexVectorStore(uec=uec).query(VectorStoreQuery(query_str="badefi", mode=mode))

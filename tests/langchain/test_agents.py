@@ -116,10 +116,6 @@ class TestTool:
         assert list(tool.args) == ["query"]
         assert call(tool, questions["answer"]).artifact["decision"] != "answer"
 
-    def test_other_retrievers_over_ours_will_do(self, retriever, questions):
-        tool = retriever_tool(retriever | RunnableLambda(lambda found: found[:1]))
-        assert len(call(tool, questions["answer"]).artifact["documents"]) == 1
-
     def test_nothing_found_is_nothing_to_answer_from(self):
         message = call(retriever_tool(RunnableLambda(lambda _: [])), "lumane")
         assert message.artifact["decision"] == "abstain"

@@ -11,7 +11,7 @@ from langgraph.prebuilt import ToolNode
 
 from examples import chat
 from uec_rag.langchain import UECGate, UECVectorStore, retrieval_node, retriever_tool
-from uec_rag.langchain.documents import question_and_history, turns
+from uec_rag.langchain.documents import turns
 
 ASKED, FOLLOW_UP = "Who repairs the door opener?", "And how long does it take?"
 HISTORY = [SystemMessage("Be brief."), HumanMessage(ASKED), AIMessage("The caretaker.")]
@@ -50,11 +50,6 @@ class TestTurns:
         with pytest.raises(TypeError, match=r"history.*: expected a list of messages or strings"):
             turns(wrong)
 
-    def test_come_with_the_question_under_the_names_of_langchains_chains(self):
-        assert question_and_history({"input": "q", "chat_history": ["t"]}) == ("q", ["t"])
-        assert question_and_history({"question": "q", "history": ["t"]}) == ("q", ["t"])
-        assert question_and_history({"question": "q"}, ["t"]) == ("q", ["t"])
-
 
 async def test_a_follow_up_is_answered_in_its_conversation(retriever, gate):
     assert gate.invoke(FOLLOW_UP)["decision"] == "abstain"
@@ -77,11 +72,6 @@ async def test_a_follow_up_is_answered_in_its_conversation(retriever, gate):
         (await retriever.abatch([in_mapping]))[0],
     ):
         assert [document.id for document in found] == expected.ids
-
-
-def test_a_batch_has_a_history_for_each_question(gate):
-    with pytest.raises(ValueError, match=r"history: expected the turns before each of 1 questions"):
-        gate.batch([FOLLOW_UP], history=[[], []])
 
 
 async def test_langchains_history_aware_retriever_finds_by_what_its_model_rewrote(retriever):
@@ -142,15 +132,6 @@ def test_a_reading_in_a_state_restricts_one_search(gate):
     found = retrieval_node(gate).invoke(state)
     assert [document.id for document in found["documents"]] == ["rsync"]
     assert found["within"] is None
-
-
-def test_each_turn_of_a_checkpointed_graph_is_searched():
-    app = chat.build_chat()
-    found = [
-        chat.say(app, turn, "1")
-        for turn in (ASKED, "What does rsync copy?", "What does tar write?")
-    ]
-    assert found == [chat.PASSAGES[id_] for id_ in ("door opener", "rsync", "tar")]
 
 
 def test_the_example_follows_asks_back_and_abstains():

@@ -92,18 +92,6 @@ def test_an_api_and_a_local_model_answer_together(monkeypatch, capsys):
     assert printed.count("(variance") == 3
 
 
-def test_the_stand_in_for_the_api_tells_spellings_apart():
-    embed = langchain_black_box.LetterTriples()
-    near, far = embed.embed_documents(["an open file", "sorting"])
-    query = embed.embed_query("open files")
-
-    def product(x, y):
-        return sum(a * b for a, b in zip(x, y, strict=True))
-
-    assert embed.embed_query("open files") == query
-    assert product(query, near) > 3 * product(query, far)
-
-
 def test_an_agent_with_a_careless_model_stops_where_the_documents_do_not_tell():
     retriever = agentic_rag.build_retriever(fitted_on_documentation(32, 48), passages=300)
     known = retriever.invoke(agentic_rag.QUESTIONS[0])[0].page_content

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -68,16 +67,12 @@ def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
         assert len(one["documents"]) == 4
         assert all(isinstance(document, Document) for document in one["documents"])
         assert decided_at(gate.gate.threshold, one)
+        assert all(candidate in one["documents"] for candidate in one["candidates"])
+        assert (len(one["candidates"]) >= 2) == (one["decision"] == "clarify")
         for document in one["documents"]:
             assert document.metadata["uec_decision"] == one["decision"]
             assert document.metadata["uec_reason"] == one["reason"]
             assert document.metadata["uec_confidence"] == one["confidence"]
-
-
-def test_the_candidates_are_the_hits_that_are_asked_about(found):
-    for one in found:
-        assert all(candidate in one["documents"] for candidate in one["candidates"])
-        assert (len(one["candidates"]) >= 2) == (one["decision"] == "clarify")
 
 
 async def test_every_way_of_calling_it_gives_the_same(gate, found):
@@ -126,7 +121,7 @@ async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found)
 
 
 def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tmp_path):
-    retriever.index.save(tmp_path / "idx")
+    retriever.index.snapshot().save(tmp_path / "idx")
     at(0.9).save(tmp_path / "idx" / "gate.json")
     opened = UECVectorStore.load(tmp_path / "idx", retriever.index.uec)
     ours = opened.as_retriever()
@@ -237,21 +232,16 @@ def test_over_others_it_says_what_it_lacks(retriever):
         UECGate.calibrate(gate.retriever, *LABELLED)
 
 
-def test_what_it_does_not_know_is_refused(retriever):
-    with pytest.raises(ValueError, match="treshold"):
-        UECGate(retriever=retriever, treshold=0.5)
-
-
 class TestAdvisor:
     """A chat model says in doubt if the passages suffice."""
 
     def decisions(self, retriever, reply):
-        gate = UECGate(retriever=retriever, advisor=FakeListChatModel(responses=[reply]))
-        gate.gate = replace(gate.gate, doubt=(0.0, 1.0))
-        return gate, [found["decision"] for found in gate.batch(QUESTIONS)]
+        advisor = FakeListChatModel(responses=[reply])
+        gate = UECGate(retriever=retriever, gate=Gate(doubt=(0.0, 1.0)), advisor=advisor)
+        return gate, [found["decision"] for found in gate.batch(LABELLED[0])]
 
     def test_a_chat_model_decides_and_what_it_does_not_say_counts_as_not_asked(self, retriever):
-        alone = [f["decision"] for f in UECGate(retriever=retriever).batch(QUESTIONS)]
+        alone = [f["decision"] for f in UECGate(retriever=retriever).batch(LABELLED[0])]
         assert {*alone} >= {"answer", "abstain"}
         assert {*self.decisions(retriever, '{"verdict": "answer"}')[1]} == {"answer"}
         assert {*self.decisions(retriever, 'Sure: {"verdict": "no"}')[1]} == {"abstain"}
@@ -265,8 +255,8 @@ class TestAdvisor:
                 assert schema["properties"]["verdict"]["enum"] == ["answer", "clarify", "no"]
                 return RunnableLambda(lambda asked: {"verdict": "no", "rewrite": "", "options": []})
 
-        gate = UECGate(retriever=retriever, advisor=Structured(responses=["nothing"]))
-        gate.gate = replace(gate.gate, doubt=(0.0, 1.0))
+        advisor = Structured(responses=["nothing"])
+        gate = UECGate(retriever=retriever, gate=Gate(doubt=(0.0, 1.0)), advisor=advisor)
         assert gate.invoke(QUESTIONS[0])["decision"] == "abstain"
 
     def test_the_documents_of_a_rewrite_that_is_answered_are_the_output(self, retriever):

@@ -27,21 +27,11 @@ def test_what_was_encoded_lately_is_not_encoded_again_and_keeps_its_variance(
         encode(uec, [texts[2], texts[0]], "passage"), fitted.encode([texts[2], texts[0]], "passage")
     )
     assert encoders[0].texts == texts[:4]
-
-
-def test_only_what_is_missing_is_encoded_each_text_once(counting, fitted, texts):
-    uec, encoders = counting
-    encode(uec, texts[:2], "passage")
     wanted = [texts[5], texts[1], texts[5], texts[1]]
     same(encode(uec, wanted, "passage"), fitted.encode(wanted, "passage"))
-    assert encoders[0].texts == [*texts[:2], texts[5]]
-
-
-def test_a_passage_is_no_query(counting, texts):
-    uec, encoders = counting
-    encode(uec, texts[:1], "passage")
+    assert encoders[0].texts == [*texts[:4], texts[5]]
     encode(uec, texts[:1], "query")
-    assert len(encoders[0].texts) == 2
+    assert encoders[0].texts == [*texts[:4], texts[5], texts[0]]
 
 
 def test_fitting_again_changes_what_is_made_of_what_is_remembered(texts):

@@ -3,7 +3,6 @@ from dataclasses import asdict
 import pytest
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.conftest import Saying
@@ -31,47 +30,31 @@ def found(decision, confidence, *names, readings=()):
     ]
 
 
-def passed(gate, nodes):
-    """Names of the nodes that come through, a notice first unless it is to be answered."""
-    return [node.node_id for node in gate.postprocess_nodes(nodes)]
+OTHER = NodeWithScore(node=TextNode(id_="other", text="found by words"), score=9.0)
 
 
-def test_nodes_come_through_where_the_decision_is_to_answer():
-    nodes = found("answer", 0.9, "a", "b")
-    assert UECGatePostprocessor().postprocess_nodes(nodes) == nodes
-
-
-def test_nothing_comes_through_where_it_is_to_abstain():
-    assert passed(UECGatePostprocessor(), found("abstain", 0.1, "a", "b")) == [NOTICE]
-
-
-def test_the_nodes_of_the_readings_come_through_where_it_is_to_clarify():
-    nodes = found("clarify", 0.4, "a", "b", "c", readings=TWO)
-    assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "a", "c"]
-
-
-def test_all_come_through_where_none_of_the_readings_is_left():
-    nodes = found("clarify", 0.4, "b", readings=TWO)
-    assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "b"]
-
-
-def test_a_threshold_has_the_last_word():
-    assert passed(UECGatePostprocessor(gate=0.95), found("answer", 0.9, "a")) == [NOTICE]
-    sure = found("abstain", 0.99, "a", "b")
-    assert UECGatePostprocessor(gate=0.95).postprocess_nodes(sure) == sure
+@pytest.mark.parametrize(
+    ("nodes", "gate", "through"),
+    [
+        (found("answer", 0.9, "a", "b"), None, ["a", "b"]),
+        (found("abstain", 0.1, "a", "b"), None, [NOTICE]),
+        (found("clarify", 0.4, "a", "b", "c", readings=TWO), None, [NOTICE, "a", "c"]),
+        (found("clarify", 0.4, "b", readings=TWO), None, [NOTICE, "b"]),  # no reading is left
+        (found("answer", 0.9, "a"), 0.95, [NOTICE]),
+        (found("abstain", 0.99, "a", "b"), 0.95, ["a", "b"]),
+        ([OTHER, *found("answer", 0.8, "a")], None, ["other", "a"]),
+        ([OTHER, *found("abstain", 0.1, "a")], None, [NOTICE]),
+    ],
+)
+def test_the_decision_says_which_nodes_come_through(nodes, gate, through):
+    left = UECGatePostprocessor(gate=gate).postprocess_nodes(nodes)
+    assert [node.node_id for node in left] == through
 
 
 def test_of_several_queries_the_surest_counts():
     nodes = [*found("abstain", 0.1, "a"), *found("answer", 0.8, "b"), *found("clarify", 0.4, "c")]
     assert judge(nodes) == Decision("answer", "because of 0.8", ())
     assert judge(nodes).confidence == 0.8
-
-
-def test_nodes_of_other_retrievers_come_along_but_have_no_say():
-    other = NodeWithScore(node=TextNode(text="found by words"), score=9.0)
-    nodes = [other, *found("answer", 0.8, "a")]
-    assert UECGatePostprocessor().postprocess_nodes(nodes) == nodes
-    assert passed(UECGatePostprocessor(), [other, *found("abstain", 0.1, "a")]) == [NOTICE]
 
 
 def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
@@ -84,11 +67,6 @@ def test_no_nodes_are_nothing_to_answer_from():
     assert told.text.endswith(f'Reply with this alone: "{SENTENCES["nothing_found"]}"')
     assert judge([]) == Decision("abstain", SENTENCES["nothing_found"])
     assert judge([]).in_corpus == 0
-
-
-def test_it_is_a_llama_index_component():
-    assert isinstance(UECGatePostprocessor(), BaseNodePostprocessor)
-    assert UECGatePostprocessor().to_dict()["class_name"] == "UECGatePostprocessor"
 
 
 @pytest.mark.parametrize(

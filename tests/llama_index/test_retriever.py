@@ -5,7 +5,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import QueryBundle, TextNode
 
 from uec_rag import Retriever
-from uec_rag.llama_index import UECRetriever, UECVectorStore
+from uec_rag.llama_index import UECQueryBundle, UECRetriever, UECVectorStore
 from uec_rag.llama_index.agent import retriever_tool
 
 
@@ -29,42 +29,11 @@ def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
     assert UECRetriever.from_documents(documents[2:], fitted).retrieve("a")[0].metadata["page"] == 3
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("ab", r"documents\[0\]: expected a LlamaIndex Document, got str 'a'; .* from_texts"),
-        ([Document(text="a"), "b"], r"documents\[1\]: .* got str 'b'"),
-        (Document(text="a"), r"expected a list of Documents, got one; pass \[document\]"),
-    ],
-)
-def test_what_are_no_documents_is_refused(fitted, given, message):
-    with pytest.raises(TypeError, match=message):
-        UECRetriever.from_documents(given, fitted)
-
-
-def test_an_index_of_another_store_is_refused(nodes):
-    index = VectorStoreIndex(nodes[:2], embed_model=MockEmbedding(embed_dim=4))
-    with pytest.raises(TypeError, match="expected its vector store to be a UECVectorStore, got Si"):
-        UECRetriever.from_index(index)
-
-
 def test_several_texts_for_one_question_are_searched_as_one(retriever, texts):
     bundle = QueryBundle("lumane", custom_embedding_strs=[texts[7], texts[11]])
     found = retriever.retrieve(bundle)
     assert {hit.node_id for hit in found[:2]} == {"n7", "n11"}
     assert found == retriever.retrieve(f"{texts[7]}\n{texts[11]}")
-
-
-def test_what_is_no_index_is_refused(fitted):
-    with pytest.raises(TypeError, match=r"expected a .*retriever\.Retriever, got UEC; for a saved"):
-        UECRetriever(fitted)
-
-
-def test_a_memory_that_is_none_of_llamaindex_and_a_tool_of_no_retriever_are_refused(fitted):
-    with pytest.raises(TypeError, match=r"memory: .* got list; .*UECQueryBundle"):
-        UECRetriever(Retriever(fitted), memory=["Who pays?"])
-    with pytest.raises(TypeError, match=r"retriever: expected a UECRetriever or .* got str"):
-        retriever_tool("index")
 
 
 def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(counting, texts):
@@ -74,3 +43,43 @@ def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(co
     with pytest.raises(TypeError, match="expected LlamaIndex MetadataFilters, got dict"):
         UECRetriever.from_texts(texts, uec, filters={"lang": "de"})
     assert encoders[0].texts == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda uec: UECRetriever.from_documents("ab", uec),
+            r"documents\[0\]: expected a LlamaIndex Document, got str 'a'; .* from_texts",
+        ),
+        (
+            lambda uec: UECRetriever.from_documents([Document(text="a"), "b"], uec),
+            r"documents\[1\]: .* got str 'b'",
+        ),
+        (
+            lambda uec: UECRetriever.from_documents(Document(text="a"), uec),
+            r"expected a list of Documents, got one; pass \[document\]",
+        ),
+        (
+            lambda uec: UECRetriever.from_index(
+                VectorStoreIndex([TextNode(text="a")], embed_model=MockEmbedding(embed_dim=4))
+            ),
+            "expected its vector store to be a UECVectorStore, got Si",
+        ),
+        (UECRetriever, r"expected a .*retriever\.Retriever, got UEC; for a saved"),
+        (
+            lambda uec: UECRetriever(Retriever(uec), memory=["Who pays?"]),
+            r"memory: .* got list; .*UECQueryBundle",
+        ),
+        (
+            lambda uec: UECRetriever(Retriever(uec)).retrieve(
+                UECQueryBundle("a", history=["b", 3])
+            ),
+            "history: expected a list of ChatMessages or strings",
+        ),
+        (lambda uec: retriever_tool("index"), r"retriever: expected a UECRetriever or .* got str"),
+    ],
+)
+def test_what_it_cannot_be_made_of_or_asked_is_refused(fitted, call, message):
+    with pytest.raises(TypeError, match=message):
+        call(fitted)

@@ -45,14 +45,6 @@ def test_the_store_knows_the_variance_of_what_it_is_given_as_vectors(store, fitt
         assert gaussian.variance.max() > 0
 
 
-def test_a_vector_of_another_model_is_refused_before_anything_is_stored(fitted, nodes):
-    store = UECVectorStore(fitted)
-    foreign = nodes[1].model_copy(update={"embedding": [0.1] * 7})
-    with pytest.raises(ValueError, match=r"expected embeddings of 56 numbers.*got 7 for node 'n1'"):
-        store.add([nodes[0], foreign])
-    assert store.get_nodes() == []
-
-
 def test_delete_removes_the_nodes_of_a_document(store, nodes):
     store.delete("doc1")
     assert store.get_nodes() == [*nodes[:4], *nodes[8:]]
@@ -61,28 +53,16 @@ def test_delete_removes_the_nodes_of_a_document(store, nodes):
 
 
 def test_delete_nodes_by_id_by_metadata_and_by_both(store, nodes):
+    store.delete_nodes([])
+    store.delete_nodes([], GERMAN)
+    assert len(store.get_nodes()) == 40
     store.delete_nodes(["n0", "absent"])
     store.delete_nodes(["n2", "n3"], GERMAN)
     assert ids(store.get_nodes(["n0", "n2", "n3"])) == ["n2"]
     store.delete_nodes(filters=GERMAN)
     assert {node.metadata["lang"] for node in store.get_nodes()} == {"en"}
-
-
-def test_delete_nodes_of_no_ids_removes_nothing(store):
-    store.delete_nodes([])
-    store.delete_nodes([], GERMAN)
-    assert len(store.get_nodes()) == 40
-
-
-def test_delete_nodes_without_a_word_which_is_refused(store):
-    with pytest.raises(ValueError, match=r"clear\(\) removes all"):
-        store.delete_nodes()
-
-
-def test_clear_removes_all(store, question):
     store.clear()
-    assert store.get_nodes() == []
-    found = ask(store, question)
+    found = ask(store, "lumane")
     assert (found.nodes, found.similarities, found.ids) == ([], [], [])
 
 
@@ -96,8 +76,8 @@ def test_get_nodes_by_metadata(store, nodes):
 
 def test_the_vector_of_the_question_changes_nothing(store, fitted, question):
     vector = UECEmbedding(uec=fitted).get_query_embedding(question)
-    with_vector, without = ask(store, question, query_embedding=vector), ask(store, question)
-    assert with_vector == without
+    for given in (vector, [0.1] * 7, [0.1] * 56):
+        assert ask(store, question, query_embedding=given) == ask(store, question)
 
 
 def test_a_vector_alone_is_searched_with_and_has_no_confidence(store, fitted, texts):
@@ -112,21 +92,6 @@ def test_a_vector_alone_is_searched_with_and_has_no_confidence(store, fitted, te
         rtol=1e-4,
     )
     assert "uec_confidence" not in found.nodes[0].metadata
-
-
-def test_a_vector_gives_way_to_the_question(store, question):
-    for vector in ([0.1] * 7, [0.1] * 56):
-        assert ask(store, question, query_embedding=vector) == ask(store, question)
-
-
-def test_a_vector_of_another_model_alone_is_refused(store):
-    with pytest.raises(ValueError, match="expected 56 numbers, the ensemble's dimension, got 7"):
-        store.query(VectorStoreQuery(query_embedding=[0.1] * 7))
-
-
-def test_a_query_without_text_and_vector_is_refused(store):
-    with pytest.raises(ValueError, match="query_str is empty and query_embedding None"):
-        store.query(VectorStoreQuery())
 
 
 def test_filters_nodes_and_documents_restrict_a_query(store, question):
@@ -183,19 +148,49 @@ async def test_the_asynchronous_twins_do_the_same(fitted, nodes, question):
     assert await store.aget_nodes() == []
 
 
-# Persistence
-
-
-def test_another_file_system_is_refused_with_what_to_do(store):
-    fs = fsspec.filesystem("memory")
-    for call in (store.persist, UECVectorStore.from_persist_path):
-        with pytest.raises(ValueError, match=r"copy the saved folder by fs\.put"):
-            call("/index/store", fs)
-
-
 def test_a_store_over_an_index_shares_it(fitted, texts, question):
     retriever = index_of(fitted, texts, [f"n{i}" for i in range(40)])
     store = UECVectorStore(retriever)
     assert store.retriever is store.client is retriever
     assert store.uec is fitted
     assert ask(store, question).nodes[0].text == texts[3]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda store, foreign: store.add([foreign]),
+            r"expected embeddings of 56 numbers.*got 7 for node 'n1'",
+        ),
+        (
+            lambda store, foreign: store.query(VectorStoreQuery(query_embedding=[0.1] * 7)),
+            "expected 56 numbers, the ensemble's dimension, got 7",
+        ),
+        (
+            lambda store, foreign: store.query(VectorStoreQuery()),
+            "query_str is empty and query_embedding None",
+        ),
+        (lambda store, foreign: store.delete_nodes(), r"clear\(\) removes all"),
+        (
+            lambda store, foreign: store.persist("/index", fsspec.filesystem("memory")),
+            r"copy the saved folder by fs\.put",
+        ),
+        (
+            lambda store, foreign: store.from_persist_path("/i", fsspec.filesystem("memory")),
+            r"copy the saved folder by fs\.put",
+        ),
+        *(
+            (
+                lambda store, foreign, mode=mode: ask(store, "badefi", mode=mode),
+                r"mode: expected one of .*; for other weights of words",
+            )
+            for mode in ("hybrid", "sparse", "svm")
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_changes_nothing(store, nodes, call, message):
+    foreign = nodes[1].model_copy(update={"embedding": [0.1] * 7})
+    with pytest.raises(ValueError, match=message):
+        call(store, foreign)
+    assert store.get_nodes() == nodes

@@ -7,7 +7,6 @@ import pytest
 
 from tests.helpers import WORDS, bag_of_words, by_name, found_by, index_of, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.ensemble.fitted import TrainingProfile, distance
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
 IN_CHINESE = dict(zip(WORDS, CHARACTERS, strict=True))
@@ -151,20 +150,6 @@ def test_what_a_fit_was_like_is_saved_with_it(uec, tmp_path):
     again = UEC.load(tmp_path / "uec", encoders=by_name(uec))
     assert again.fitted.training_profile == uec.fitted.training_profile
     assert again.fitted.training_profile.writings == ("Latin letters",)
-
-
-def test_the_distance_of_texts_leaves_out_those_that_are_there_twice():
-    assert distance(np.eye(4, dtype=np.float32)) == pytest.approx(1.0)
-    assert distance(np.eye(4, dtype=np.float32)[[0, 0, 1, 1]]) == pytest.approx(1.0)
-    assert distance(np.zeros((4, 0), dtype=np.float32)) == 0.0
-    assert distance(np.ones((4, 3), dtype=np.float32)) == 0.0
-
-
-def test_encoders_without_vectors_are_never_lost():
-    training_profile = TrainingProfile(("Latin letters",), (0.0, 1.0))
-    assert training_profile.weak_encoders([np.zeros((20, 0), "f4"), np.eye(20, dtype="f4")]) == []
-    alike = np.ones((20, 20), "f4") + np.eye(20, dtype="f4")
-    assert training_profile.weak_encoders([np.zeros((20, 0), "f4"), alike]) == [1]
 
 
 def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think():

@@ -5,9 +5,7 @@ import pytest
 
 from tests.helpers import assert_alike, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC
-from uec_rag.base.gaussian import Terms
-from uec_rag.retrieval import over as rooms
-from uec_rag.retrieval.over import frequencies_seen, retriever_over
+from uec_rag.retrieval.over import retriever_over
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.base import Passage
 
@@ -121,19 +119,6 @@ def test_another_fit_makes_its_own_of_the_sample():
     assert theirs.asked.count(len(TEXTS[::2])) == 3
 
 
-def test_of_a_store_that_does_not_tell_its_size_it_is_drawn_after_many_searches(
-    fitted, monkeypatch
-):
-    monkeypatch.setattr(rooms, "_SEARCHES", 4)
-    theirs = Theirs(TEXTS, tells_size=False)
-    over = retriever_over(fitted, theirs, 10)
-    drawn = []
-    for _ in range(10):
-        over.search(QUERIES[:1])
-        drawn.append(theirs.asked.count("anywhere"))
-    assert drawn == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
-
-
 def test_what_is_told_of_an_engine_counts_before_what_it_says(fitted):
     theirs = Theirs(TEXTS)
     asked = []
@@ -184,15 +169,6 @@ def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words, 
     assert actions <= {"answer", "clarify", "abstain"}
 
 
-def test_uneven_batches_can_differ(with_words):
-    over = retriever_over(with_words, Theirs(TEXTS), 20)
-    queries = [QUERIES[0], "few ba", "none", QUERIES[1]]
-    varied = over.search_diverse(queries, 4)
-    assert [len(row) for row in varied.ids] == [4, 2, 0, 4]
-    assert varied.ids[3] == over.search_diverse([QUERIES[1]], 4).ids[0]
-    assert len(over.search_diverse([], 4)) == len(over.search([], 3)) == 0
-
-
 def test_with_every_passage_a_candidate_words_count_as_in_a_store_of_ours(with_words):
     ours = index_of(with_words, TEXTS)
     expected = ours.search(QUERIES, 5)
@@ -229,15 +205,3 @@ def test_words_order_the_candidates(with_words):
     assert not found.exact
     place = found.ids[0].index(f"p{lucky}")
     assert "zanzibar" in found[0].members.words[place]
-
-
-def test_how_rare_a_word_is_comes_from_the_sample_and_never_below_what_was_seen():
-    near, sample = Terms.of([[1, 2], [1, 9]], None), Terms.of([[1], [2], [3], [3]], None)
-    seen = frequencies_seen(near, sample, 400)
-    assert dict(seen.holding) == {1: 100, 2: 100, 3: 200, 9: 1}
-    assert seen.passages == 400
-    assert seen.mean_length == 1.0
-    whole = frequencies_seen(near, sample, 2)
-    assert dict(whole.holding) == {1: 2, 2: 1, 9: 1}
-    assert whole.mean_length == 2.0
-    assert dict(frequencies_seen(near, Terms.of([], None), 10).holding) == {1: 2, 2: 1, 9: 1}
