@@ -76,17 +76,3 @@ def test_a_batch_of_nothing_is_a_gaussian():
 def test_what_is_no_gaussian_is_refused(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Gaussian(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("scales", "profile", "message"),
-    [
-        ([[1.0]], [[1.0]], "scales and profile: expected shapes (1, r) and (r, 2)"),
-        ([[1.0], [1.0]], [[1.0, 1.0]], "scales and profile: expected shapes (1, r) and (r, 2)"),
-        ([[-1.0]], [[1.0, 1.0]], "scales: expected values >= 0, got -1.0"),
-        ([[1.0]], [[1.0, -2.0]], "profile: expected values >= 0, got -2.0"),
-    ],
-)
-def test_factors_that_do_not_fit_or_are_negative_are_refused(scales, profile, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        Gaussian.factored([[1.0, 2.0]], scales, profile)

@@ -62,6 +62,7 @@ def test_the_score_is_the_probit_of_the_moments(rng):
     expected = mu / np.sqrt(1 + np.pi / 8 * 0.7 * sigma2)
     np.testing.assert_allclose(score(q, c, beta=0.7), expected, rtol=1e-5)
     np.testing.assert_array_equal(score(q, c, beta=0.0), moments(q, c)[0])
+    np.testing.assert_array_equal(score(q, c), probit(*moments(q, c), beta=1.0))
 
 
 def test_the_probit_makes_the_logistic_of_a_gaussian_logit_right_to_two_per_cent(rng):
@@ -98,11 +99,6 @@ def test_sparse_blocks_add_to_the_mean_alone(rng):
     np.testing.assert_array_equal(sigma2, moments(q, c)[1])
 
 
-def test_by_default_variance_counts_fully(rng):
-    q, c = random_gaussian(rng, 3, 6), random_gaussian(rng, 4, 6)
-    np.testing.assert_array_equal(score(q, c), probit(*moments(q, c), beta=1.0))
-
-
 def test_batches_of_different_dimension_are_refused(rng):
     with pytest.raises(ValueError, match="candidate: expected dimension 4, the query's, got 5"):
         moments(random_gaussian(rng, 1, 4), random_gaussian(rng, 1, 5))
@@ -136,14 +132,11 @@ def test_values_that_are_mostly_alike_have_largest_too(held):
     # As where most passages hold none of a question's words.
     values = np.zeros(20_000, dtype=np.float32)
     values[:held] = np.arange(1, held + 1)
+    assert not len(largest(values, 0))
     rows = largest(values, 30)
     np.testing.assert_array_equal(np.sort(values[rows]), np.sort(values)[-30:])
     assert len({*rows.tolist()}) == 30
     assert values[rows[0]] == values[rows].min()
-
-
-def test_none_of_them_is_none():
-    assert not len(largest(np.zeros(7, dtype=np.float32), 0))
 
 
 @pytest.mark.parametrize("tile", [1, 80, 2**16])

@@ -22,26 +22,17 @@ def test_an_error_inside_is_noted_and_passed_on(exported):
     assert not found.status.is_ok
 
 
-def test_encoding_searching_and_deciding_have_spans_without_texts(exported, full):
-    from uec_rag.retrieval.gate import Gate
-
-    labels = [f"p{i}" for i in range(40)]
-    texts = [passage.text for passage in full.get(labels)]
-    gate = Gate.calibrate(full, texts, [[id_] for id_ in labels], risk=0.3, certainty=0.8)
-    gate.decide(full.search(["badero fimafi"], k=3))
-    found = exported.get_finished_spans()
-    assert {span.name for span in found} == {"uec_rag.encode", "uec_rag.search", "uec_rag.gate"}
-    assert not any("badero" in str(value) for span in found for value in span.attributes.values())
-
-
-def test_searching_and_deciding_say_what_came_of_it(exported, full):
+def test_searching_and_deciding_say_what_came_of_it_without_texts(exported, full):
     from uec_rag.retrieval.gate import Gate
 
     gate = Gate(0.0)
     one, two = full.search(["badero fimafi"], k=4), full.search(["badero", "fimafi"], k=4)
     gate.decide(one)
     gate.redecide(one.decisions[0])
-    spans = [span for span in exported.get_finished_spans() if span.name != "uec_rag.encode"]
+    every = exported.get_finished_spans()
+    assert not any("badero" in str(value) for span in every for value in span.attributes.values())
+    spans = [span for span in every if span.name != "uec_rag.encode"]
+    assert len(spans) < len(every)
     names = ("decision", "confidence", "in_corpus")
     said = [[span.attributes[f"uec_rag.{name}"] for name in names] for span in spans]
     [decision], sure, held = one.decisions, float(one.confidence[0]), float(one.in_corpus[0])

@@ -53,47 +53,35 @@ def test_a_question_back_has_its_readings(index):
     assert [one["ids"] for one in asked["readings"]] == [["red"], ["blue"], ["green"]]
 
 
-@pytest.mark.parametrize("reply", ["2", "Blue  Printer"])
-def test_a_reading_is_chosen_by_its_number_or_its_name(index, reply):
-    chosen = said(index, VAGUE, reply)[1]
-    assert chosen["question"] == VAGUE
-    assert [passage["id"] for passage in chosen["passages"]] == ["blue"]
+@pytest.mark.parametrize(
+    ("lines", "questions", "found"),
+    [
+        ([VAGUE, "2"], [VAGUE, VAGUE], "blue"),
+        ([VAGUE, "Blue  Printer"], [VAGUE, VAGUE], "blue"),
+        ([VAGUE, "9", "/quit", "2"], [VAGUE, VAGUE], "blue"),  # no reading, no command
+        ([VAGUE, "I meant the green one"], [VAGUE, VAGUE], "green"),
+        ([VAGUE, "blue printer", "Which button?"], [VAGUE, VAGUE, "Which button?"], "blue"),
+        (["the green printer", FOLLOW_UP], ["the green printer", FOLLOW_UP], "green"),
+        (["matter 7", "7"], ["matter 7", "7"], "note 7"),  # nothing was asked back
+        ([VAGUE, "/new", "2"], [VAGUE, "2"], "note 2"),
+    ],
+)
+def test_a_conversation_goes_on_from_what_was_said(index, lines, questions, found):
+    records = said(index, *lines)
+    assert [record["question"] for record in records] == questions
+    assert first(records[-1]) == found
 
 
-def test_a_number_that_no_reading_has_and_an_unknown_command_are_not_searched(index):
-    records = said(index, VAGUE, "9", "/quit", "2")
-    assert [record["question"] for record in records] == [VAGUE, VAGUE]
-    assert first(records[1]) == "blue"
-
-
-def test_a_reply_in_other_words_is_searched_with_the_question(index):
-    assert first(said(index, VAGUE, "I meant the green one")[1]) == "green"
-
-
-def test_a_follow_up_goes_on_from_the_reading_that_was_chosen(index):
-    assert first(said(index, VAGUE, "blue printer", "Which button?")[2]) == "blue"
-
-
-def test_a_number_is_a_question_if_nothing_was_asked_back(index):
-    assert [each["question"] for each in said(index, "matter 7", "7")] == ["matter 7", "7"]
-
-
-def test_another_subject_begins_without_what_was_said(index):
+def test_a_new_subject_and_questions_of_a_file_begin_without_what_was_said(index):
     [alone] = said(index, FOLLOW_UP)
-    assert first(said(index, "the green printer", FOLLOW_UP)[1]) == "green"
     assert said(index, "the green printer", "/new", FOLLOW_UP)[1] == alone
-    assert said(index, VAGUE, "/new", "2")[1]["question"] == "2"
+    [_, alone] = said(index, "the green printer", FOLLOW_UP, options=())
+    assert alone == said(index, FOLLOW_UP, options=())[0]
 
 
 def test_a_script_gives_what_was_asked_before(index):
     options = ("And which button?", "--history", "the green printer", "--history", "Is it broken?")
-    [found] = said(index, options=options)
-    assert first(found) == "green"
-
-
-def test_questions_of_a_file_have_nothing_to_do_with_each_other(index):
-    [_, alone] = said(index, "the green printer", FOLLOW_UP, options=())
-    assert alone == said(index, FOLLOW_UP, options=())[0]
+    assert first(said(index, options=options)[0]) == "green"
 
 
 def test_on_a_terminal_it_is_a_conversation(index):

@@ -25,6 +25,7 @@ def questions(tmp_path):
 def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
     to = tmp_path / "gate.json"
     shown = run("gate", index, questions, "--out", to, "--risk", "0.2", "-k", "3")
+    assert "queries share an answer" in " ".join(shown.stderr.split())
     gate = Gate.load(to)
     assert gate.report in shown.stdout
     assert (gate.k, gate.guarantee.risk, gate.guarantee.queries) == (3, 0.2, 162)
@@ -88,12 +89,6 @@ def test_an_index_made_anew_keeps_no_gate_of_other_documents(
     assert run("ask", index, "honey", "--json", json_output=True)["threshold"] == 0.5
 
 
-def test_questions_about_one_file_are_noted(run, index, questions, tmp_path):
-    to = tmp_path / "gate.json"
-    noted = run("gate", index, questions, "--out", to, "--risk", "0.2", "-k", "3").stderr
-    assert "queries share an answer" in " ".join(noted.split())
-
-
 def test_a_gate_of_another_index_is_noted(run, index, questions, few_documents, words, tmp_path):
     to, other = tmp_path / "gate.json", tmp_path / "other"
     run("gate", index, questions, "--out", to, "--risk", "0.2")
@@ -122,18 +117,6 @@ def test_the_command_to_ask_names_the_store_and_the_file_of_the_gate(
     run("index", few_documents, "--model", words, "--out", tmp_path / "idx", *store)
     told = run("gate", tmp_path / "idx", asked, "--out", tmp_path / "gate.json", *store).stderr
     assert told.rstrip().endswith(f"--gate {tmp_path / 'gate.json'} --store {store[1]}")
-
-
-def test_bad_questions_are_named(run, index, tmp_path):
-    path, to = tmp_path / "questions.csv", tmp_path / "gate.json"
-    for rows, message in (
-        ("query,relevant_ids\nwhat?,nothing.md\n", "not in the index, first 'nothing.md'"),
-        ("query,relevant_ids\nwhat?,\n", "no query has a relevant passage"),
-        ("query\nwhat?\n", "expected the columns query and relevant_ids"),
-    ):
-        path.write_text(rows)
-        assert message in run("gate", index, path, "--out", to, code=2).stderr
-        assert not to.exists()
 
 
 def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
@@ -168,33 +151,11 @@ def test_a_share_of_all_questions_is_the_promise_if_no_other_is_made(
     assert "They allow --wrong 0.05" in " ".join(said.split())
 
 
-@pytest.mark.parametrize("other", [("--risk", "0.1"), ("--certainty", "0.9")])
-def test_promises_that_do_not_go_together_are_refused(run, index, questions, tmp_path, other):
-    command = ("gate", index, questions, "--out", tmp_path / "gate.json", "--wrong", "0.1")
-    assert "expected" in run(*command, *other, code=2).stderr
-
-
-def test_labels_that_are_mostly_wrong_allow_no_risk(run, index, tmp_path):
-    wrong = tmp_path / "wrong.csv"
-    rows = (f"honey in the hive {n}?,{'bees' if n == 5 else 'glass'}.md" for n in range(6))
-    wrong.write_text("\n".join(["query,relevant_ids", *rows]))
-    strict = ("--risk", "0.05")
-    refused = run("gate", index, wrong, "--out", tmp_path / "gate.json", *strict, code=2)
-    assert "They allow no risk below 99%" in " ".join(refused.stderr.split())
-
-
 def test_a_gate_that_never_answers_is_not_asked_by(run, index, tmp_path):
     Gate(1.0, Guarantee(math.inf, 0.05, 0.05, 20, 0, 0, 59), k=3).save(tmp_path / "gate.json")
     refused = run("ask", index, "honey", "--gate", tmp_path / "gate.json", code=2)
     assert "abstains on every question" in refused.stderr
     assert "inf" not in refused.output
-
-
-def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, tmp_path):
-    for to in (tmp_path, tmp_path / "no" / "gate.json"):
-        result = run("gate", index, questions, "--out", to, code=2)
-        assert "--out: expected a file in a folder that is there" in result.stderr
-        assert "Opening" not in result.stderr
 
 
 def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
@@ -206,6 +167,34 @@ def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
         assert f"--gate: there is no gate in '{tmp_path}/gate.json', or a damaged one" in bad.stderr
 
 
-@pytest.mark.parametrize("option", ["--wrong", "--risk", "--certainty"])
-def test_a_share_that_is_none_is_named_by_its_option(run, option):
-    assert f"{option}: expected" in run("gate", "idx", "asked.csv", option, "2", code=2).stderr
+MOSTLY_WRONG = [f"honey in the hive {n}?,{'bees' if n == 5 else 'glass'}.md" for n in range(6)]
+RIGHT = ["what?,bees.md"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (["what?,nothing.md"], [], "not in the index, first 'nothing.md'"),
+        (["what?,"], [], "no query has a relevant passage"),
+        (None, [], "expected the columns query and relevant_ids"),
+        (MOSTLY_WRONG, ["--risk", "0.05"], "They allow no risk below 99%"),
+        (RIGHT, ["--wrong", "2"], "--wrong: expected"),
+        (RIGHT, ["--risk", "2"], "--risk: expected"),
+        (RIGHT, ["--certainty", "2"], "--certainty: expected"),
+        (RIGHT, ["--wrong", "0.1", "--risk", "0.1"], "expected"),
+        (RIGHT, ["--wrong", "0.1", "--certainty", "0.9"], "expected"),
+        (RIGHT, ["--out", "."], "--out: expected a file in a folder that is there"),
+        (RIGHT, ["--out", "no/gate.json"], "--out: expected a file in a folder that is there"),
+    ],
+)
+def test_questions_and_options_that_make_no_gate_are_named(
+    run, index, tmp_path, monkeypatch, rows, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    lines = ["query"] if rows is None else ["query,relevant_ids", *rows]
+    (tmp_path / "questions.csv").write_text("\n".join(lines))
+    where = () if "--out" in options else ("--out", "gate.json")
+    result = run("gate", index, "questions.csv", *where, *options, code=2)
+    assert message in " ".join(result.stderr.split())
+    assert "Opening" not in result.stderr or options[:1] != ["--out"]
+    assert not (tmp_path / "gate.json").exists()

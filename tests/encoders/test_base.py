@@ -9,26 +9,21 @@ from uec_rag.encoders import BlackBoxEncoder
 from uec_rag.encoders.base import check_vectors, is_encoder
 
 
-def test_a_non_string_is_refused_with_its_index_and_type():
-    with pytest.raises(TypeError, match=r"texts\[1\] must be a string, got int: 3"):
-        check_texts(["a", 3])
-
-
-@pytest.mark.parametrize("value", [None, 3, b"bytes"])
-def test_what_is_no_list_of_strings_is_refused(value):
-    with pytest.raises(TypeError, match=r"queries(\[0\])? must be a"):
-        check_texts(value, "queries")
-
-
-@pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u00a0"])
-def test_a_blank_text_is_refused_with_its_index(blank):
-    with pytest.raises(ValueError, match=r"texts\[2\] is empty or only white space"):
-        check_texts(["a", "b", blank])
-
-
-def test_half_a_surrogate_pair_is_refused_with_its_place():
-    with pytest.raises(ValueError, match=r"texts\[0\] is not valid Unicode .* character 2"):
-        check_texts(["ab\ud800"])
+@pytest.mark.parametrize(
+    ("texts", "error", "message"),
+    [
+        (["a", 3], TypeError, r"texts\[1\] must be a string, got int: 3"),
+        *((value, TypeError, r"texts(\[0\])? must be a") for value in (None, 3, b"bytes")),
+        *((["a", b], ValueError, r"texts\[1\] is empty or only white") for b in ("", " \t\u00a0")),
+        (["ab\ud800"], ValueError, r"texts\[0\] is not valid Unicode .* character 2"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused_naming_the_argument_and_the_place(
+    texts, error, message
+):
+    for name in ("texts", "queries"):
+        with pytest.raises(error, match=message.replace("texts", name)):
+            check_texts(texts, name)
 
 
 def test_any_sequence_of_strings_is_fine_and_so_is_none_at_all():

@@ -39,11 +39,6 @@ def test_an_encoder_is_returned_as_it_is(remote, tmp_path):
     assert load_encoder(cached) is cached
 
 
-def test_a_black_box_has_no_inner_layer(remote):
-    with pytest.raises(ValueError, match="last_layer='ffn' needs the model's inner layers"):
-        load_encoder(remote, last_layer="ffn")
-
-
 def test_where_possible_the_last_layer_is_one_inside_and_where_not_that_is_said(tiny, remote):
     with pytest.warns(UserWarning, match="has no accessible feed-forward layer"):
         inside, outside = load_encoders([tiny(), remote], last_layer="auto")
@@ -51,35 +46,38 @@ def test_where_possible_the_last_layer_is_one_inside_and_where_not_that_is_said(
     assert outside.feature_dimension == outside.dimension
 
 
-@pytest.mark.parametrize("given", [3, None, object(), DeterministicFakeEmbedding, ["a", "b"]])
-def test_anything_else_is_refused_with_what_is_accepted(given):
-    with pytest.raises(TypeError, match="expected a hub name, a folder, 'pypi:NAME'"):
-        load_encoder(given)
+def model_of(kind):
+    return type(kind, (), {"__module__": "sentence_transformers"})()
 
 
-@pytest.mark.parametrize("name", ["", "  "])
-def test_an_empty_name_is_refused(name):
-    with pytest.raises(ValueError, match="name must not be empty"):
-        load_encoder(name)
-
-
-def test_an_unknown_hub_name_is_a_clear_error():
-    with pytest.raises(OSError, match="cannot load encoder 'no-such-owner/no-such-model'"):
-        load_encoder("no-such-owner/no-such-model")
+ACCEPTED = "expected a hub name, a folder, 'pypi:NAME'"
+REMOVED = "sparse encoders were removed; use 'bm25'"
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [("SparseEncoder", "'bm25'"), ("CrossEncoder", "rerank")]
+    ("given", "options", "error", "message"),
+    [
+        *((odd, {}, TypeError, ACCEPTED) for odd in (3, None, object(), MockEmbedding, ["a", "b"])),
+        *((blank, {}, ValueError, "name must not be empty") for blank in ("", "  ")),
+        ("no-such/model", {}, OSError, "cannot load encoder 'no-such/model'"),
+        ("sparse:naver/splade-v3", {}, ValueError, REMOVED),
+        (model_of("SparseEncoder"), {}, TypeError, "encoders: .*SparseEncoder.*'bm25'"),
+        (model_of("CrossEncoder"), {}, TypeError, "encoders: .*CrossEncoder.*rerank"),
+        (
+            lambda texts: [],
+            {"last_layer": "ffn"},
+            ValueError,
+            "last_layer='ffn' needs the model's inner layers",
+        ),
+    ],
 )
-def test_what_returns_no_vectors_is_refused_with_what_to_use(kind, said):
-    model = type(kind, (), {"__module__": "sentence_transformers"})()
-    with pytest.raises(TypeError, match=f"encoders: .*{kind}.*{said}"):
-        load_encoder(model)
+def test_anything_else_is_refused_with_what_is_accepted(given, options, error, message):
+    with pytest.raises(error, match=message):
+        load_encoder(given, **options)
 
 
-def test_a_learned_sparse_encoder_is_refused_by_its_name_or_its_folder(saved):
+def test_the_folder_of_a_learned_sparse_encoder_is_refused(saved):
     folder = saved("tiny-sparse")
     (folder / "config_sentence_transformers.json").write_text('{"model_type": "SparseEncoder"}')
-    for spec in (folder, "sparse:naver/splade-v3"):
-        with pytest.raises(ValueError, match="sparse encoders were removed; use 'bm25'"):
-            load_encoder(spec)
+    with pytest.raises(ValueError, match=REMOVED):
+        load_encoder(folder)

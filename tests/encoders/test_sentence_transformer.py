@@ -2,6 +2,7 @@ import json
 import shutil
 import socket
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +31,17 @@ def test_vectors_are_those_of_the_model_whatever_the_batches_and_windows(tiny, m
         np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_only_padding_is_cut_off_on_whichever_side_it_is(tiny, side):
+    model, texts = tiny(), words(6)
+    model.tokenizer.padding_side = side
+    features = model.preprocess(texts)
+    some = rows_of(features, np.array([4, 1]), left=side == "left")
+    expected = model.preprocess([texts[4], texts[1]])
+    for key in ("input_ids", "attention_mask"):
+        np.testing.assert_array_equal(some[key], expected[key])
+
+
 def test_prompts_of_the_configuration_are_put_before_the_text(tiny):
     model = tiny(prompts={"query": "query: ", "document": "passage: "})
     encoder = SentenceTransformerEncoder(model)
@@ -53,8 +65,11 @@ def test_prompts_given_by_the_caller_win_and_make_it_impossible_to_rebuild_by_na
     assert encoder.spec is None
 
 
-def test_the_revision_says_whether_two_encoders_answer_alike(tiny, saved):
-    revision = SentenceTransformerEncoder(tiny()).revision
+def test_the_revision_says_whether_two_encoders_answer_alike(tiny, saved, texts):
+    used = tiny()
+    revision = SentenceTransformerEncoder(used).revision
+    used.encode(texts)
+    assert SentenceTransformerEncoder(used).revision == revision
     assert SentenceTransformerEncoder(saved("anywhere")).revision == revision
     assert SentenceTransformerEncoder(tiny(), batch_size=1).revision == revision
     nudged = tiny()
@@ -68,13 +83,6 @@ def test_the_revision_says_whether_two_encoders_answer_alike(tiny, saved):
         SentenceTransformerEncoder(tiny(truncate_dim=8)),
     ]
     assert len({revision, *(other.revision for other in others)}) == 6
-
-
-def test_using_a_model_does_not_change_its_revision(tiny, texts):
-    model = tiny()
-    before = SentenceTransformerEncoder(model).revision
-    model.encode(texts)
-    assert SentenceTransformerEncoder(model).revision == before
 
 
 def test_half_precision_keeps_revision_and_nearly_the_vectors(saved, texts):
@@ -114,27 +122,24 @@ def test_a_model_that_returns_nan_is_refused_when_it_is_loaded(tiny):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "options", "error", "message"),
     [
-        ({"last_layer": "head"}, "last_layer must be 'projection' or 'ffn', got 'head'"),
-        ({"dtype": "int8"}, "dtype must be .* got 'int8'"),
-        ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
-    ],
+        ("owner/not-looked-up", options, ValueError, message)
+        for options, message in (
+            ({"last_layer": "head"}, "last_layer must be 'projection' or 'ffn', got 'head'"),
+            ({"dtype": "int8"}, "dtype must be .* got 'int8'"),
+            ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
+        )
+    ]
+    + [
+        (folder, {}, FileNotFoundError, "there is no folder")
+        for folder in ("./no-such", "~/no/such", "/no/such/model", "a/b/c")
+    ]
+    + [(Path(__file__).parent, {}, OSError, "contains no model that sentence-transformers can")],
 )
-def test_settings_are_checked_before_anything_is_loaded(options, message):
-    with pytest.raises(ValueError, match=message):
-        SentenceTransformerEncoder("owner/not-looked-up", **options)
-
-
-@pytest.mark.parametrize("given", ["./no-such", "~/no/such", "/no/such/model", "a/b/c"])
-def test_a_folder_that_is_not_there_is_a_clear_error(given):
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
-        SentenceTransformerEncoder(given)
-
-
-def test_a_folder_without_a_model_is_a_clear_error(tmp_path):
-    with pytest.raises(OSError, match="contains no model that sentence-transformers can load"):
-        SentenceTransformerEncoder(tmp_path)
+def test_what_cannot_be_loaded_is_refused_before_any_work(given, options, error, message):
+    with pytest.raises(error, match=message):
+        SentenceTransformerEncoder(given, **options)
 
 
 def test_code_that_comes_with_a_model_is_not_run(saved):
@@ -179,17 +184,6 @@ def test_an_unreachable_hub_is_a_clear_error_within_seconds(monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
     with pytest.raises(OSError, match="cannot load encoder 'owner/model': it is not"):
         SentenceTransformerEncoder("owner/model")
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_only_padding_is_cut_off_on_whichever_side_it_is(tiny, side):
-    model, texts = tiny(), words(6)
-    model.tokenizer.padding_side = side
-    features = model.preprocess(texts)
-    some = rows_of(features, np.array([4, 1]), left=side == "left")
-    expected = model.preprocess([texts[4], texts[1]])
-    for key in ("input_ids", "attention_mask"):
-        np.testing.assert_array_equal(some[key], expected[key])
 
 
 def test_a_prompt_that_pooling_leaves_out_is_left_out(tiny):

@@ -36,13 +36,6 @@ def test_at_the_map_the_gradient_of_the_likelihood_vanishes(slope, centre, seed)
     assert a == pytest.approx(slope, rel=0.25)
 
 
-def test_with_the_slope_given_only_the_intercept_moves(rng):
-    similarity, labels = sample(rng, 20.0, 0.4, 0.1)
-    a, b = bernoulli_map(similarity, labels, slope=12.0)
-    assert a == 12.0
-    assert abs((sigmoid(a * similarity + b) - labels).mean()) < 1e-5
-
-
 def test_the_intercept_that_fits_a_variance_is_the_best_one(rng):
     similarity, labels = sample(rng, 20.0, 0.4, 0.1)
     variance = rng.uniform(0, 0.02, len(labels))
@@ -60,13 +53,6 @@ def test_the_intercept_that_fits_a_variance_is_the_best_one(rng):
 def test_an_encoder_that_points_the_wrong_way_gets_the_smallest_slope(rng):
     similarity, labels = sample(rng, 20.0, 0.4, 0.1)
     assert bernoulli_map(similarity, 1 - labels)[0] == pytest.approx(0.01)
-
-
-def test_separable_pairs_give_a_finite_slope():
-    similarity = np.repeat([0.9, 0.1], 50)
-    a, b = bernoulli_map(similarity, similarity > 0.5)
-    assert np.isfinite([a, b]).all()
-    assert (sigmoid(a * similarity + b) > 0.5).tolist() == (similarity > 0.5).tolist()
 
 
 @settings(max_examples=30, deadline=None)
@@ -184,12 +170,12 @@ def test_the_scale_is_bounded_where_labels_are_noise(rng):
 
 
 @pytest.mark.parametrize("slope", [0.01, 6.0, 80.0, 2000.0])
-def test_of_steep_slopes_the_intercept_is_the_best_too(slope):
+def test_with_the_slope_given_only_the_intercept_moves_to_the_best(slope):
     # As of encoders whose cosines all lie between .7 and .9: at any slope the loss is lowest where
     # as many answers are expected as there are.
     rng = np.random.default_rng(0)
     labels = np.arange(600) % 3 == 0
     similarity = rng.normal(0.8, 0.03, 600) + 0.05 * labels
-    _, intercept = bernoulli_map(similarity, labels, slope)
-    expected = 1 / (1 + np.exp(-(slope * similarity + intercept)))
-    assert expected.mean() == pytest.approx(1 / 3, abs=1e-4)
+    kept, intercept = bernoulli_map(similarity, labels, slope)
+    assert kept == slope
+    assert sigmoid(slope * similarity + intercept).mean() == pytest.approx(1 / 3, abs=1e-4)

@@ -83,19 +83,6 @@ def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client,
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 
 
-def test_a_gate_sees_what_is_asked_and_not_what_is_searched(index, tmp_path, monkeypatch):
-    seen, decide = [], Gate.decide
-    monkeypatch.setattr(
-        Gate, "decide", lambda gate, result: seen.append(len(result)) or decide(gate, result)
-    )
-    STRICT.save(tmp_path / "gate.json")
-    with serving(index, gate=tmp_path / "gate.json") as client:
-        assert client.post("/search", json={**PARKING, "k": 1}).status_code == 200
-        assert seen == []
-        assert client.post("/ask", json=PARKING).status_code == 200
-    assert seen == [1]
-
-
 def test_a_filter_lets_through_what_it_says_and_thousands_of_values_are_one_condition(client):
     some = [{"source": f"{id_}.md"} for id_ in ("flour", *range(2000))]
     found = client.post("/search", json={"query": "the mill", "filter": {"$or": some}})
@@ -131,6 +118,9 @@ def test_an_answer_that_would_be_too_long_is_refused_alone(index, longest):
     assert (short.status_code == 200) == (longest == 500)
 
 
+MANY = {f"key{number}": 1 for number in range(50_000)}
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -156,21 +146,31 @@ def test_an_answer_that_would_be_too_long_is_refused_alone(index, longest):
         ({}, "question: is missing"),
         ([], "body: should be an object"),
         ("{", "body: expected JSON"),
+        ("[" * 200_000, ""),
+        ('{"query":"x","filter":' + '{"a":' * 5000 + "1" + "}" * 5001, ""),
+        ({"query": "x", "history": [" "] * 60_000}, "history: should have at most 1000 items"),
+        ({"query": "x", "history": [1] * 450_000}, "history.0: should be a string or an object"),
+        (
+            {"query": "x", "history": [{"role": "x", "content": ""}] * 30_000},
+            "history.0.role: should be 'user'",
+        ),
+        ({"query": "x", "within": [1] * 450_000}, "within.0: should be a string"),
+        ({"query": "x", "within": MANY}, "within: should be a string or a list"),
+        ({"query": "x", "~/" * 20_000: 1}, "is not expected"),
+        ({"query": "x", "filter": {"$" + "~/" * 20_000: 1}}, "filter: expected a metadata key"),
+        ({"query": "x", "filter": {"year": {"$" + "~/" * 20_000: 1}}}, "has the unknown operator"),
+        ({"query": "x", "filter": MANY}, "filter: expected at most 100 conditions"),
+        (MANY, "key0: is not expected"),
     ],
 )
-def test_a_wrong_question_is_told_what_is_wrong_without_repeating_it(client, body, message):
-    text = body if isinstance(body, str) else json.dumps(body)
+def test_a_wrong_question_is_told_cheaply_what_is_wrong_without_repeating_it(client, body, message):
+    text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"))
+    begun = time.process_time()
     found = client.post("/ask", content=text, headers={"Content-Type": "application/json"})
-    assert found.status_code == 422
+    assert time.process_time() - begun < 2
+    assert found.status_code in ((422,) if message else (400, 422))
     assert message in found.json()["detail"]
-    assert len(found.text) < 600
-
-
-def test_what_nests_without_end_is_refused(client):
-    for body in ("[" * 200_000, '{"query":"x","filter":' + '{"a":' * 5000 + "1" + "}" * 5001):
-        found = client.post("/ask", content=body, headers={"Content-Type": "application/json"})
-        assert found.status_code in (400, 422)
-        assert len(found.text) < 200
+    assert len(found.text) < 1000
 
 
 def test_a_form_of_another_page_is_no_question(client):
@@ -412,13 +412,14 @@ def test_what_a_passage_holds_is_data(index):
 def test_metrics_count_and_tell_no_text(client):
     for asked in (PARKING, {"query": "hippopotamus"}, {"query": ""}):
         client.post("/ask", json=asked)
+    client.post("/search", json=PARKING)  # on which no gate decides
     client.get("/hippo")
     client.get("/readyz", headers={"Host": "evil.example"})
     counted = client.get("/metrics")
     assert counted.headers["content-type"].startswith("text/plain")
     for line in (
-        'uec_rag_stage_seconds_count{stage="encode"} 2.0',
-        'uec_rag_stage_seconds_count{stage="search"} 2.0',
+        'uec_rag_stage_seconds_count{stage="encode"} 3.0',
+        'uec_rag_stage_seconds_count{stage="search"} 3.0',
         "uec_rag_confidence_count 2.0",
         'uec_rag_decisions_total{action="answer"} 1.0',
         'uec_rag_decisions_total{action="abstain"} 1.0',
@@ -520,32 +521,6 @@ def test_each_request_has_a_span_with_what_was_found_for_it(index, exported):
     assert shown["retrieval.documents.0.document.id"] == asked["documents"][0]["id"] == "parking"
     assert shown["uec_rag.decision"] == asked["decision"]
     assert shown["uec_rag.confidence"] == asked["confidence"]
-
-
-MANY = {f"key{number}": 1 for number in range(50_000)}
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"history": [" "] * 60_000}, "history: should have at most 1000 items"),
-        ({"history": [1] * 450_000}, "history.0: should be a string or an object"),
-        ({"history": [{"role": "x", "content": ""}] * 30_000}, "history.0.role: should be 'user'"),
-        ({"within": [1] * 450_000}, "within.0: should be a string"),
-        ({"within": MANY}, "within: should be a string or a list"),
-        ({"~/" * 20_000: 1}, "is not expected"),
-        ({"filter": {"$" + "~/" * 20_000: 1}}, "filter: expected a metadata key"),
-        ({"filter": {"year": {"$" + "~/" * 20_000: 1}}}, "has the unknown operator"),
-        ({"filter": MANY}, "filter: expected at most 100 conditions"),
-        (MANY, "key0: is not expected"),
-    ],
-)
-def test_a_request_of_absurd_shape_is_refused_cheaply_and_in_few_words(client, asked, said):
-    begun = time.process_time()
-    found = client.post("/ask", json={"question": "who?", **asked})
-    assert time.process_time() - begun < 2
-    assert (found.status_code, said in found.json()["detail"]) == (422, True)
-    assert len(found.text) < 1000
 
 
 async def test_others_are_answered_while_a_request_is_checked(index):

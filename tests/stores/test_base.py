@@ -84,11 +84,6 @@ def test_what_could_not_be_saved_is_refused_with_the_path_to_it(metadata, error,
         make_passages(["x", "y"], None, [{}, metadata])
 
 
-def test_an_id_must_be_valid_unicode():
-    with pytest.raises(ValueError, match=r"ids: '\\ud800' is not valid Unicode"):
-        make_passages(["x"], ["\ud800"], None)
-
-
 def test_a_filter_may_name_a_date_as_it_was_given(small):
     day = datetime.date(2026, 1, 31)
     small.add(["tavone"], ids=["new"], metadatas=[{"day": day, "size": (1, 2)}])

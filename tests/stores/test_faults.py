@@ -93,7 +93,7 @@ def refusing(status):
     """What answers everything so."""
 
     def before(*asked):
-        raise Refused(status, "no")
+        raise Refused(status, "s3cret is the key")
 
     return before
 
@@ -161,19 +161,6 @@ def test_a_server_that_goes_while_it_is_written_to_leaves_whole_parts(line, wait
         line.store().add(numbered(range(600)), given)
         assert len(past) == 600
     assert len(seen) > 1
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"url": "not a url"}, "url: expected http://HOST:PORT, got 'not a url'"),
-        ({"url": "ftp://host"}, "url: expected http://HOST:PORT, got 'ftp://host'"),
-        ({"location": "http://host"}, "location: expected ':memory:', got 'http://host'; .* url="),
-    ],
-)
-def test_an_address_that_is_none_of_qdrants_is_said(given, said):
-    with pytest.raises(ValueError, match=said):
-        QdrantStore(**given)
 
 
 @pytest.mark.parametrize("dsn", ["localhost", "http://me:secret@host/db", "postgresql://h/d?no=1"])
@@ -322,19 +309,6 @@ def test_a_secret_in_an_address_of_qdrant_is_refused_and_not_repeated(odd, where
         assert "3t" not in told
 
 
-@pytest.mark.filterwarnings("ignore:Api key is used")
-@pytest.mark.parametrize(("status", "kind"), [(503, ConnectionError), (401, PermissionError)])
-def test_a_key_that_a_server_sends_back_is_not_repeated(qdrant, status, kind, caplog):
-    def before(method, path):
-        raise Refused(status, "s3cret is the key")
-
-    qdrant.before = before
-    with pytest.raises(kind) as caught:
-        QdrantStore(url=qdrant.url, api_key="s3cret")
-    assert "s3cret" not in all_that_is_said(caught.value, caplog)
-    assert "does not" in str(caught.value)
-
-
 def test_a_server_that_is_not_there_is_asked_again_and_named(waits):
     with pytest.raises(ConnectionError, match=r"Qdrant at 'http://127.0.0.1:9' does not answer"):
         QdrantStore(url="http://127.0.0.1:9")
@@ -346,65 +320,79 @@ def test_a_server_that_is_not_there_is_asked_again_and_named(waits):
     assert "secret" not in str(caught.value)
 
 
-def test_a_server_of_something_else_is_told_from_one_that_is_out_of_reach(qdrant):
-    qdrant.before = refusing(404)
-    with pytest.raises(RuntimeError, match=r"the server at 'http://.*' is not Qdrant"):
-        QdrantStore(url=qdrant.url)
+CALLS = {
+    **ASKED,
+    "add": lambda store: store.add(numbered([7]), with_words(1, 1)),
+    "delete": lambda store: store.delete(["p3"]),
+}
+FAILURES = {
+    400: (ValueError, r"^store: Qdrant at '.*' rejects the request .*400"),
+    401: (PermissionError, r"does not .*this key do that \(401\).*api_key="),
+    403: (PermissionError, r"does not .*this key do that \(403\).*api_key="),
+    413: (ValueError, r"^store: Qdrant at '.*' rejects the request .*413"),
+    422: (ValueError, r"^store: Qdrant at '.*' rejects the request .*422"),
+    429: (ConnectionError, "does not answer"),
+    503: (ConnectionError, "does not answer"),
+}
+PASSES = (429, 503)
 
 
-@pytest.fixture
-def of_three(qdrant):
-    """A store of three passages."""
-    store = QdrantStore(url=qdrant.url)
-    store.add(numbered(range(3)), gaussians(0, 3))
-    return store
-
-
-@pytest.mark.parametrize("status", [401, 403, 400, 413, 422])
-def test_what_a_server_refuses_is_said_at_once(qdrant, of_three, waits, status):
-    qdrant.before = refusing(status)
-    error, said = ValueError, rf"^store: Qdrant at '.*' rejects the request .*{status}"
-    if status in (401, 403):
-        error, said = PermissionError, rf"this key do that \({status}\).*api_key="
-        with pytest.raises(error, match=said):
-            QdrantStore(url=qdrant.url)
-    for call in (
-        lambda: of_three.search(QUERY, 1, beta=1.0),
-        lambda: of_three.add(numbered(range(3)), gaussians(0, 3)),
-    ):
-        with pytest.raises(error, match=said):
-            call()
-    assert not waits
-
-
-def test_a_busy_server_is_asked_again(qdrant, of_three, waits):
-    left = iter([429, 503])
+@pytest.mark.filterwarnings("ignore:Api key is used")
+@pytest.mark.parametrize("status", FAILURES)
+def test_what_a_server_refuses_is_said_by_every_method_without_the_key(
+    qdrant, waits, status, caplog
+):
+    """At once, or after some tries where it may pass; and what passes is an answer."""
+    store, left = QdrantStore(url=qdrant.url, api_key="s3cret"), [0]
+    store.add(numbered(range(300)), with_words(0, 300))
 
     def before(method, path):
-        if path != "/":  # the version, which the client asks for in a thread of its own
-            for status in left:
-                raise Refused(status, "too many requests")
+        if path != "/" and left[0]:  # the version, which the client asks for when it likes
+            left[0] -= 1
+            raise Refused(status, "s3cret is the key")
 
+    error, message = FAILURES[status]
     qdrant.before = before
-    assert len(of_three) == 3
-    assert len(waits) == 2
+    for name, call in CALLS.items():
+        waits.clear()
+        left[0] = 999
+        with pytest.raises(error, match=message) as caught:
+            call(store)
+        assert "s3cret" not in all_that_is_said(caught.value, caplog), name
+        assert (len(waits) > 0) == (status in PASSES), name
+        left[0] = 2 if status in PASSES else 0
+        call(store)
 
 
-def test_a_collection_that_somebody_removed_is_no_empty_one(line):
+@pytest.mark.filterwarnings("ignore:Api key is used")
+@pytest.mark.parametrize(
+    ("status", "error", "message"),
+    [
+        (401, PermissionError, r"this key do that \(401\).*api_key="),
+        (404, RuntimeError, r"the server at 'http://.*' is not Qdrant"),
+        (503, ConnectionError, "does not answer"),
+    ],
+)
+def test_a_server_that_lets_nobody_in_is_said_without_the_key(
+    qdrant, status, error, message, caplog
+):
+    qdrant.before = refusing(status)
+    with pytest.raises(error, match=message) as caught:
+        QdrantStore(url=qdrant.url, api_key="s3cret")
+    assert "s3cret" not in all_that_is_said(caught.value, caplog)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name != "length"])
+def test_a_collection_that_somebody_removed_is_no_empty_one(line, name):
     store = line.store(past=True)
-    store.add(numbered(range(3)), gaussians(0, 3))
+    store.add(numbered(range(300)), with_words(0, 300))
     if line.kind == "qdrant":
         store._client.delete_collection(store._collection)
     else:
         with store._server.transaction() as connection:
             connection.execute(f'DROP TABLE "{store._collection}"')
-    for call in (
-        lambda: store.search(QUERY, 1, beta=1.0),
-        lambda: [*store.passages()],
-        lambda: store.add(numbered([7]), gaussians(1, 1)),
-    ):
-        with pytest.raises(RuntimeError, match=r"collection .*(was|were) removed .*added again"):
-            call()
+    with pytest.raises(RuntimeError, match=r"collection .*(was|were) removed .*added again"):
+        CALLS[name](store)
 
 
 def test_a_collection_that_was_made_in_part_is_indexed_by_who_writes_next(qdrant):

@@ -1,21 +1,16 @@
 """A saved folder may come from a stranger: the engine that it names is not opened unasked."""
 
 import re
-import uuid
 import warnings
 
 import pytest
 
 from tests.helpers import bag_of_words, index_of, resaved
-from tests.stores import qdrant_server
-from tests.stores.postgres_server import server_dsn
 from uec_rag import UEC, Retriever
 from uec_rag.base.saved.files import write_json
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.places import open_store
-from uec_rag.stores.qdrant import QdrantStore
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This UEC is not fitted", "ignore:Failed to obtain server"
@@ -46,36 +41,16 @@ def test_a_place_that_a_folder_names_is_not_opened(small, tmp_path, noted, trust
         Retriever.load(tmp_path / "gift", small.uec, trust=trust)
 
 
-@pytest.fixture(params=["postgres", "qdrant", "qdrant in a folder"])
-def engine(request, tmp_path):
-    """Opens the same collection again."""
-    name = f"t{uuid.uuid4().hex}"
-
-    def open_it():
-        if request.param == "postgres":
-            made.append(PgVectorStore(server_dsn(), collection=name))
-        elif request.param == "qdrant":
-            made.append(QdrantStore(url=qdrant_server.server_url(), collection=name))
-        else:
-            made.append(QdrantStore(path=tmp_path / "qdrant", collection=name))
-        return made[-1]
-
-    made = []
-    yield open_it
-    for store in made:
-        store.close()
-
-
-def test_ones_own_index_is_opened_as_the_error_says(engine, uec, tmp_path):
-    index = index_of(uec, ["a text", "another text"], ["a", "b"], store=engine())
-    index.save(tmp_path / "index")
-    index.store.close()
+@pytest.mark.parametrize("kind", ["postgres", "qdrant by http", "qdrant in a folder"])
+def test_ones_own_index_is_opened_as_the_error_says(store, uec, tmp_path):
+    index_of(uec, ["a text", "another text"], ["a", "b"], store=store).save(tmp_path / "index")
+    store.close()
     with pytest.raises(ValueError, match=r"Retriever\.load\(path, store=\.\.\.\)") as said:
         Retriever.load(tmp_path / "index", uec)
-    store = open_store(re.search("--store '(.*)'", str(said.value))[1])
-    loaded = Retriever.load(tmp_path / "index", uec, store=store)
+    opened = open_store(re.search("--store '(.*)'", str(said.value))[1])
+    loaded = Retriever.load(tmp_path / "index", uec, store=opened)
     assert loaded.search(["a text"], k=1).ids == [["a"]]
-    store.close()
+    opened.close()
 
 
 def test_another_collection_of_the_same_ensemble_is_told_from_ones_own(uec, tmp_path):

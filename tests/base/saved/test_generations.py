@@ -235,7 +235,9 @@ def test_what_was_loaded_is_saved_only_while_it_is_the_last(tmp_path):
     assert is_last(path / last.generation)
 
 
-def test_who_is_interrupted_after_the_swap_may_save_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize("ends", ["in the middle", "after the swap"])
+def test_a_save_that_failed_may_be_made_again(tmp_path, monkeypatch, ends):
+    save(tmp_path, "old")
     thing, replace = SimpleNamespace(saved_as=()), os.replace
 
     def interrupted(source, target):
@@ -243,23 +245,14 @@ def test_who_is_interrupted_after_the_swap_may_save_again(tmp_path, monkeypatch)
         if Path(target) == tmp_path / MANIFEST:
             raise KeyboardInterrupt
 
-    for patched in (False, True, False):
-        with monkeypatch.context() as patching, contextlib.suppress(KeyboardInterrupt):
-            if patched:
-                patching.setattr(os, "replace", interrupted)
+    for broken in (True, False, True, False):
+        with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+            if broken and ends == "after the swap":
+                patched.setattr(os, "replace", interrupted)
             with writing(tmp_path, KIND, of=thing) as generation:
                 (generation / "text.txt").write_text("text")
-        assert is_last(generation)
-
-
-def test_a_save_that_failed_may_be_made_again(tmp_path):
-    save(tmp_path, "old")
-    thing = SimpleNamespace(saved_as=())
-    for broken in (True, False, True, False):
-        with contextlib.suppress(KeyError), writing(tmp_path, KIND, of=thing) as generation:
-            (generation / "text.txt").write_text("text")
-            if broken:
-                raise KeyError
+                if broken and ends == "in the middle":
+                    raise KeyboardInterrupt
     assert thing.saved_as == (generation,)
     assert is_last(generation)
 
@@ -356,20 +349,15 @@ def test_a_folder_that_is_not_whole_is_not_read(tmp_path, how, message, verify):
         load(tmp_path, verify=verify)
 
 
-def test_what_is_in_the_files_is_compared_unless_that_is_not_wanted(tmp_path):
-    save(tmp_path, "hello")
-    damage(tmp_path, "flipped")
-    with pytest.raises(IndexCorrupted, match=r"text\.txt' has other contents than were saved"):
-        load(tmp_path)
-    assert load(tmp_path, verify=False) == "hellp"
-
-
-def test_another_kind_is_not_read(tmp_path):
-    save(tmp_path, "x", kind="cake")
-    with pytest.raises(IndexCorrupted, match="holds a saved cake, expected a saved test thing"):
-        load(tmp_path)
-
-
-def test_what_is_not_there_is_not_read(tmp_path):
+def test_what_is_not_there_or_of_another_kind_or_contents_is_not_read(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"path: no saved test thing at .*nowhere"):
         load(tmp_path / "nowhere")
+    save(tmp_path / "cake", "x", kind="cake")
+    with pytest.raises(IndexCorrupted, match="holds a saved cake, expected a saved test thing"):
+        load(tmp_path / "cake")
+    path = tmp_path / "saved"
+    save(path, "hello")
+    damage(path, "flipped")
+    with pytest.raises(IndexCorrupted, match=r"text\.txt' has other contents than were saved"):
+        load(path)
+    assert load(path, verify=False) == "hellp"

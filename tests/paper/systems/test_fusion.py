@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paper.systems.baselines import Fusion, all_fusions, best_fusion, borda, ranks
+from tests.helpers import rows_of
 
 A = np.float32([[0.9, 0.5, 0.1, 0.3]])
 B = np.float32([[0.2, 0.8, 0.9, 0.1]])
@@ -62,44 +63,8 @@ SYSTEMS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ("Borda", [[9.0, 7.0, 9.0, 5.0], [7.0, 8.0, 8.0, 7.0]]),
-        (
-            "RRF",
-            [[0.048395, 0.047883, 0.048412, 0.047371], [0.047891, 0.048139, 0.048147, 0.047883]],
-        ),
-        ("ISR", [[4.083333, 1.6875, 6.1875, 0.854167], [3.520833, 3.666667, 3.9375, 1.6875]]),
-        (
-            "Log-ISR",
-            [[1.495333, 0.617969, 2.265888, 0.312799], [1.289344, 1.342748, 1.441929, 0.617969]],
-        ),
-        (
-            "CombSUM min-max",
-            [[1.958333, 1.375, 2.0, 0.75], [1.142857, 1.666667, 1.666667, 1.52381]],
-        ),
-        ("CombMNZ min-max", [[5.875, 4.125, 6.0, 2.25], [3.428571, 5.0, 5.0, 4.571429]]),
-        (
-            "CombANZ min-max",
-            [[0.652778, 0.458333, 0.666667, 0.25], [0.380952, 0.555556, 0.555556, 0.507937]],
-        ),
-        ("CombMAX min-max", [[1.0, 0.875, 1.0, 0.5], [1.0, 1.0, 1.0, 0.857143]]),
-        ("CombMIN min-max", [[0.125, 0.0, 0.0, 0.0], [0.0, 0.333333, 0.0, 0.0]]),
-        ("CombMED min-max", [[0.833333, 0.5, 1.0, 0.25], [0.142857, 0.333333, 0.666667, 0.666667]]),
-        (
-            "CombSUM z-score",
-            [
-                [1.327403, -0.509966, 1.039244, -1.856681],
-                [-0.821995, 0.256366, 0.638061, -0.072432],
-            ],
-        ),
-        (
-            "CombMAX z-score",
-            [[1.521278, 0.848528, 1.131371, -0.218218], [1.341641, 1.150793, 1.341641, 0.821995]],
-        ),
-    ],
-)
-def test_rules_are_those_of_ranx(rule, expected):
-    found = Fusion(*rule.split())(SYSTEMS)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("row", rows_of("fusion_of_ranx.csv"), ids=lambda row: row["rule"])
+def test_rules_are_those_of_ranx(row):
+    rule, *expected = row.values()
+    found = Fusion(*rule.split())(SYSTEMS).ravel()
+    np.testing.assert_allclose(found, np.float64(expected), rtol=1e-4, atol=1e-5)

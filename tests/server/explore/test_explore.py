@@ -196,13 +196,6 @@ def test_a_gate_makes_one_promise(client, index):
         assert client.post("/api/gate", json=both).status_code == 422
 
 
-def test_no_gate_is_saved_of_an_index_that_others_have_saved_anew(client, index):
-    tuned(client, k=3)
-    add_text(index, "Something else is there now.")
-    assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
-    assert not (index / "gate.json").exists()
-
-
 def test_a_gate_that_abstains_on_everything_is_not_saved(client, index):
     assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
     tuned(client, content=table([("honey hive?", "bees-0"), ("why?", "")]))

@@ -1,11 +1,10 @@
 """Means in blocks against one matrix."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uec_rag.stores.memory.vectors import Means, row_slices
+from uec_rag.stores.memory.vectors import Means
 
 RNG = np.random.default_rng(0)
 # Small whole numbers: sums of their products are exact in float32, in whatever order.
@@ -38,31 +37,3 @@ def test_products_are_those_of_one_matrix_however_blocks_are_stored_and_asked(
         assert product.dtype == np.float32
         np.testing.assert_array_equal(product, part @ block.T)
     np.testing.assert_array_equal(means.rows(rows), MATRIX[rows])
-
-
-def test_each_block_lies_together_in_memory():
-    means = written((5, 7), 3, 4)
-    assert means.widths == (5, 7)
-    assert means.dimension == 12
-    assert all(block.flags.c_contiguous for block in means.blocks)
-
-
-def test_earlier_means_stay_as_they_were_and_share_memory_where_there_is_room():
-    first = Means().with_rows(0, MATRIX[:4], (12,))
-    second = first.with_rows(4, MATRIX[4:5], (12,))
-    third = second.with_rows(5, MATRIX[5:7], (12,))
-    assert third.blocks[0] is second.blocks[0]
-    again = third.with_rows(5, MATRIX[100:101], (12,))
-    np.testing.assert_array_equal(again.rows(slice(6)), MATRIX[[0, 1, 2, 3, 4, 100]])
-    np.testing.assert_array_equal(first.rows(slice(4)), MATRIX[:4])
-
-
-@pytest.mark.parametrize("start", [0, 1])
-def test_new_widths_count_only_where_nothing_is_stored(start):
-    means = written((5, 7), 3).with_rows(start, MATRIX[:2], (12,))
-    assert means.widths == ((5, 7) if start else (12,))
-
-
-@pytest.mark.parametrize("count", [0, 1, 4096, 4097, 10_000])
-def test_slices_cover_every_row_once(count):
-    assert [i for tile in row_slices(count, 5000) for i in range(count)[tile]] == list(range(count))

@@ -15,12 +15,10 @@ from tests.stores.postgres_server import server_dsn
 from tests.stores.test_contract import QUERY, assert_finds, gaussians, numbered
 from tests.stores.test_contract_words import with_words
 from uec_rag import UEC, Gaussian, Retriever
-from uec_rag.base.saved.files import read_json
 from uec_rag.base.similarity import probit
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.stores import Passage
 from uec_rag.stores.pgvector import PgVectorStore
-from uec_rag.stores.pgvector.server import Server
 
 
 def make(**options):
@@ -150,13 +148,6 @@ def test_a_mean_in_its_page_leaves_room_for_a_long_text(store, width):
     store.add(given, Gaussian(mean, np.full_like(mean, 0.1)))
     found = store.search(Gaussian(mean, np.zeros_like(mean)), 1, beta=1.0)
     assert [row[0] for row in found.passages] == given
-
-
-def test_a_saved_index_holds_no_password(tmp_path, monkeypatch):
-    monkeypatch.setattr(Server, "_reach", lambda self: None)
-    PgVectorStore("postgresql://me:secret@host/db").save(tmp_path)
-    saved = read_json(tmp_path / "store.json")
-    assert saved["address"] == "postgresql://me@host/db?collection=uec_rag"
 
 
 @contextlib.contextmanager

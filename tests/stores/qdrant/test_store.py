@@ -40,12 +40,6 @@ def test_a_server_that_is_too_old_is_refused(version):
             QdrantStore(url=server.url)
 
 
-@pytest.mark.parametrize(("given", "error"), [(0, ValueError), ("many", TypeError)])
-def test_a_number_of_candidates_is_expected(given, error):
-    with pytest.raises(error, match="candidates: expected an integer"):
-        QdrantStore(location=":memory:", candidates=given)
-
-
 def test_a_collection_of_someone_else_is_refused():
     client = QdrantClient(":memory:")
     vectors = models.VectorParams(size=8, distance=models.Distance.COSINE)
@@ -79,15 +73,25 @@ def test_names_that_qdrant_does_not_take_are_refused(name, tmp_path):
     assert not (tmp_path / "qdrant").exists()
 
 
-@pytest.mark.parametrize("places", [{}, {"location": ":memory:", "url": "http://x"}])
-def test_one_place_is_expected(places):
-    with pytest.raises(ValueError, match="location, path, url: expected exactly one"):
-        QdrantStore(**places)
+MEMORY = {"location": ":memory:"}
 
 
-def test_settings_that_qdrant_does_not_know_are_refused_before_anything_is_encoded():
-    with pytest.raises(TypeError, match=r"settings: .* has no \['prefer_grpc', 'shards'\]"):
-        QdrantStore(location=":memory:", shards=3, prefer_grpc=True)
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({}, ValueError, "location, path, url: expected exactly one"),
+        (MEMORY | {"url": "http://x"}, ValueError, "location, path, url: expected exactly one"),
+        (MEMORY | {"candidates": 0}, ValueError, "candidates: expected an integer"),
+        (MEMORY | {"candidates": "many"}, TypeError, "candidates: expected an integer"),
+        (MEMORY | {"shards": 3, "a": 1}, TypeError, r"settings: .* no \['a', 'shards'\]"),
+        ({"url": "not a url"}, ValueError, "url: expected http://HOST:PORT, got 'not a url'"),
+        ({"url": "ftp://host"}, ValueError, "url: expected http://HOST:PORT, got 'ftp://host'"),
+        ({"location": "http://h"}, ValueError, "location: expected ':memory:', .* url="),
+    ],
+)
+def test_what_cannot_be_opened_is_refused_naming_the_argument(given, error, message):
+    with pytest.raises(error, match=message):
+        QdrantStore(**given)
 
 
 def test_a_collection_in_memory_cannot_be_saved(store, tmp_path):
