@@ -193,6 +193,12 @@ class Usage:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
 
+    def counts(self) -> dict[str, float]:
+        """Return the counts by name, as for an application's metrics."""
+        with self._lock:
+            names = ("asked", "rewritten", "failed", "seconds")
+            return {name: getattr(self, name) for name in names}
+
 
 async def ask_advisor(
     advisor: Advisor,

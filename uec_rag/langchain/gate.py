@@ -269,7 +269,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
-            dispatch_custom_event(EVENT, _event(one), config=config[place])
+            dispatch_custom_event(EVENT, self._event(one, decision), config=config[place])
             others = given[place]
             out[place] = cast(Gated, {**(others if isinstance(others, Mapping) else {}), **one})
         return out
@@ -355,12 +355,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             found[row] = found[row] if other is None else other
         return [decision for decision, _ in settled]
 
-
-def _event(found: Gated) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        key: dict(found)[key] for key in ("question", "decision", "reason", "confidence")
-    }
-    told["ids"] = [document.id for document in found["documents"]]
-    for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
-        told[name] = [document.metadata.get(f"uec_{key}") for document in found["documents"]]
-    return told
+    def _event(self, found: Gated, decision: Decision) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            key: dict(found)[key] for key in ("question", "decision", "reason", "confidence")
+        }
+        told |= decision.advice_metadata()
+        if self.gate is not None and self.gate.advisor is not None:
+            told["advisor"] = self.gate.usage.counts()
+        told["ids"] = [document.id for document in found["documents"]]
+        for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
+            told[name] = [document.metadata.get(f"uec_{key}") for document in found["documents"]]
+        return told
