@@ -36,19 +36,13 @@ def test_nothing_that_is_fitted_on_is_reported(tiny_data):
     assert not fitted & searched
 
 
-def test_a_folder_with_none_of_the_known_sets_needs_to_be_told_what_to_fit_on(tiny_data):
-    with pytest.raises(FileNotFoundError, match="--fit"):
-        make_plan(tiny_data)
-
-
 def test_whatever_is_there_is_reported_where_no_known_set_is(tiny_data):
     made = make_plan(tiny_data, fit=[tiny.FIT], proxy=tiny.PROXY)
     assert tiny.FIT not in {task.name for task in made.tasks}
     assert {"tiny_search", "tiny_subjects"} <= {task.name for task in made.tasks}
-
-
-def test_languages_are_left_out_where_a_set_is_missing(tiny_data):
     assert make_language_plan(tiny_data) is None
+    with pytest.raises(FileNotFoundError, match="--fit"):
+        make_plan(tiny_data)
 
 
 def test_a_sampled_collection_keeps_what_its_queries_need(tiny_data):
@@ -58,12 +52,7 @@ def test_a_sampled_collection_keeps_what_its_queries_need(tiny_data):
     assert len(some.passages) == 20
     assert all(set(gains) <= set(some.passages) for gains in some.relevant.values())
     assert sample_collection(whole, queries=5, passages=20).queries == some.queries
-
-
-def test_relevant_passages_are_kept_even_where_they_are_too_many(tiny_data):
-    whole = load_collection(tiny_data / "tiny_search")
-    some = sample_collection(whole, queries=5, passages=2)
-    assert len(some.passages) == 5
+    assert len(sample_collection(whole, queries=5, passages=2).passages) == 5  # all are relevant
 
 
 def test_similarity_scores_end_up_between_0_and_1(tmp_path, tiny_data):

@@ -61,20 +61,17 @@ def tokens(model):
     return lambda text: tokenizer.encode(text).ids
 
 
-def test_a_text_is_split_into_its_likeliest_pieces(tokens):
-    assert tokens("cats") == [3, 4]  # ▁cat s, rather than ▁c a t s
-
-
-def test_white_space_around_and_between_words_counts_once(tokens):
-    assert tokens("  cat   cat ") == [3, 3]
-
-
-def test_a_run_of_unknown_letters_is_one_unknown_piece(tokens):
-    assert tokens("cat猫猫a") == [3, 0, 6]
-
-
-def test_a_text_cannot_write_a_control_piece(tokens):
-    assert tokens("<s>") == [2, 8, 4, 9]
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("cats", [3, 4]),  # ▁cat s, rather than ▁c a t s
+        ("  cat   cat ", [3, 3]),  # white space counts once
+        ("cat猫猫a", [3, 0, 6]),  # a run of unknown letters is one unknown piece
+        ("<s>", [2, 8, 4, 9]),  # a text cannot write a control piece
+    ],
+)
+def test_a_text_is_split_into_its_likeliest_pieces(tokens, text, ids):
+    assert tokens(text) == ids
 
 
 @pytest.mark.parametrize("damage", [b"not a model", b"", PIECES[0][:-3], PIECES[0]])

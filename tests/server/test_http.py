@@ -83,6 +83,19 @@ def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client,
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 
 
+def test_a_gate_sees_what_is_asked_and_not_what_is_searched(index, tmp_path, monkeypatch):
+    seen, decide = [], Gate.decide
+    monkeypatch.setattr(
+        Gate, "decide", lambda gate, result: seen.append(len(result)) or decide(gate, result)
+    )
+    STRICT.save(tmp_path / "gate.json")
+    with serving(index, gate=tmp_path / "gate.json") as client:
+        assert client.post("/search", json={**PARKING, "k": 1}).status_code == 200
+        assert seen == []
+        assert client.post("/ask", json=PARKING).status_code == 200
+    assert seen == [1]
+
+
 def test_a_filter_lets_through_what_it_says_and_thousands_of_values_are_one_condition(client):
     some = [{"source": f"{id_}.md"} for id_ in ("flour", *range(2000))]
     found = client.post("/search", json={"query": "the mill", "filter": {"$or": some}})
@@ -412,14 +425,13 @@ def test_what_a_passage_holds_is_data(index):
 def test_metrics_count_and_tell_no_text(client):
     for asked in (PARKING, {"query": "hippopotamus"}, {"query": ""}):
         client.post("/ask", json=asked)
-    client.post("/search", json=PARKING)  # on which no gate decides
     client.get("/hippo")
     client.get("/readyz", headers={"Host": "evil.example"})
     counted = client.get("/metrics")
     assert counted.headers["content-type"].startswith("text/plain")
     for line in (
-        'uec_rag_stage_seconds_count{stage="encode"} 3.0',
-        'uec_rag_stage_seconds_count{stage="search"} 3.0',
+        'uec_rag_stage_seconds_count{stage="encode"} 2.0',
+        'uec_rag_stage_seconds_count{stage="search"} 2.0',
         "uec_rag_confidence_count 2.0",
         'uec_rag_decisions_total{action="answer"} 1.0',
         'uec_rag_decisions_total{action="abstain"} 1.0',

@@ -10,6 +10,7 @@ from tests.stores.kinds import KINDS, QUICK, at_once, beside
 from tests.stores.test_contract import QUERY, gaussians, numbered
 from uec_rag import UEC, FingerprintMismatch, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
+from uec_rag.stores import Passage
 
 every_engine = pytest.mark.parametrize("kind", QUICK)
 SEVERAL = [kind for kind in QUICK if kind not in ("qdrant in memory", "qdrant's engine")]
@@ -39,22 +40,17 @@ KEYS = ["a b", "a.b", 'quo"te', "per%cent", "semi;colon'", "ünï", "x[]", "-", 
 @every_engine
 def test_any_key_may_be_filtered_by(store, kind):
     keys = KEYS[:3] if kind == "qdrant by http" else KEYS  # which takes them as others do
-    for place, key in enumerate(keys):
-        store.add(numbered([3 * place], **{key: 5}), gaussians(place, 1))
-        store.add(numbered([3 * place + 1], **{key: "some text"}), gaussians(place, 1))
-        store.add(numbered([3 * place + 2], **{key: ["text"]}), gaussians(place, 1))
-    for place, key in enumerate(keys):
-        number, text, list_ = (f"p{3 * place + i}" for i in range(3))
-        for filter_, wanted in (
-            ({key: 5}, {number}),
-            ({key: {"$gt": 4}}, {number}),
-            ({key: {"$contains": "text"}}, {text, list_}),
-        ):
-            if '"' in key and store.engine == "Qdrant" and wanted != {number}:
+    values = [5, "some text", ["text"]]
+    given = [Passage(f"{key} {i}", "", {key: v}) for key in keys for i, v in enumerate(values)]
+    store.add(given, gaussians(0, len(given)))
+    for key in keys:
+        for condition, wanted in ((5, "0"), ({"$gt": 4}, "0"), ({"$contains": "text"}, "12")):
+            if '"' in key and store.engine == "Qdrant" and wanted != "0":
                 with pytest.raises(ValueError, match="under a key with a quotation mark"):
-                    store.passages(filter_)
+                    store.passages({key: condition})
                 continue
-            assert {p.id for p in store.passages(filter_)} == wanted, filter_
+            found = {p.id for p in store.passages({key: condition})}
+            assert found == {f"{key} {i}" for i in wanted}, condition
 
 
 @every_engine

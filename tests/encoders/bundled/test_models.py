@@ -111,6 +111,12 @@ def test_a_question_that_is_asked_again_is_not_encoded_again(encoder, monkeypatc
         encoder.encode(["what is a dog?"], "passage")
 
 
+def test_of_a_question_that_was_asked_only_its_vector_is_kept(encoder):
+    kept = encoder._cached("what is a cow?")
+    assert kept.base is None  # not the states of all tokens
+    assert kept.nbytes == 4 * encoder.dimension
+
+
 def test_its_inner_layers_cannot_be_read(encoder):
     with pytest.raises(ValueError, match="no accessible inner layers"):
         load_encoder(encoder.spec, last_layer="ffn")

@@ -104,14 +104,6 @@ def test_an_addition_that_ended_half_way_is_neither_finished_nor_followed(tmp_pa
                 go_on()
 
 
-def test_nothing_is_added_to_what_was_filled(tmp_path):
-    with StreamedStore(tmp_path) as store:
-        store.add(numbered(range(3)), gaussians(0, 3))
-        store.finish()
-        with pytest.raises(RuntimeError, match="has been filled; load it"):
-            store.add(numbered([3]), gaussians(1, 1))
-
-
 def test_several_threads_add(tmp_path):
     """Each writes many times: rows of means and passages stay side by side."""
 
@@ -129,19 +121,18 @@ def test_several_threads_add(tmp_path):
     np.testing.assert_array_equal(loaded.vectors(ids).mean[:, 0], np.arange(2000) // 5)
 
 
-def test_another_ensemble_is_refused(tmp_path):
+def test_it_is_only_added_to_by_one_ensemble_until_it_is_filled(tmp_path):
     with StreamedStore(tmp_path) as store:
         store.bind("one")
         store.bind("another")
         store.add(numbered(range(3)), gaussians(0, 3))
         with pytest.raises(FingerprintMismatch, match="vectors of another ensemble"):
             store.bind("one")
-
-
-def test_it_is_only_added_to(tmp_path):
-    with StreamedStore(tmp_path) as store:
         for name in ("search", "get", "delete", "passages", "vectors"):
             with pytest.raises(AttributeError, match=f"{name}: this index is being filled"):
                 getattr(store, name)
+        store.finish()
+        with pytest.raises(RuntimeError, match="has been filled; load it"):
+            store.add(numbered([3]), gaussians(1, 1))
     with pytest.raises(ValueError, match="dtype: expected one of"):
         StreamedStore(tmp_path, dtype="int4")

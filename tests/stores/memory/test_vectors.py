@@ -37,3 +37,13 @@ def test_products_are_those_of_one_matrix_however_blocks_are_stored_and_asked(
         assert product.dtype == np.float32
         np.testing.assert_array_equal(product, part @ block.T)
     np.testing.assert_array_equal(means.rows(rows), MATRIX[rows])
+
+
+def test_earlier_means_stay_as_they_were_and_share_memory_where_there_is_room():
+    first = Means().with_rows(0, MATRIX[:4], (12,))
+    second = first.with_rows(4, MATRIX[4:5], (12,))
+    third = second.with_rows(5, MATRIX[5:7], (12,))
+    assert third.blocks[0] is second.blocks[0]
+    again = third.with_rows(5, MATRIX[100:101], (12,))
+    np.testing.assert_array_equal(again.rows(slice(6)), MATRIX[[0, 1, 2, 3, 4, 100]])
+    np.testing.assert_array_equal(first.rows(slice(4)), MATRIX[:4])
