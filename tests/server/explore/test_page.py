@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
+from tests.helpers import VAGUE, namesakes
 from tests.server.conftest import until
 from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
@@ -188,8 +189,8 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
         relevant = [{id_} - {""} for id_ in ids]
         told = {name: percent / 100}
         gate = Gate.calibrate(Retriever.load(index), queries, relevant, **told, k=4)
-        assert page.inner_text("#risk-report") == gate.threshold.report
-        found = gate.threshold
+        found = gate.guarantee
+        assert page.inner_text("#risk-report") == found.report
         shown = f"{found.answered} of {found.queries} questions answered, {found.wrong} wrongly"
         assert shown in page.inner_text("#rows")
     slide(page, 20)
@@ -290,8 +291,11 @@ def test_a_thread_goes_on_until_there_is_a_new_subject(page, index):
 
 
 def test_a_reading_is_asked_among(page, index):
-    question = "all day"
-    result = Retriever.load(index).search([question], 4)
+    question, texts, about = VAGUE, *namesakes()
+    changed = Retriever.load(index)
+    changed.add(texts, metadatas=about)
+    changed.save(index)
+    result = changed.search([question], 4)
     readings = result.decisions[0].readings
     assert result.decisions[0].action == "clarify"
     ask(page, question)
