@@ -55,9 +55,9 @@ def demo(
     say(LEGEND)
     counts = Counter(decision.action for decision in result.decisions)
     out.print(
-        f"Of these {len(questions)} questions, {counts['answer']} are answered, "
-        f"{counts['clarify']} get a clarifying question and {counts['abstain']} are left "
-        "unanswered. A retriever that does not decide passes on three passages for each.",
+        f"Of these {len(questions)} questions: answered {counts['answer']}, with a clarifying "
+        f"question {counts['clarify']}, left unanswered {counts['abstain']}. A retriever that does "
+        "not decide passes on three passages for each.",
         width=min(out.width, WIDTH),
     )
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')
