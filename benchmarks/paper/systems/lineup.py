@@ -265,7 +265,7 @@ class Lineup:
     def direct_weighted(self) -> System:
         """Direct-sum weights that are best on the fitting queries."""
         data = self._tuning()
-        slopes = self.fitted().weights
+        slopes = self.fitted().fitted.weights
         found = best_retrieval_weights(
             [s * w for s, w in zip(data.similarities, slopes, strict=True)], data.relevance
         )
