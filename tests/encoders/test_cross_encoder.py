@@ -41,6 +41,19 @@ def test_with_labels_the_threshold_separates_right_hits_from_wrong_ones(advisor)
         advisor.fit(QUESTIONS, TEXTS, [True])
 
 
+def test_a_model_that_is_not_there_is_said_at_once(tmp_path, advisor):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        cross_encoder_advisor(tmp_path / "v1@home")
+    with pytest.raises(TypeError, match="a folder or a CrossEncoder, got CrossEncoderAdvisor"):
+        cross_encoder_advisor(advisor)
+
+
+def test_a_folder_may_have_any_name(advisor, tmp_path):
+    advisor.model.save(str(tmp_path / "v1@home"))
+    again = cross_encoder_advisor(tmp_path / "v1@home")
+    assert again.scores("ba", TEXTS[0]) == pytest.approx(advisor.scores("ba", TEXTS[0]))
+
+
 def test_a_gate_takes_it(advisor, full, queries):
     gate = Gate(advisor=advisor, doubt=(0.0, 1.0))
     gate.search(full, queries[:3])

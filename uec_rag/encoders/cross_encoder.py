@@ -6,10 +6,12 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from uec_rag.encoders.hub import is_model, load_model
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -103,20 +105,19 @@ def cross_encoder_advisor(
     ImportError
         If sentence-transformers is not installed.
     OSError
-        If there is no such model.
+        If there is no such model, or the hub is unreachable.
+    TypeError
+        If the model is of another kind.
     ValueError
         If the model gives more than one score per pair.
     """
-    from uec_rag.base.environment import require
-
-    require("models", "sentence-transformers", "torch")
-    from sentence_transformers import CrossEncoder
-
-    if isinstance(model, CrossEncoder):
-        reader = model
-    else:
-        name, _, revision = str(model).partition("@")
-        reader = CrossEncoder(name, device=device, revision=revision or None)
+    reader: Any = model
+    if isinstance(model, str | Path):
+        _, reader = load_model(model, device, fetch=True, kind="CrossEncoder")
+    if not is_model(reader, "CrossEncoder"):
+        raise TypeError(
+            f"model: expected a hub name, a folder or a CrossEncoder, got {type(model).__name__}."
+        )
     if reader.num_labels != 1:
         raise ValueError(
             f"model: expected a CrossEncoder with one score per pair, as for re-ranking, got one "

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+Kind: TypeAlias = Literal["SentenceTransformer", "CrossEncoder"]
+
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
 NO_SPARSE = "learned sparse encoders were removed; use 'bm25', or a SentenceTransformer."
@@ -28,7 +30,9 @@ _CONFIGURATION = "config_sentence_transformers.json"
 _HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 
-def load_model(given: object, device: str | None, fetch: bool) -> tuple[str, Any]:
+def load_model(
+    given: object, device: str | None, fetch: bool, kind: Kind = "SentenceTransformer"
+) -> tuple[str, Any]:
     """Load a model from a folder or the hub, or take one in memory; fail fast if it is absent.
 
     Returns
@@ -36,7 +40,7 @@ def load_model(given: object, device: str | None, fetch: bool) -> tuple[str, Any
     str
         The hub name, or the folder's absolute path. For a model in memory, the name or path in its
         configuration, or "".
-    SentenceTransformer
+    SentenceTransformer or CrossEncoder
 
     Raises
     ------
@@ -61,8 +65,8 @@ def load_model(given: object, device: str | None, fetch: bool) -> tuple[str, Any
     with _quiet_weight_loading():
         if folder.is_dir():
             _refuse_sparse(name, folder / _CONFIGURATION)
-            return str(folder), _load_folder(folder, device)
-        model = _load_from_hub(name, device, fetch)
+            return str(folder), _load_folder(folder, device, kind)
+        model = _load_from_hub(name, device, fetch, kind)
     hub_name, _, revision = name.partition("@")
     _refuse_sparse(name, _downloaded(hub_name, _CONFIGURATION, revision))
     return name, model
@@ -100,26 +104,27 @@ def _refuse_sparse(name: str, configuration: Path | None) -> None:
         raise ValueError(f"encoder {name!r} is a SparseEncoder; {NO_SPARSE}")
 
 
-def _load_folder(folder: Path, device: str | None) -> SentenceTransformer:
-    from sentence_transformers import SentenceTransformer
+def _load_folder(folder: Path, device: str | None, kind: Kind) -> Any:  # noqa: ANN401
+    import sentence_transformers
 
     try:
-        return SentenceTransformer(str(folder), device=device, trust_remote_code=False)
+        load = getattr(sentence_transformers, kind)
+        return load(str(folder), device=device, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise OSError(
             f"folder {folder} contains no model that sentence-transformers can load: {error}"
-            f"{_needs_code(error)}"
+            f"{_needs_code(error, kind)}"
         ) from error
 
 
-def _load_from_hub(name: str, device: str | None, fetch: bool) -> SentenceTransformer:
-    from sentence_transformers import SentenceTransformer
+def _load_from_hub(name: str, device: str | None, fetch: bool, kind: Kind) -> Any:  # noqa: ANN401
+    import sentence_transformers
 
     model, _, revision = name.partition("@")
     if not fetch and not _is_downloaded(model, revision):  # the loaders would try the hub anyway
         raise OSError(f"cannot load encoder {name!r}: it is not on this machine")
     try:
-        return SentenceTransformer(
+        return getattr(sentence_transformers, kind)(
             model,
             device=device,
             revision=revision or None,
@@ -127,9 +132,9 @@ def _load_from_hub(name: str, device: str | None, fetch: bool) -> SentenceTransf
             local_files_only=not (fetch and _hub_is_reachable()),
         )
     except ValueError as error:
-        if not _needs_code(error):
+        if not (advice := _needs_code(error, kind)):
             raise
-        raise OSError(f"cannot load encoder {name!r}: {error}{_needs_code(error)}") from error
+        raise OSError(f"cannot load encoder {name!r}: {error}{advice}") from error
     except OSError as error:
         raise OSError(
             f"cannot load encoder {name!r}: it is not a local folder, and there is no such model "
@@ -139,12 +144,12 @@ def _load_from_hub(name: str, device: str | None, fetch: bool) -> SentenceTransf
         ) from error
 
 
-def _needs_code(error: Exception) -> str:
+def _needs_code(error: Exception, kind: Kind) -> str:
     if "trust_remote_code" not in str(error):
         return ""
     return (
         "\nCode shipped with a model is never run: if you trust it, load the model as "
-        "SentenceTransformer(..., trust_remote_code=True) and pass that instead of its name"
+        f"{kind}(..., trust_remote_code=True) and pass that instead of its name"
     )
 
 
