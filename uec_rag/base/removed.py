@@ -1,21 +1,28 @@
-"""What was removed from the public interface, and what to use instead."""
+"""The removed names of the public interface, with their replacements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+# What to do instead, by name.
 _INSTEAD = {
-    "Preferences": "leave out hits of the result, or search_diverse",
-    "prefer": 'leave out hits of the result, or the search type "mmr"',
-    "adapt": "unanswerable=, the share of questions without an answer, or calibrate",
-    "self_calibrate": "calibrate, with labelled questions",
-    "weighting": "counting({name: coefficient}) with all encoders",
-    "weights": "a retriever over index.counting({name: coefficient})",
-    "UECTranslator": "a translator of LangChain's that writes $eq, $gt, $and and the like",
-    "docstore": "docstore.mget([hit.metadata[id_key] for hit in hits])",
-    "UECFunctionAgent": "QueryEngineTool.from_defaults(UECQueryEngine(...), return_direct=True)",
-    "fit": "UEC.fit, on one machine",
-    "to_frame": "Result.metadata(rank), a dict for each hit, in a table of your own",
+    "Preferences": "use search_diverse, or leave out hits of the result",
+    "prefer": 'use the search type "mmr", or leave out hits of the result',
+    "adapt": "use unanswerable=, the share of questions without an answer, or calibrate",
+    "self_calibrate": "use calibrate, with labelled questions",
+    "weighting": "use counting({name: coefficient}) with all encoders",
+    "weights": "use a retriever over index.counting({name: coefficient})",
+    "UECTranslator": "use a translator of LangChain's that writes $eq, $gt, $and and the like",
+    "docstore": "use docstore.mget([hit.metadata[id_key] for hit in hits])",
+    "UECFunctionAgent": (
+        "use QueryEngineTool.from_defaults(UECQueryEngine(...), return_direct=True)"
+    ),
+    "fit": "use UEC.fit, on one machine",
+    "to_frame": "use Result.metadata(rank), a dict for each hit, in a table of your own",
+    "as_verifier": (
+        "put the reranker before UECGatePostprocessor, as in "
+        "node_postprocessors=[reranker, UECGatePostprocessor()]"
+    ),
 }
 
 
@@ -23,7 +30,7 @@ def removed(owner: str, name: str) -> AttributeError:
     """Return the error for an attribute that does not exist, or no longer."""
     if name not in _INSTEAD:
         return AttributeError(f"{owner} has no attribute {name!r}")
-    return AttributeError(f"{owner}.{name} was removed; use {_INSTEAD[name]}.")
+    return AttributeError(f"{owner}.{name} was removed; {_INSTEAD[name]}.")
 
 
 def removed_import(owner: str, name: str) -> Exception:
@@ -36,4 +43,4 @@ def check_arguments(given: Iterable[str]) -> None:
     """Raise TypeError if one of the arguments was removed."""
     for name in given:
         if name in _INSTEAD:
-            raise TypeError(f"{name}: this argument was removed; use {_INSTEAD[name]}.")
+            raise TypeError(f"{name}: this argument was removed; {_INSTEAD[name]}.")

@@ -131,7 +131,7 @@ class About:
 
     @property
     def is_file(self) -> bool:
-        """Whether no more is known than the name of a file."""
+        """True if no more is known than the name of a file."""
         named = PurePath(self.source).suffix.lower() in DOCUMENTS
         return named and self.subject == self.source
 

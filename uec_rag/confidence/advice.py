@@ -80,7 +80,9 @@ class Advice:
         return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and short else ()
 
     def question_to_search(self, question: str) -> str:
-        """Return the rewrite, if there is one that is not the question itself; else ""."""
+        """Return the rewrite of a "no", if it is not the question itself; else ""."""
+        if self.verdict != "no":
+            return ""
         line = " ".join(self.rewrite.split())
         same = line.casefold() == " ".join(question.split()).casefold()
         return "" if same or len(line) > _LONGEST_REWRITE else line
@@ -167,7 +169,7 @@ def _as_advice(reply: object) -> Advice | None:
 
 @dataclass
 class Usage:
-    """What an advisor has been used for, counted.
+    """The counts of an advisor's calls.
 
     Attributes
     ----------

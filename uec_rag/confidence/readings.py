@@ -185,7 +185,7 @@ class Candidates:
 
     @cached_property
     def word_coverage(self) -> NDArray[np.bool_]:
-        """Whether each subject has each word in its texts, its heads and its titles.
+        """True if a subject has a word in its texts, its heads and its titles.
 
         Shape (3, s, w). A head is a title and the first words of a text.
         """

@@ -107,7 +107,7 @@ class Turn:
 
     @property
     def views(self) -> tuple[int | None, ...]:
-        """How many of its turns a question with turns is searched with; () if it has none.
+        """The numbers of its turns that a question is searched with; () if it has none.
 
         None, those since the latest that does not refer back, and all.
         """
@@ -225,15 +225,10 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     """
     turns = []
     for who, text in messages:
-        said = (
-            text
-            if who == "user"
-            else extract_clarifying_question(text)
-            if who == "assistant"
-            else None
-        )
-        if said is not None:
-            turns.append(said)
+        if who == "user":
+            turns.append(text)
+        elif who == "assistant" and (asked := extract_clarifying_question(text)) is not None:
+            turns.append(asked)
     return turns
 
 

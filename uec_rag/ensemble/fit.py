@@ -62,7 +62,7 @@ def fit(
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
     questions = FitQueries(
         found.queries,
-        fitted.combine(found.corpus, fitted.coefficients(found.corpus, "passage")),
+        fitted.combine_as(found.corpus, "passage"),
         [moments(q, c)[0] for q, c in zip(found.queries, found.corpus, strict=True)]
         if fitted.space == "direct"
         else None,

@@ -463,6 +463,10 @@ class Fitted:
         known: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), pi)
         return known.astype(np.float32)
 
+    def combine_as(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
+        """Combine the encoders' Gaussians by the `coefficients` of texts in this role."""
+        return self.combine(parts, self.coefficients(parts, role))
+
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Combine the encoders' Gaussians with given coefficients, by convolution."""
         if self.space == "shared":

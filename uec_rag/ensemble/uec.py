@@ -174,14 +174,13 @@ class UEC:
         Gaussian
             n Gaussians of `dimension` dimensions, with `coefficients` of shape (n, K).
         """
-        return self._combined(self.encode(texts, role, show_progress=show_progress), role)
+        parts = self.encode(texts, role, show_progress=show_progress)
+        return self.fitted.combine_as(parts, role)
 
     async def aembed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
         """Run `embed` without blocking the event loop."""
-        return await asyncio.to_thread(self._combined, await self.aencode(texts, role), role)
-
-    def _combined(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
-        return self.fitted.combine(parts, self.fitted.coefficients(parts, role))
+        parts = await self.aencode(texts, role)
+        return await asyncio.to_thread(self.fitted.combine_as, parts, role)
 
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool = False

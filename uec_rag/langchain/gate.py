@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self, cast, get_args
 
 from langchain_core.callbacks import CallbackManagerForChainRun, dispatch_custom_event
 from langchain_core.documents import Document
@@ -17,7 +17,7 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
-from uec_rag.confidence.advice import PROMPT, Advisor, prompt, run_to_end
+from uec_rag.confidence.advice import PROMPT, Advisor, Verdict, prompt, run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.langchain.documents import (
     Question,
@@ -42,7 +42,7 @@ _ADVICE: dict[str, Any] = {
     "description": "Whether the passages answer the question.",
     "type": "object",
     "properties": {
-        "verdict": {"type": "string", "enum": ["answer", "clarify", "no"]},
+        "verdict": {"type": "string", "enum": [*get_args(Verdict)]},
         "options": {"type": "array", "items": {"type": "string"}},
         "rewrite": {"type": "string"},
     },

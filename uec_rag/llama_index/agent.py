@@ -95,16 +95,16 @@ def retriever_tool(
         )
         return found or None
 
-    told: list[str] = []  # the query after which the model was to search once more, if it was
+    nudged = False  # whether the model was told to search once more, in the last reply
 
     async def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
+        nonlocal nudged
         decision, nodes = await decide(nodes, query, decides)
         labels = [reading.label for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
-        doubted = is_doubted(decision.confidence) and not decision.advice and not told
-        told[:] = [query] if doubted else []
-        text = tool_reply(decision.action, decision.reason, labels, passages, doubted=doubted)
+        nudged = is_doubted(decision.confidence) and not decision.advice and not nudged
+        text = tool_reply(decision.action, decision.reason, labels, passages, doubted=nudged)
         return UECSearch(**decision.metadata() | hits, text=text)
 
     def search(query: str) -> UECSearch:

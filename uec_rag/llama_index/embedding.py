@@ -101,8 +101,7 @@ class UECEmbedding(BaseEmbedding):
 
     def _vectors(self, texts: list[str], role: Role) -> list[Embedding]:
         parts = encode(self.uec, texts, role)
-        combined = self.uec.fitted.combine(parts, self.uec.fitted.coefficients(parts, role))
-        return as_lists(combined.mean)
+        return as_lists(self.uec.fitted.combine_as(parts, role).mean)
 
 
 def as_ensemble(uec: UEC | BaseEmbedding | None) -> UEC:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
@@ -14,7 +14,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from pydantic import BaseModel, BeforeValidator, Field, field_serializer, model_validator
 
 from uec_rag.base.checks import quoted
-from uec_rag.confidence.advice import PROMPT, Advisor, prompt, run_to_end
+from uec_rag.confidence.advice import PROMPT, Advisor, Verdict, prompt, run_to_end
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate, as_gate
@@ -143,7 +143,7 @@ def decision_on(nodes: Sequence[NodeWithScore]) -> Decision:
 class _Advice(BaseModel):
     """Whether the passages answer the question."""
 
-    verdict: Literal["answer", "clarify", "no"]
+    verdict: Verdict
     options: list[str] = Field(default_factory=list)
     rewrite: str = ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from llama_index.core.llms import ChatMessage
 from llama_index.core.schema import (
@@ -21,6 +21,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
+from uec_rag.base.removed import removed_import
 from uec_rag.confidence.replies import Within
 from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.ensemble.conversation import turns_of
@@ -29,15 +30,6 @@ from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
-
-
-def __getattr__(name: str) -> NoReturn:
-    if name == "as_verifier":
-        raise ImportError(
-            "as_verifier was removed; put the reranker before UECGatePostprocessor, as in "
-            "node_postprocessors=[reranker, UECGatePostprocessor()]."
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
@@ -198,3 +190,7 @@ def turns(history: object) -> list[str]:
 
 
 _SPEAKERS = {"chatbot": "assistant", "model": "assistant"}
+
+
+def __getattr__(name: str) -> object:
+    raise removed_import(__name__, name)

@@ -178,9 +178,7 @@ class UECVectorStore(BasePydanticVectorStore):
         if not rows:
             return
         given = np.asarray([nodes[row].embedding for row in rows], dtype=np.float32)
-        means = self.uec.fitted.combine(parts, self.uec.fitted.coefficients(parts, "passage")).mean[
-            rows
-        ]
+        means = self.uec.fitted.combine_as(parts, "passage").mean[rows]
         usual = float(np.median(likeness(given, means)))
         if not usual >= ALIKE:
             raise ValueError(

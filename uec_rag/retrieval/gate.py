@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,14 +147,8 @@ class Gate(Record):
             raise ValueError("confidences: expected numbers from 0 to 1.")
         if self.size < 0:
             raise ValueError(f"size: expected a number of passages, got {self.size}.")
-        if self.advisor is None:
-            return
-        if not callable(self.advisor):
-            raise TypeError(
-                "advisor: expected a callable(question, texts) -> Advice, got "
-                f"{type(self.advisor).__name__}."
-            )
-        if self.guarantee is not None and not self.is_advised:
+        _check_advisor(self.advisor)
+        if self.advisor is not None and self.guarantee is not None and not self.is_advised:
             raise ValueError(
                 "advisor: this gate was calibrated without one, so its guarantee would not hold "
                 "with one; pass it to Gate.calibrate(..., advisor=...), or give a plain threshold."
@@ -245,12 +239,11 @@ class Gate(Record):
             The decisions in it are final. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        view = retriever.snapshot()
-        options: dict[str, Any] = {"filter": filter}
-        found = view.search(queries, max(k, self.k), history=history, within=within, **options)
+        view, most = retriever.snapshot(), max(k, self.k)
+        found = view.search(queries, most, filter=filter, history=history, within=within)
 
         async def again(rewrites: Sequence[str]) -> SearchResult:
-            return view.search(rewrites, max(k, self.k), **options)
+            return view.search(rewrites, most, filter=filter)
 
         return run_to_end(self.settle(found, again, history)).first(k)
 
@@ -267,13 +260,11 @@ class Gate(Record):
         """Run `search` without blocking the event loop."""
         import asyncio
 
-        view = await asyncio.to_thread(retriever.snapshot)
-        options: dict[str, Any] = {"filter": filter}
-        most = max(k, self.k)
-        found = await view.asearch(queries, most, history=history, within=within, **options)
+        view, most = await asyncio.to_thread(retriever.snapshot), max(k, self.k)
+        found = await view.asearch(queries, most, filter=filter, history=history, within=within)
 
         async def again(rewrites: Sequence[str]) -> SearchResult:
-            return await view.asearch(rewrites, most, **options)
+            return await view.asearch(rewrites, most, filter=filter)
 
         return (await self.settle(found, again, history)).first(k)
 
@@ -369,7 +360,7 @@ class Gate(Record):
                     continue
                 final[row] = advised(known, advice), None
                 last = questions[row].rpartition("\n")[2]
-                if advice.verdict == "no" and (rewrite := advice.question_to_search(last)):
+                if rewrite := advice.question_to_search(last):
                     rewrites[row] = rewrite
             if rewrites and search is not None:
                 self.usage.add(rewritten=len(rewrites))
@@ -424,7 +415,7 @@ class Gate(Record):
 
     @cached_property
     def usage(self) -> Usage:
-        """What the advisor was used for."""
+        """The counts of the advisor's calls."""
         return Usage()
 
     @cached_property
@@ -552,13 +543,17 @@ def check_promise(
     for name, value in shares.items():
         if value is not None or name == "certainty":
             check_share(cast(float, value), name, "a number in (0, 1)")
+    _check_advisor(advisor)
+    if advisor is not None and risk is not None:
+        raise ValueError("advisor, risk: expected one of them, got both; use advisor with wrong.")
+
+
+def _check_advisor(advisor: object) -> None:
     if advisor is not None and not callable(advisor):
         raise TypeError(
             "advisor: expected a callable(question, texts) -> Advice, got "
             f"{type(advisor).__name__}."
         )
-    if advisor is not None and risk is not None:
-        raise ValueError("advisor, risk: expected one of them, got both; use advisor with wrong.")
 
 
 def _check_confidence(name: str, value: float) -> None:
@@ -629,7 +624,7 @@ class LabelledSearch:
 
     @cached_property
     def right(self) -> NDArray[np.bool_]:
-        """Whether one of a query's first k hits answers it, shape (n,)."""
+        """True for each query that one of its first k hits answers, shape (n,)."""
         return _holding(self.result, self.relevant)
 
     @classmethod
@@ -700,7 +695,7 @@ class LabelledSearch:
 
     @cached_property
     def _asks_back(self) -> NDArray[np.bool_]:
-        """Whether each question gets a clarifying question, shape (n,)."""
+        """True for each question that gets a clarifying question, shape (n,)."""
         return np.array(
             [
                 is_asked_back(each.underspecified, each.in_corpus, each.readings)
@@ -782,7 +777,6 @@ class LabelledSearch:
             row: rewrite
             for row, reply in enumerate(replies)
             if isinstance(reply, Advice)
-            and reply.verdict == "no"
             and (rewrite := reply.question_to_search(self.result.queries[row]))
         }
         if rewrites:

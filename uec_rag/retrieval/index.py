@@ -122,8 +122,7 @@ class Index:
         stored = [without_findings(passage) for passage in passages]
         _check_findable(stored, parts, self.uec.names)
         self.store.bind(self.uec.fingerprint)
-        gaussians = self.uec.fitted.combine(parts, self.uec.fitted.coefficients(parts, "passage"))
-        self.store.add(stored, gaussians)
+        self.store.add(stored, self.uec.fitted.combine_as(parts, "passage"))
         self._changes += 1
         self._say_foreign([passage.text for passage in passages], [part.mean for part in parts])
         return [passage.id for passage in passages]

@@ -299,7 +299,7 @@ class ExternalStore:
                 check_owner(uec, self._owner, *first)
                 seen.checked = True
         parts = encode(uec, texts, "passage", vectors, self._owner)
-        return uec.fitted.combine(parts, uec.fitted.coefficients(parts, "passage"))
+        return uec.fitted.combine_as(parts, "passage")
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist, in the order of `ids`."""

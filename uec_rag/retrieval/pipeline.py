@@ -265,7 +265,7 @@ def find_block(
     view = cast(MemoryStore, store)
     if store.remote:  # the candidates of a question
         [turn] = asked
-        query = fitted.combine(parts, fitted.coefficients(parts, "query"))
+        query = fitted.combine_as(parts, "query")
         view = cast(RemoteStore, store).fetch(turn.context, query, _FEWEST * max(k, NEAREST))
     if not len(view):
         return Findings.nothing(method, view, asked, fitted.coefficients(parts, "query"))

@@ -45,7 +45,7 @@ class Passage:
 
     @cached_property
     def about(self) -> About:
-        """What the passage is about; derived once, since passages do not change."""
+        """The subject, source and document; derived once, since passages do not change."""
         return About.of(self.metadata, self.text)
 
     @property
