@@ -4,7 +4,7 @@
 
 Asks the last turns of conversations, from the second on: alone, with the turn before, behind all
 turns, behind all and once more, as people rewrote them to stand alone, and mixed with the turns
-before them, or completing the question that they reply to, as `uec_rag.ensemble.conversation` does
+before them, or completing the question that they reply to, as `uec_rag.retrieval.conversation` does
 it ("ours"; no number of it was learned), also with the first turn of another conversation before
 them. Turns that stand alone and turns that do not are reported apart. Of `UEC()`, or with --model
 of an ensemble that is fitted on the training pairs of one collection. Milliseconds, of `UEC()`, are
@@ -36,8 +36,8 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.ensemble.conversation import Turn as QueryTurn
-from uec_rag.ensemble.conversation import texts_of, turns_of
+from uec_rag.retrieval.conversation import EncodedTexts, texts_of, turns_of
+from uec_rag.retrieval.conversation import Turn as QueryTurn
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
 _DEPTH = 10
@@ -53,7 +53,7 @@ class Turn:
     before : list of str
         The user's turns, oldest first.
     history : list of str
-        What a search takes of all that was said, see `uec_rag.ensemble.conversation.turns_of`.
+        What a search takes of all that was said, see `uec_rag.retrieval.conversation.turns_of`.
     rewrite : str
         What a person made of the question so that it stands alone; empty if there is none.
     """
@@ -210,8 +210,9 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
         for column, uec in enumerate(ensembles):
             history = turn.history if column else []
             start = time.perf_counter()
-            parts = uec.encode(texts_of([QueryTurn.of(turn.text, history)]), "query")
-            retriever.search_encoded([turn.text], parts, history=[history])
+            texts = texts_of([QueryTurn.of(turn.text, history)])
+            encoded = EncodedTexts(texts, uec.encode(texts, "query"))
+            retriever.search_encoded([turn.text], encoded, history=[history])
             times[row, column] = 1000 * (time.perf_counter() - start)
     times = times[2:]  # the first are slow for other reasons
     return [*np.median(times, axis=0), *np.median(times[:, 1:] / times[:, :1], axis=0)]

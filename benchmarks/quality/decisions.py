@@ -45,8 +45,7 @@ from uec_rag.confidence.readings import (
 )
 from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
-from uec_rag.ensemble.conversation import Turn
-from uec_rag.retrieval.pipeline import _MISSING_NAME, judge, make_result
+from uec_rag.retrieval.pipeline import _MISSING_NAME, Query, conclude, judge
 from uec_rag.retrieval.result import Result
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
@@ -142,12 +141,12 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever.method()
-        [(_, judged)] = judge(method, store, [Turn(row["text"])], parts, [(0, None)], K)
+        [judged] = judge(method, store, [Query(row["text"])], parts, K)
         competing, observed = judged.estimate.competing, judged.found.features
         assert competing is not None
         assert observed is not None
         lacks = bool(observed.wording_penalty[0] == _MISSING_NAME)
-        return example(row, label, competing, make_result(judged, K, len(store)), lacks)
+        return example(row, label, competing, conclude(judged, K, len(store)), lacks)
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:

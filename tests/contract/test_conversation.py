@@ -7,8 +7,8 @@ from llama_index.core.llms import ChatMessage
 from tests.llama_index.decisions import judge
 from uec_rag import langchain, llama_index
 from uec_rag.confidence.replies import UnknownReading
-from uec_rag.ensemble.conversation import turns_of
 from uec_rag.llama_index.gate import response_metadata
+from uec_rag.retrieval.conversation import turns_of
 
 VAGUE = "What is the force option?"
 SENTENCE = "Do you mean git add, git push or rsync?"

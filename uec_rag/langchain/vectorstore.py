@@ -395,7 +395,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     The input is a question, or a mapping with a "question" or an "input" and optionally its
     "chat_history". A call may also have `history`, the turns before the question as messages or
     strings (for `batch` and `search`, a list for each question), and `within`, the reading that the
-    user chose (see `Retriever.search`). `uec_rag.ensemble.conversation.turns_of` describes which
+    user chose (see `Retriever.search`). `uec_rag.retrieval.conversation.turns_of` describes which
     turns are used, and `Turn.context_turns` how many.
 
     These keys are added to the metadata of each document: `uec_score` (the score by which documents

@@ -24,8 +24,8 @@ from uec_rag.base.errors import warn
 from uec_rag.base.removed import removed_import
 from uec_rag.confidence.replies import Within
 from uec_rag.corpora.passages import bookkeeping_keys
-from uec_rag.ensemble.conversation import turns_of
 from uec_rag.retrieval import SearchResult
+from uec_rag.retrieval.conversation import turns_of
 from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Passage, make_passages
 
@@ -148,7 +148,7 @@ class UECQueryBundle(QueryBundle):
     Attributes
     ----------
     history : sequence of ChatMessage or str, optional
-        The turns before the question, oldest first. `uec_rag.ensemble.conversation.turns_of`
+        The turns before the question, oldest first. `uec_rag.retrieval.conversation.turns_of`
         describes which of them are used, and `Turn.context_turns` how many.
     within : Reading, mapping or sequence of str, optional
         The reading that the user chose, as in `Retriever.search`.

@@ -24,7 +24,6 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from uec_rag.base.checks import check_type
 from uec_rag.confidence.advice import Advisor, run_to_end
 from uec_rag.confidence.decision import Decision
-from uec_rag.ensemble.conversation import Turn
 from uec_rag.llama_index.gate import (
     Found,
     competing,
@@ -34,6 +33,7 @@ from uec_rag.llama_index.gate import (
     with_advisor,
 )
 from uec_rag.llama_index.nodes import turns
+from uec_rag.retrieval.conversation import Turn
 from uec_rag.retrieval.gate import Gate, as_gate
 
 
@@ -163,7 +163,7 @@ class UECQueryEngine(BaseQueryEngine):
             return await self.aretrieve(QueryBundle(rewrite))
 
         before = turns(getattr(query_bundle, "history", None))
-        asked = Turn.of(query_bundle.query_str, before).context
+        asked = Turn.of(query_bundle.query_str, before).query().in_context
         return await decide(nodes, query_bundle.query_str, self._gate, retrieve, asked)
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:

@@ -15,9 +15,8 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.corpora.questions import make_questions
-from uec_rag.ensemble.conversation import Turn
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.pipeline import Method, find
+from uec_rag.retrieval.pipeline import Method, Query, observe
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.memory import MemoryStore
 
@@ -208,9 +207,9 @@ def labelled_examples(
         Number of hits with distinct texts.
     """
     examples, start = [], 0
-    for found in find(method, store, [*map(Turn, queries)], parts, k):
-        labels = wanted[start : start + len(found.asked)]
-        start += len(found.asked)
+    for found in observe(method, store, [*map(Query, queries)], parts, k):
+        labels = wanted[start : start + len(found.queries)]
+        start += len(found.queries)
         if found.features is None:
             continue
         relevant = found.hits.holding(labels)

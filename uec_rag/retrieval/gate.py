@@ -32,8 +32,8 @@ from uec_rag.confidence.risk import (
     conformal_threshold,
     risk_threshold,
 )
-from uec_rag.ensemble.conversation import Turn, with_turns
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
+from uec_rag.retrieval.conversation import Turn, with_turns
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter
@@ -285,7 +285,7 @@ class Gate(Record):
             The turns before each query, which the advisor is shown.
         """
         before = [()] * len(result) if history is None else history
-        asked = [Turn.of(*pair).context for pair in with_turns(result.queries, before)]
+        asked = [Turn.of(*pair).query().in_context for pair in with_turns(result.queries, before)]
         texts = [[hit.text for hit in one.passages[: self.k]] for one in result]
         decided = self._decided(result)
 

@@ -1,11 +1,8 @@
-"""The steps of a search, from encoded questions to results.
+"""The steps of a search, from encoded queries to results.
 
-The questions and the turns before them are already encoded (`UEC.encode`).
-
-    search                   searches for questions alone and, if they have turns, with some and all
-      judge                  mixes the questions with their turns
-      find                   splits the questions into blocks, and for each (`find_block`)
-        RemoteStore.fetch    looks up the candidates of its question, if the store is remote
+    search                   answers each query, asks back or abstains
+      observe                computes what is found, in blocks of queries
+        RemoteStore.fetch    looks up the candidates of its query, if the store is remote
         compare              computes the similarity of every encoder to every column
         Fitted.weigh         computes the coefficients, that is, the weight of each encoder
         fuse                 sums them to the ensemble's mean similarities mu_s
@@ -13,17 +10,16 @@ The questions and the turns before them are already encoded (`UEC.encode`).
         attribute            looks up the contribution of each encoder to each hit
         confidence_features  computes the features from which probabilities are estimated
       estimate               computes P(the corpus answers), P(these hits do), P(underspecified)
-      clearest_view          chooses with how many of its turns a question is best understood
-      with_alone             combines the estimates for a question alone and with its turns
-      make_result            answers, asks back or abstains: one `Result` for each question
+      conclude               decides, and assembles the `Result` of a query
+
+`uec_rag.retrieval.conversation` runs the same steps for a question with some or all of its turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from operator import itemgetter
 from typing import Protocol, Self, cast
 
@@ -32,10 +28,9 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
-from uec_rag.base.spans import span
 from uec_rag.base.text import FUNCTION_WORDS
 from uec_rag.confidence import readings
-from uec_rag.confidence.decision import decide_one, outcome
+from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
@@ -45,12 +40,11 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import Candidates, Reading
-from uec_rag.confidence.wording import is_small_talk, named_words, refers_back
+from uec_rag.confidence.wording import is_small_talk, named_words
 from uec_rag.encoders.lexical import LATIN, has_words, whole_share, writing_of
-from uec_rag.ensemble.conversation import Turn, View, in_context, part_rows
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.retrieval.result import Members, Result, SearchResult, own_metadata
+from uec_rag.retrieval.result import Members, Result, own_metadata
 from uec_rag.stores.base import Passage, Store, copied_value
 from uec_rag.stores.memory import MemoryStore
 
@@ -58,8 +52,6 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
-# Confidence above which a question is searched without its turns, and without earlier subjects.
-_NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
@@ -94,73 +86,52 @@ class Method:
     check_familiar: bool = True
 
 
-def search(
-    method: Method, store: Store, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
-) -> SearchResult:
-    """Search a store, or a filtered view of it, for the k best passages of each question.
+@dataclass(frozen=True)
+class Query:
+    """A question to search for.
 
-    A question with turns is searched alone, with those on the latest subject and with all. The
-    `clearest_view` is kept, with what is known of the question alone (`with_alone`).
+    Attributes
+    ----------
+    text : str
+    turns : sequence of str
+        The turns before it that are searched with it, oldest first.
+    """
+
+    text: str
+    turns: Sequence[str] = ()
+
+    @property
+    def in_context(self) -> str:
+        """The turns, followed by the question, one per line."""
+        return "\n".join([*self.turns, self.text])
+
+
+def search(
+    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
+) -> list[Result]:
+    """Search a store, or a filtered view of it, for the k best passages of each query.
 
     Parameters
     ----------
-    asked : sequence of n Turn
+    queries : sequence of n Query
     parts : sequence of K Gaussian
-        Each encoder's Gaussians of the texts that `uec_rag.ensemble.conversation.texts_of` returns
-        for `asked`.
+        Each encoder's Gaussians of the queries.
     """
-    size, results = len(store), dict[int, Result]()
-    with span("search", queries=len(asked), k=k, passages=size) as note:
-        views: list[View] = [(row, 0) for row, turn in enumerate(asked) if not turn.context_turns]
-        for (row, _), judged in judge(method, store, asked, parts, views, k):
-            results[row] = make_result(judged, k, size)
-        views = [(row, most) for row, turn in enumerate(asked) for most in turn.views]
-        found = judge(method, store, asked, parts, views, k)
-        for row, of_row in groupby(found, key=lambda each: each[0][0]):
-            of_views = {most: judged for (_, most), judged in of_row}
-            estimates = {most: judged.estimate for most, judged in of_views.items()}
-            most = clearest_view(asked[row].question, estimates)
-            alone = None if most == 0 else estimates[0]
-            results[row] = make_result(of_views[most], k, size, alone)
-            del of_views  # and their similarities, before the next are computed
-        in_order = [results[row] for row in range(len(asked))]
-        shown = in_order[0].traced if len(in_order) == 1 else dict
-        note(shown, **outcome([result.decision for result in in_order]))
-    return SearchResult(in_order)
+    size = len(store)
+    return [conclude(judged, k, size) for judged in judge(method, store, queries, parts, k)]
 
 
 def judge(
-    method: Method,
-    store: Store,
-    asked: Sequence[Turn],
-    parts: Sequence[Gaussian],
-    views: Sequence[View],
-    k: int,
-) -> Iterator[tuple[View, JudgedQuestion]]:
-    """Judge questions, each with as many of the turns before it as its view has.
-
-    Yields each view with its findings and the probabilities that are estimated from them.
-    """
-    if not views:
-        return
-    turns, lengths, left = [asked[row].with_latest(most) for row, most in views], None, iter(views)
-    following = np.array([bool(turn.context_turns) for turn in turns])
-    if following.any():
-        parts = [in_context(turns, part[part_rows(asked, views)]) for part in parts]
-        # The mean of several unit vectors is shorter than 1, which lowers all its similarities.
-        lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
-        lengths[lengths == 0] = 1  # lexical encoders, and encoders that failed
-        lengths[~following] = 1
-    elif len(views) < len(parts[0]):
-        parts = [part[[row for row, _ in views]] for part in parts]
-    for found in find(method, store, turns, parts, k, lengths):
+    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
+) -> Iterator[JudgedQuery]:
+    """Yield what is found for each query, and the probabilities that are estimated from it."""
+    for found in observe(method, store, queries, parts, k):
         each = None
         if found.features is not None:
-            model = found.method.model
-            each = model.probabilities(found.features, method.unanswerable)
-        for row in range(len(found.asked)):
+            each = method.model.probabilities(found.features, method.unanswerable)
+        for row in range(len(found.queries)):
             known = Estimate() if each is None else estimate(found, row, each.of(row))
-            yield next(left), JudgedQuestion(found, row, known)
+            yield JudgedQuery(found, row, known)
 
 
 class RemoteStore(Protocol):
@@ -186,7 +157,7 @@ class Findings:
     ----------
     method : Method
     view : MemoryStore
-    asked : sequence of n Turn
+    queries : sequence of n Query
     coefficients : array, shape (n, K)
     similarities : Similarities
     hits : Hits
@@ -199,7 +170,7 @@ class Findings:
 
     method: Method
     view: MemoryStore
-    asked: Sequence[Turn]
+    queries: Sequence[Query]
     coefficients: FloatArray
     similarities: Similarities
     hits: Hits
@@ -209,78 +180,61 @@ class Findings:
 
     @classmethod
     def nothing(
-        cls, method: Method, view: MemoryStore, asked: Sequence[Turn], coefficients: FloatArray
+        cls, method: Method, view: MemoryStore, queries: Sequence[Query], coefficients: FloatArray
     ) -> Self:
         """Return the findings of a search without any passages."""
-        count = len(asked)
+        count = len(queries)
         none = np.zeros((count, 0), dtype=np.float32)
         return cls(
             method,
             view,
-            asked,
+            queries,
             coefficients,
             similarities=Similarities([], none),
-            hits=Hits(none.astype(np.int64), none, none, none, [[] for _ in asked]),
-            attribution=Attribution(none[:, :, None], None, [{} for _ in asked]),
+            hits=Hits(none.astype(np.int64), none, none, none, [[] for _ in queries]),
+            attribution=Attribution(none[:, :, None], None, [{} for _ in queries]),
             unfamiliar=[""] * count,
             features=None,
         )
 
 
-def find(
-    method: Method,
-    store: Store,
-    asked: Sequence[Turn],
-    parts: Sequence[Gaussian],
-    k: int,
-    lengths: FloatArray | None = None,
+def observe(
+    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
 ) -> Iterator[Findings]:
-    """Find the hits of questions and their features, from which `calibrate` learns, too.
+    """Compute the hits of queries and their features, from which `calibrate` learns, too.
 
-    A block has as many questions as fit in memory. In a remote store, it has one, since the
-    candidates differ between questions.
-
-    `lengths`: lengths of the means in `parts`, shape (n, K), 1 by default. Features are computed as
-    if all means had length 1, as those that the confidence model was fitted on.
+    A block has as many queries as fit in memory. In a remote store, it has one, since the
+    candidates differ between queries.
     """
     step = 1
     if not store.remote:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
-    for start in range(0, len(asked), step):
+    for start in range(0, len(queries), step):
         rows = slice(start, start + step)
-        of_rows = None if lengths is None else lengths[rows]
-        yield find_block(method, store, asked[rows], [part[rows] for part in parts], k, of_rows)
+        yield observe_block(method, store, queries[rows], [part[rows] for part in parts], k)
 
 
-def find_block(
-    method: Method,
-    store: Store,
-    asked: Sequence[Turn],
-    parts: Sequence[Gaussian],
-    k: int,
-    lengths: FloatArray | None,
+def observe_block(
+    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
 ) -> Findings:
-    """Compute the findings for one block of questions, which are compared with the same view."""
-    fitted = method.fitted
-    view = cast(MemoryStore, store)
-    if store.remote:  # the candidates of a question
-        [turn] = asked
-        query = fitted.combine_as(parts, "query")
-        view = cast(RemoteStore, store).fetch(turn.context, query, _FEWEST * max(k, NEAREST))
+    """Compute what `observe` yields for queries that are compared with the same passages."""
+    fitted, view = method.fitted, cast(MemoryStore, store)
+    if store.remote:  # the candidates of a query
+        [query], combined = queries, fitted.combine_as(parts, "query")
+        fewest = _FEWEST * max(k, NEAREST)
+        view = cast(RemoteStore, store).fetch(query.in_context, combined, fewest)
     if not len(view):
-        return Findings.nothing(method, view, asked, fitted.coefficients(parts, "query"))
+        return Findings.nothing(method, view, queries, fitted.coefficients(parts, "query"))
     similarities = compare(fitted, view, parts)
     pi = fitted.weigh(method.weights, parts, similarities.members, similarities.best)
-    query = fitted.combine(parts, pi)
-    mu = fuse(fitted, view, query, similarities, pi)
-    hits = top_k(fitted, view, query, mu, k, different=NEAREST)
+    combined = fitted.combine(parts, pi)
+    mu = fuse(fitted, view, combined, similarities, pi)
+    hits = top_k(fitted, view, combined, mu, k, different=NEAREST)
     attribution = attribute(view, parts, similarities, hits)
-    unfamiliar, foreign = unfamiliar_questions(method, asked, hits)
-    seen = hits, attribution
-    if lengths is not None:
-        seen = at_unit_length(fitted, hits, attribution, pi, lengths)
-    observed = confidence_features(method, store, asked, parts, pi, *seen, foreign)
-    return Findings(method, view, asked, pi, similarities, hits, attribution, unfamiliar, observed)
+    unfamiliar, foreign = unfamiliar_queries(method, queries, hits)
+    seen = at_unit_length(fitted, parts, pi, hits, attribution)
+    known = confidence_features(method, store, queries, parts, pi, *seen, foreign)
+    return Findings(method, view, queries, pi, similarities, hits, attribution, unfamiliar, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,41 +392,51 @@ def attribute(
 
 def at_unit_length(
     fitted: Fitted,
+    parts: Sequence[Gaussian],
+    coefficients: FloatArray,
     hits: Hits,
     attribution: Attribution,
-    coefficients: FloatArray,
-    lengths: FloatArray,
 ) -> tuple[Hits, Attribution]:
-    """Return hits and attribution as if the means of the questions had length 1."""
+    """Return hits and attribution as if the means of the queries had length 1.
+
+    A query that is the mean of several texts is shorter, which lowers all its similarities, and the
+    confidence model was fitted on single texts.
+    """
     if not attribution.similarities.size:
         return hits, attribution
-    whole = attribution.similarities / lengths[:, :, None]
-    weights = (coefficients * fitted.weights)[:, :, None]
-    gain = (weights * (whole - attribution.similarities)).sum(axis=1)
-    return replace(hits, mu=hits.mu + gain), replace(attribution, similarities=whole)
+    lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
+    if not (single := (lengths == 0) | (np.abs(lengths - 1) < _EQUAL)).all():
+        whole = attribution.similarities / np.where(single, np.float32(1), lengths)[:, :, None]
+        weights = (coefficients * fitted.weights)[:, :, None]
+        gain = (weights * (whole - attribution.similarities)).sum(axis=1)
+        hits, attribution = (
+            replace(hits, mu=hits.mu + gain),
+            replace(attribution, similarities=whole),
+        )
+    return hits, attribution
 
 
-def unfamiliar_questions(
-    method: Method, asked: Sequence[Turn], hits: Hits
+def unfamiliar_queries(
+    method: Method, queries: Sequence[Query], hits: Hits
 ) -> tuple[list[str], NDArray[np.bool_]]:
-    """Return how each question differs from those of the fit, and whether its script is unknown.
+    """Return how each query differs from those of the fit, and whether its script is unknown.
 
     The difference is "" if there is none.
     """
-    reasons, foreign = [""] * len(asked), np.zeros(len(asked), dtype=bool)
+    reasons, foreign = [""] * len(queries), np.zeros(len(queries), dtype=bool)
     profile = method.fitted.training_profile if method.check_familiar else None
     if profile is not None:
-        for row, (turn, passages) in enumerate(zip(asked, hits.passages, strict=True)):
+        for row, (query, passages) in enumerate(zip(queries, hits.passages, strict=True)):
             # One hit only, so that the result does not depend on k.
             first = passages[0].text if passages else ""
-            reasons[row], foreign[row] = profile.unfamiliar(turn.question, first)
+            reasons[row], foreign[row] = profile.unfamiliar(query.text, first)
     return reasons, foreign
 
 
 def confidence_features(
     method: Method,
     store: Store,
-    asked: Sequence[Turn],
+    queries: Sequence[Query],
     parts: Sequence[Gaussian],
     coefficients: FloatArray,
     hits: Hits,
@@ -501,7 +465,7 @@ def confidence_features(
         slope**2 * sigma2,
         members,
         method.model.temperature,
-        wording_penalty=wording_penalties(asked, hits, attribution),
+        wording_penalty=wording_penalties(queries, hits, attribution),
         foreign_script_penalty=_FOREIGN_SCRIPT * foreign * coefficients[:, vectors].sum(axis=1),
     )
 
@@ -529,7 +493,7 @@ def standardised_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float
     return np.float32(1 / deviation), offset
 
 
-def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> FloatArray:
+def wording_penalties(queries: Sequence[Query], hits: Hits, attribution: Attribution) -> FloatArray:
     """Return the `Features.wording_penalty` of each question, shape (n,).
 
     A question has one if it is small talk or a single word that no hit has, and if none of the
@@ -537,9 +501,9 @@ def wording_penalties(asked: Sequence[Turn], hits: Hits, attribution: Attributio
     Names are also numbers, identifiers and quotations, as found by `named_words`. They are not
     looked for if the question is not in English, or if no member is lexical.
     """
-    penalties = np.zeros(len(asked), dtype=np.float32)
+    penalties = np.zeros(len(queries), dtype=np.float32)
     for row, places in enumerate(hits.distinct[:, :JUDGED].tolist()):
-        question, idf = asked[row].question, attribution.idf[row]
+        question, idf = queries[row].text, attribution.idf[row]
         penalties[row] = _SMALL_TALK * is_small_talk(question)
         # Only in English: all German nouns are capitalised.
         if attribution.words is None or writing_of(question) != LATIN:
@@ -615,8 +579,8 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedQuestion:
-    """One question of `Findings`, with its estimates."""
+class JudgedQuery:
+    """One query of `Findings`, with its estimates."""
 
     found: Findings
     row: int
@@ -645,66 +609,22 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
         len(found.view),
         None if all(subjects) else found.view.means(found.hits.columns[row, near]),
     )
-    turn = found.asked[row]
+    query = found.queries[row]
     [underspecified] = readings.underspecified(
-        readings.features(turn.question, competing, turn.context_turns)[None],
+        readings.features(query.text, competing, query.turns)[None],
         probabilities.confidence,
     ).tolist()
     return Estimate(probabilities, underspecified, competing)
 
 
-def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | None:
-    """Choose with how many of its turns a question is best understood; None means all.
+def conclude(judged: JudgedQuery, k: int, size: int) -> Result:
+    """Decide on a query, and assemble its result.
 
-    Alone, it must be answered confidently, and not refer back.
-
-    Parameters
-    ----------
-    question : str
-    views : mapping of int or None to Estimate
-        The estimate for each of `Turn.views`.
-    """
-    alone, everything = views[0], views[None]
-    clear = alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < readings.ASK
-    if clear and not refers_back(question):
-        return 0
-    for most in views.keys() - {0, None}:
-        latest = views[most]
-        if latest.confidence > _NEEDS_LATEST and latest.clarity > everything.clarity:
-            return most
-    return None
-
-
-def with_alone(in_turn: Estimate, alone: Estimate, asked: Turn) -> Estimate:
-    """Combine the estimates for a question with its turns and alone.
-
-    A question that refers back to its turns ("Do they expire?") says nothing alone. Of another, the
-    probabilities are mixed, and P(underspecified) is that of the question alone, but at least that
-    with the turns; it is reduced by a confidence above one half if the turns raise it.
-    """
-    if in_turn.probabilities is None or alone.probabilities is None or refers_back(asked.question):
-        return in_turn
-    mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - asked.history_share)
-    unresolved = alone.underspecified
-    # Turns that say what is meant raise the confidence, and those on another subject do not.
-    if in_turn.confidence > alone.confidence:
-        unresolved *= min(1, 2 * (1 - in_turn.confidence))
-    known = in_turn if unresolved <= in_turn.underspecified else alone
-    unresolved = max(unresolved, in_turn.underspecified)
-    return replace(known, probabilities=mixed, underspecified=unresolved)
-
-
-def make_result(judged: JudgedQuestion, k: int, size: int, alone: Estimate | None = None) -> Result:
-    """Decide on a question, and assemble its result.
-
-    `size`: number of passages that were searched. `alone`: the estimate for the question without
-    its turns, if it has any.
+    `size`: number of passages that were searched.
     """
     found, row, estimate = judged.found, judged.row, judged.estimate
-    if alone is not None:
-        estimate = with_alone(estimate, alone, found.asked[row])
     method, hits, one = found.method, found.hits, slice(judged.row, judged.row + 1)
-    fitted, question, pi = method.fitted, found.asked[row].question, found.coefficients[one]
+    fitted, question, pi = method.fitted, found.queries[row].text, found.coefficients[one]
     [shares], probabilities = fitted.shares(pi), estimate.probabilities
     if probabilities is None:
         return Result.of_nothing(question, pi[0], shares, fitted.names, method.basis)

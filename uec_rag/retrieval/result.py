@@ -219,11 +219,11 @@ class Result:
             members=None if self.members is None else self.members.taking(at),
         )
 
-    def asked_as(self, query: str) -> Result:
-        """Return the result with the original question, before its spelling was corrected."""
-        if query == self.query:
-            return self
-        note = f"it was read as {visible(self.query)!r}"
+    def asked_as(self, query: str, corrected: str) -> Result:
+        """Return the result with the original question, and its correction noted, if any."""
+        if query == corrected:
+            return self if query == self.query else replace(self, query=query)
+        note = f"it was read as {visible(corrected)!r}"
         return replace(self, query=query, decision=with_note(self.decision, note))
 
     @property
@@ -453,10 +453,6 @@ class SearchResult:
         """Decide at another threshold of confidence; see `Result.decide`."""
         check_threshold(threshold)
         return [one.decide(threshold, k) for one in self.results]
-
-    def asked_as(self, queries: Sequence[str]) -> SearchResult:
-        """Return the results with the original questions; see `Result.asked_as`."""
-        return SearchResult([one.asked_as(query) for one, query in zip(self, queries, strict=True)])
 
     def deciding(self, decisions: Sequence[Decision]) -> SearchResult:
         """Return the results with other decisions, such as a gate's."""

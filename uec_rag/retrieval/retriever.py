@@ -18,6 +18,8 @@ from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.removed import removed
+from uec_rag.base.spans import span
+from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import (
@@ -28,7 +30,6 @@ from uec_rag.confidence.replies import (
     readings_named,
 )
 from uec_rag.encoders.loading import EncoderLike
-from uec_rag.ensemble.conversation import MOST_TURNS, Turn, part_rows, texts_of, with_turns
 from uec_rag.ensemble.convolution import (
     EvidenceWeights,
     Uniform,
@@ -41,9 +42,17 @@ from uec_rag.retrieval.calibrate import (
     check_labels,
     corpus_fingerprint,
 )
+from uec_rag.retrieval.conversation import (
+    MOST_TURNS,
+    EncodedTexts,
+    Turn,
+    search,
+    texts_of,
+    with_turns,
+)
 from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.pipeline import Method, search
+from uec_rag.retrieval.pipeline import Method
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.spelling import can_correct, corrected_questions
@@ -198,15 +207,17 @@ class Retriever(Index):
             history=history,
             within=within,
         )
-        return self._search(request, self.uec.encode(texts_of(request.turns), "query"))
+        texts = texts_of(request.turns)
+        return self._search(request, EncodedTexts(texts, self.uec.encode(texts, "query")))
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` without blocking the event loop."""
         request = await asyncio.to_thread(self._prepare, queries, k, **options)
-        parts = await self.uec.aencode(texts_of(request.turns), "query")
-        return await asyncio.to_thread(self._search, request, parts)
+        texts = texts_of(request.turns)
+        encoded = EncodedTexts(texts, await self.uec.aencode(texts, "query"))
+        return await asyncio.to_thread(self._search, request, encoded)
 
     def corrected(self, queries: Sequence[str]) -> list[str]:
         """Correct misspelt words of questions, as `search` does.
@@ -237,7 +248,7 @@ class Retriever(Index):
     def search_encoded(
         self,
         queries: Sequence[str],
-        parts: Sequence[Gaussian],
+        parts: Sequence[Gaussian] | EncodedTexts,
         k: int = 4,
         **options: Unpack[Options],
     ) -> SearchResult:
@@ -246,12 +257,19 @@ class Retriever(Index):
         Parameters
         ----------
         queries : sequence of str
-        parts : sequence of Gaussian
+        parts : sequence of Gaussian, or EncodedTexts
             Each encoder's Gaussians of the queries, as `UEC.encode` returns them; with `history`,
-            of the texts of `uec_rag.ensemble.conversation.texts_of`: the queries, then the turns of
-            each.
+            the encoded texts of `uec_rag.retrieval.conversation.texts_of`.
+
+        Raises
+        ------
+        ValueError
+            If a query or a turn was not encoded.
         """
-        return self._search(self._prepare(queries, k, correct=False, **options), parts)
+        request = self._prepare(queries, k, correct=False, **options)
+        if not isinstance(parts, EncodedTexts):
+            parts = EncodedTexts(request.queries, parts)
+        return self._search(request, parts)
 
     def check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -298,29 +316,23 @@ class Retriever(Index):
             return chosen
         return {"$and": [chosen, {"$where": filter} if callable(filter) else filter]}
 
-    def _search(self, request: Request, parts: Sequence[Gaussian]) -> SearchResult:
+    def _search(self, request: Request, encoded: EncodedTexts) -> SearchResult:
         """Search for questions, given the Gaussians of them and their turns."""
-        turns = request.turns
-        if request.chosen or any(turn.replies for turn in turns):
+        if request.chosen or any(turn.replies for turn in request.turns):
             found = [
-                self._search_chosen(
-                    row, [part[part_rows(turns, [(row, None)])] for part in parts], request
-                )
-                for row in range(len(turns))
+                self._search_chosen(row, encoded, request) for row in range(len(request.turns))
             ]
         else:
-            found = self._search_turns(turns, parts, request).results
+            found = self._search_turns(request.turns, encoded, request)
         if request.chosen and found and not any(one.passages for one in found):
             raise UnknownReading(
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
             )
-        results = []
-        for result, corrected, query in zip(found, request.corrected, request.queries, strict=True):
-            results.append(replace(result, query=corrected).asked_as(query))
-        return SearchResult(results)
+        texts = zip(found, request.queries, request.corrected, strict=True)
+        return SearchResult([one.asked_as(*of_one) for one, *of_one in texts])
 
-    def _search_chosen(self, row: int, parts: Sequence[Gaussian], request: Request) -> Result:
+    def _search_chosen(self, row: int, encoded: EncodedTexts, request: Request) -> Result:
         """Search for one of the questions, among the chosen readings if there are any.
 
         With only the passages of a reading, nothing competes with the first of them, and a question
@@ -329,11 +341,11 @@ class Retriever(Index):
         """
         turn = request.turns[row]
         if not request.chosen and not turn.replies:
-            return self._search_turns([turn], parts, request)[0]
+            return self._search_turns([turn], encoded, request)[0]
         among, named, ruled_out = request.among, list[Reading](), list[str]()
         try:
             for choice in turn.replies or (request.chosen,):
-                [first] = self._search_turns([turn], parts, replace(request, among=among))
+                [first] = self._search_turns([turn], encoded, replace(request, among=among))
                 offered = first.decision.readings
                 if isinstance(choice, str):
                     named = readings_named(choice, offered)
@@ -350,11 +362,12 @@ class Retriever(Index):
             # The index has changed since it asked back, or its store is remote.
             if not is_unclear(str(choice)):
                 turn = replace(turn, question=f"{turn.question}\n{request.corrected[row]}")
-                parts = self.uec.encode(texts_of([turn]), "query")
-            return self._search_turns([turn], parts, request)[0]
+                texts = texts_of([turn])
+                encoded = EncodedTexts(texts, self.uec.encode(texts, "query"))
+            return self._search_turns([turn], encoded, request)[0]
         rest = self._among({"$not": {"$id": ruled_out}}, request.filter) if ruled_out else None
-        [limit] = self._search_turns([turn], parts, replace(request, among=rest))
-        [found] = self._search_turns([turn], parts, replace(request, among=among))
+        [limit] = self._search_turns([turn], encoded, replace(request, among=rest))
+        [found] = self._search_turns([turn], encoded, replace(request, among=among))
         # A reading is part of the corpus that a gate was made for, not another corpus.
         found = replace(found, decision=replace(found.decision, size=0))
         found = found.no_surer_than(limit.decision.confidence)
@@ -362,15 +375,21 @@ class Retriever(Index):
         return found.without_clarifying if len(named) > 1 else found
 
     def _search_turns(
-        self, turns: Sequence[Turn], parts: Sequence[Gaussian], request: Request
-    ) -> SearchResult:
+        self, turns: Sequence[Turn], encoded: EncodedTexts, request: Request
+    ) -> list[Result]:
         """Search for some of a request's questions, with the turns before them."""
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
         self._notice_changes()
         store = self.store.snapshot(request.filter if request.among is None else request.among)
         method = self.method(request.filter, request.unanswerable)
-        return search(method, store, turns, parts, request.k)
+        with span("search", queries=len(turns), k=request.k) as note:
+            found = search(method, store, turns, encoded, request.k)
+            decisions = [one.decision for one in found]
+            size = max((decision.size for decision in decisions), default=0)
+            shown = found[0].traced if len(found) == 1 else dict
+            note(shown, passages=size, **outcome(decisions))
+        return found
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """Return the method of a search: the ensemble and what was learned from this corpus."""

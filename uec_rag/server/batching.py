@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from uec_rag.ensemble.conversation import Turn, part_rows, texts_of
 from uec_rag.retrieval import SearchResult
+from uec_rag.retrieval.conversation import EncodedTexts, Turn, texts_of
 from uec_rag.retrieval.live import LiveIndex
 from uec_rag.server.access import Limits
 from uec_rag.server.running import Metrics
@@ -98,24 +98,25 @@ class Batcher:
             texts = opened.retriever.corrected([query.text for query in batch])
             pairs = zip(texts, batch, strict=True)
             asked = [Turn.of(text, query.turns, query.within) for text, query in pairs]
+            different = texts_of(asked)
             with self.metrics.stages.labels("encode").time():
-                parts = opened.retriever.uec.encode(texts_of(asked), "query")
-            found: dict[int, SearchResult] = {}
+                parts = opened.retriever.uec.encode(different, "query")
+            encoded, found = EncodedTexts(different, parts), dict[int, SearchResult]()
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
-                places = part_rows(asked, [(row, None) for row in rows])
                 one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = opened.retriever.search_encoded(
                         [texts[row] for row in rows],
-                        [part[places] for part in parts],
+                        encoded,
                         one.k,
                         filter=one.filter,
                         history=[batch[row].turns for row in rows],
                         within=one.within,
                     )
-                result = result.asked_as([batch[row].text for row in rows])
-                found |= zip(rows, (SearchResult([one]) for one in result), strict=True)
+                for row, single in zip(rows, result, strict=True):
+                    original = single.asked_as(batch[row].text, texts[row])
+                    found[row] = SearchResult([original])
             if (gate := opened.gate) is not None:
                 with self.metrics.stages.labels("judge").time():
                     for row, answer in found.items():

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from uec_rag.ensemble.conversation import turns_of
+from uec_rag.retrieval.conversation import turns_of
 
 MOST_MESSAGES = 1_000
 """The number of messages that a request may have; the latest that are turns are looked at."""

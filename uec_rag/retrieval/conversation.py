@@ -1,23 +1,28 @@
 """A question in its conversation: which of the earlier turns it is searched with, and how.
 
+A question with turns before it is searched alone, with those on the latest subject and with all
+(`search`), each as a query of `uec_rag.retrieval.pipeline`. The one in which it is best understood
+is kept (`clearest_view`), with what is known of the question alone (`with_alone`).
+
 Every encoder encodes each turn by itself, so that turns it has cached need not be encoded again.
 What is searched is a convex combination of the question and the turns before it, a Gaussian in each
 encoder's space and a bag of words in BM25. The question weighs two thirds, less if it refers back
-(`Turn.history_share`).
+(`in_context`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
-from typing import TypeAlias, TypeVar
+from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
+from uec_rag.confidence.readings import ASK
 from uec_rag.confidence.replies import (
     Within,
     extract_clarifying_question,
@@ -28,6 +33,9 @@ from uec_rag.confidence.replies import (
     places_named,
 )
 from uec_rag.confidence.wording import is_question, is_small_talk, refers_back
+from uec_rag.retrieval.pipeline import Estimate, Method, Query, conclude, judge
+from uec_rag.retrieval.result import Result
+from uec_rag.stores.base import Store
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
@@ -38,6 +46,8 @@ _SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _DECAY = 0.7  # weight of a turn relative to the next: subjects change
 _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
+# Confidence above which a question is searched without its turns, and without earlier subjects.
+_NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
 
 MOST_TURNS = 64
 """The number of turns before a question that are looked at: the latest."""
@@ -88,42 +98,32 @@ class Turn:
                 kept.append(said.strip())
         return kept[::-1]
 
-    @property
-    def context(self) -> str:
-        r"""The turns that the question is searched with, followed by the question, one per line.
+    def query(self, most: int | None = None) -> Query:
+        r"""Return the question to search for, with at most so many of its `context_turns`.
+
+        None means all.
 
         Examples
         --------
-        >>> Turn("How much is it?", ["My door opener broke.", "Can it be fixed?"]).context
-        'My door opener broke.\nCan it be fixed?\nHow much is it?'
+        >>> turn = Turn("How much is it?", ["My door opener broke.", "Can it be fixed?"])
+        >>> turn.query(most=1)
+        Query(text='How much is it?', turns=['Can it be fixed?'])
         """
-        return "\n".join([*self.context_turns, self.question])
-
-    def with_latest(self, most: int | None) -> Turn:
-        """Return the same turn with at most so many of its `context_turns`; None means all."""
-        if most is None:
-            return self
-        return replace(self, history=self.context_turns[-most:] if most else [])
+        turns = self.context_turns
+        return Query(self.question, turns if most is None else turns[len(turns) - most :])
 
     @property
     def views(self) -> tuple[int | None, ...]:
-        """The numbers of its turns that a question is searched with; () if it has none.
+        """The numbers of its turns that a question is searched with; None means all.
 
-        None, those since the latest that does not refer back, and all.
+        They are 0, the number of those since the latest that does not refer back, and None.
         """
         turns = self.context_turns
         if not turns:
-            return ()
+            return (None,)
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
         since = next(back, len(turns))
         return (0, since, None) if since < len(turns) else (0, None)
-
-    @property
-    def history_share(self) -> float:
-        """The total weight of the turns before the question, from 0 to 1."""
-        if not self.context_turns:
-            return 0
-        return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
 
     @classmethod
     def of(cls, said: str, turns: Sequence[str] = (), within: Within | None = None) -> Turn:
@@ -169,31 +169,109 @@ class Turn:
 
 
 def texts_of(asked: Sequence[Turn]) -> list[str]:
-    """List the texts to encode for a search: all questions, then the turns of each."""
-    texts = [one.question for one in asked]
-    for one in asked:
-        texts += one.context_turns
-    return texts
+    """List the different texts to encode for a search: the questions and their turns."""
+    turns = (turn for one in asked for turn in one.context_turns)
+    return [*dict.fromkeys([*(one.question for one in asked), *turns])]
 
 
-View: TypeAlias = tuple[int, int | None]
-"""A question, by its number, and how many of its latest turns it is searched with; None means all.
-"""
+class EncodedTexts:
+    """The Gaussians of texts by each encoder.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the texts, as `UEC.encode` returns them.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer Gaussians than texts.
+    """
+
+    def __init__(self, texts: Sequence[str], parts: Sequence[Gaussian]) -> None:
+        for part in parts:
+            if len(part) != len(texts):
+                raise ValueError(
+                    f"parts: expected Gaussians of {len(texts)} texts, got {len(part)}."
+                )
+        self.texts, self.parts = texts, parts
+        self._rows = {text: row for row, text in enumerate(texts)}
+
+    def rows(self, texts: Iterable[str]) -> list[int]:
+        """Return the rows of some of the texts; ValueError if one was not encoded."""
+        try:
+            return [self._rows[text] for text in texts]
+        except KeyError as error:
+            raise ValueError(f"parts: there is no Gaussian of {error}; encode it, too.") from None
 
 
-def part_rows(asked: Sequence[Turn], views: Sequence[View]) -> list[int]:
-    """List the rows of `texts_of` that views need: the questions, then the turns of each."""
-    ends = _ends_of_turns(asked)
-    turns = list[int]()
-    for row, most in views:
-        start = ends[row] if most is None else max(ends[row], ends[row + 1] - most)
-        turns += range(start, ends[row + 1])
-    return [*(row for row, _ in views), *turns]
+def search(
+    method: Method, store: Store, asked: Sequence[Turn], encoded: EncodedTexts, k: int
+) -> list[Result]:
+    """Search for questions in their conversations, as `uec_rag.retrieval.pipeline.search` does.
+
+    `encoded`: the texts of `texts_of(asked)`.
+    """
+    size, results = len(store), list[Result]()
+    views = [(row, most) for row, turn in enumerate(asked) for most in turn.views]
+    queries = [asked[row].query(most) for row, most in views]
+    judged = judge(method, store, queries, in_context(queries, encoded), k)
+    for row, group in groupby(zip(views, judged, strict=True), key=lambda pair: pair[0][0]):
+        of_views = {most: one for (_, most), one in group}
+        most = None
+        if len(of_views) > 1:
+            estimates = {view: one.estimate for view, one in of_views.items()}
+            most = clearest_view(asked[row].question, estimates)
+        chosen = of_views[most]
+        if len(of_views) > 1 and most != 0:
+            alone = of_views[0].estimate
+            known = with_alone(chosen.estimate, alone, asked[row].question)
+            chosen = replace(chosen, estimate=known)
+        results.append(conclude(chosen, k, size))
+        del of_views, chosen  # and their similarities, before the next are computed
+    return results
 
 
-def _ends_of_turns(asked: Sequence[Turn]) -> list[int]:
-    """Compute the n + 1 boundaries of the turns of n questions in `texts_of`."""
-    return [*accumulate((len(one.context_turns) for one in asked), initial=len(asked))]
+def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | None:
+    """Choose with how many of its turns a question is best understood; None means all.
+
+    Alone, it must be answered confidently, and not refer back.
+
+    Parameters
+    ----------
+    question : str
+    views : mapping of int or None to Estimate
+        The estimate for each of `Turn.views`.
+    """
+    alone, everything = views[0], views[None]
+    clear = alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < ASK
+    if clear and not refers_back(question):
+        return 0
+    for most in views.keys() - {0, None}:
+        latest = views[most]
+        if latest.confidence > _NEEDS_LATEST and latest.clarity > everything.clarity:
+            return most
+    return None
+
+
+def with_alone(in_turn: Estimate, alone: Estimate, question: str) -> Estimate:
+    """Combine the estimates for a question with its turns and alone.
+
+    A question that refers back to its turns ("Do they expire?") says nothing alone. Of another, the
+    probabilities are mixed, and P(underspecified) is that of the question alone, but at least that
+    with the turns; it is reduced by a confidence above one half if the turns raise it.
+    """
+    if in_turn.probabilities is None or alone.probabilities is None or refers_back(question):
+        return in_turn
+    mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - _SHARE)
+    unresolved = alone.underspecified
+    # Turns that say what is meant raise the confidence, and those on another subject do not.
+    if in_turn.confidence > alone.confidence:
+        unresolved *= min(1, 2 * (1 - in_turn.confidence))
+    known = in_turn if unresolved <= in_turn.underspecified else alone
+    unresolved = max(unresolved, in_turn.underspecified)
+    return replace(known, probabilities=mixed, underspecified=unresolved)
 
 
 def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q, _T]]:
@@ -232,42 +310,43 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     return turns
 
 
-def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
-    """Combine each of n questions with the turns before it, for one encoder, by convolution.
+def in_context(queries: Sequence[Query], encoded: EncodedTexts) -> list[Gaussian]:
+    """Combine each of n questions with the turns before it, for each encoder, by convolution.
 
     The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
-    before it (the j-th one back). The coefficient of the question is ``1 - s``, where s is its
-    `Turn.history_share`; those of the turns are proportional to ``0.7^j`` and sum to s. For a turn
+    before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if
+    it refers back; those of the turns are proportional to ``0.7^j`` and sum to the rest. For a turn
     that does not refer back, j only counts later turns that do not, either: follow-ups keep to
-    their subject. In the bag
-    of words, the weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of
-    terms in a bag, so that a long turn does not outweigh a short question.
-
-    Parameters
-    ----------
-    asked : sequence of n >= 1 Turn
-    said : Gaussian
-        An encoder's Gaussians of the texts that `texts_of` returns for `asked`.
+    their subject. In the bag of words, the weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``,
+    where |w| is the number of terms in a bag, so that a long turn does not outweigh a short
+    question.
 
     Raises
     ------
     ValueError
-        If `said` has another number of texts.
+        If a question or a turn was not encoded.
     """
-    ends = _ends_of_turns(asked)
-    if len(said) != ends[-1]:
-        raise ValueError(
-            f"said: expected {len(asked)} questions and the {ends[-1] - len(asked)} turns before "
-            f"them, got {len(said)} texts."
-        )
-    shares = np.zeros((len(asked), len(said)), dtype=np.float32)
-    for row, (start, stop) in enumerate(pairwise(ends)):
-        shares[row, row] = 1 - asked[row].history_share
-        by_age = _DECAY ** _ages(asked[row].context_turns)
-        shares[row, start:stop] = asked[row].history_share * by_age / max(by_age.sum(), 1)
-    mean, scales = shares @ said.mean, shares**2 @ said.scales
-    terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
-    return Gaussian.factored(mean, scales, said.profile, terms=terms)
+    firsts = encoded.rows(query.text for query in queries)
+    if not any(query.turns for query in queries):
+        same = firsts == [*range(len(encoded.texts))]
+        return [part if same else part[firsts] for part in encoded.parts]
+    shares = np.zeros((len(queries), len(encoded.texts)), dtype=np.float32)
+    for of_query, first, query in zip(shares, firsts, queries, strict=True):
+        share = 0.0
+        if query.turns:
+            share = _SHARE_IF_REFERRED_TO if refers_back(query.text) else _SHARE
+            by_age = _DECAY ** _ages(query.turns)
+            np.add.at(of_query, encoded.rows(query.turns), share * by_age / by_age.sum())
+        of_query[first] += 1 - share
+    mixed = []
+    for part in encoded.parts:
+        mean, scales = shares @ part.mean, shares**2 @ part.scales
+        terms = [
+            together([_mix_bags(block, *each) for each in zip(firsts, shares, strict=True)])
+            for block in part.terms
+        ]
+        mixed.append(Gaussian.factored(mean, scales, part.profile, terms=terms))
+    return mixed
 
 
 def _ages(turns: Sequence[str]) -> NDArray[np.intp]:
@@ -277,9 +356,10 @@ def _ages(turns: Sequence[str]) -> NDArray[np.intp]:
     return np.where(whole, later, np.arange(len(turns))[::-1])
 
 
-def _mix_bags(terms: Terms, shares: FloatArray) -> Terms:
-    """Combine the bags of words with a nonzero share, the first of which is the question's."""
-    some = np.flatnonzero(shares)
+def _mix_bags(terms: Terms, first: int, shares: FloatArray) -> Terms:
+    """Combine the bags of words with a nonzero share; `first` is the question's."""
+    others = np.flatnonzero(shares)
+    some = np.array([first, *others[others != first]])
     bags = terms[some]
     sizes = np.diff(bags.starts)
     # A question without words is given the size of the largest turn.

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
-from uec_rag.ensemble.conversation import Turn, in_context, texts_of, turns_of
+from uec_rag.retrieval.conversation import (
+    EncodedTexts,
+    Turn,
+    in_context,
+    texts_of,
+    turns_of,
+)
+from uec_rag.retrieval.pipeline import Query
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -31,12 +38,12 @@ def bm25(part: Gaussian) -> np.ndarray:
 
 
 def test_a_question_without_turns_before_is_its_own_context():
-    assert Turn("How much is it?").context == "How much is it?"
+    assert Turn("How much is it?").query().in_context == "How much is it?"
 
 
 @given(st.lists(st.text("ab 门\n", max_size=900), max_size=6))
 def test_a_context_ends_with_the_question_and_is_not_long(turns):
-    text = Turn("Why?", turns).context
+    text = Turn("Why?", turns).query().in_context
     assert text.endswith("Why?")
     assert len(text.encode()) <= 1500 + len(turns) + len("Why?")
 
@@ -46,7 +53,16 @@ def test_the_latest_turns_stay_if_there_is_no_room_for_all():
 
 
 def mixed(*asked: Turn) -> Gaussian:
-    return in_context(asked, words(*texts_of(asked)))
+    texts = texts_of(asked)
+    [part] = in_context([one.query() for one in asked], EncodedTexts(texts, [words(*texts)]))
+    return part
+
+
+def mixture(said: Gaussian, *queries: Query) -> Gaussian:
+    """The queries, whose different texts are the Gaussians of `said`."""
+    texts = [*dict.fromkeys(text for query in queries for text in (query.text, *query.turns))]
+    [part] = in_context(queries, EncodedTexts(texts, [said]))
+    return part
 
 
 def test_a_question_without_turns_stays_as_it_is_among_others():
@@ -70,21 +86,24 @@ def test_a_long_turn_does_not_drown_a_short_question():
 def test_means_are_convex_combinations_and_variances_those_of_a_convolution(counts):
     rng, size = np.random.default_rng(0), len(counts) + sum(counts)
     said = Gaussian.factored(rng.normal(size=(size, 5)), rng.random((size, 1)), rng.random((1, 5)))
-    found = in_context([Turn("The price?", ["Rye"] * count) for count in counts], said)
-    before = len(counts)
+    queries = [
+        Query(f"The price {row}?", [f"Rye {row} {place}" for place in range(count)])
+        for row, count in enumerate(counts)
+    ]
+    found, first = mixture(said, *queries), 0
     for row, count in enumerate(counts):
-        some = [row, *range(before, before + count)]
+        some = slice(first, first + count + 1)
         by_age = 0.7 ** np.arange(count)[::-1]  # the latest turn is the last
-        share = np.array([2 / 3, *by_age / max(by_age.sum(), 1) / 3]) if count else np.ones(1)
+        share = np.array([2 / 3, *by_age / by_age.sum() / 3]) if count else np.ones(1)
         assert np.allclose(found.mean[row], share @ said.mean[some], atol=1e-6)
         assert np.allclose(found.variance[row], share**2 @ said.variance[some], atol=1e-6)
-        before += count
+        first += count + 1
 
 
 def test_a_subject_fades_by_turns_that_do_not_refer_back_to_it():
     turns = ["My fence", "My door", "How high is it?", "Why?"]
     said = Gaussian(np.eye(5, dtype=np.float32), np.zeros((5, 5), dtype=np.float32))
-    share = in_context([Turn("The price?", turns)], said).mean[0, 1:] * 3
+    share = mixture(said, Query("The price?", turns)).mean[0, 1:] * 3
     assert np.allclose(share, np.array([0.7, 1, 0.7, 1]) / 3.4)
     assert Turn("The price?", turns).views == (0, 3, None)
     assert Turn("The price?", turns[1:]).views == (0, None)
@@ -92,7 +111,7 @@ def test_a_subject_fades_by_turns_that_do_not_refer_back_to_it():
 
 def test_variances_that_are_not_factored_mix_alike():
     said = Gaussian([[1.0, 0], [0, 1.0]], [[0.9, 0], [0, 0.9]])
-    assert np.allclose(in_context([Turn("cost", ["fence"])], said).variance, [[0.4, 0.1]])
+    assert np.allclose(mixture(said, Query("cost", ["fence"])).variance, [[0.4, 0.1]])
 
 
 def test_words_of_all_turns_stay_readable():
@@ -115,7 +134,7 @@ def test_a_reply_that_chooses_is_one_turn_with_the_question_and_the_label(reply)
 def test_a_reply_that_is_small_talk_is_not_searched_with():
     turns = ["How does rsync copy?", "cool", "Do you mean Hello or Bye?", "Hello"]
     turn = Turn("And tar?", turns)
-    assert turn.context_turns == turn.with_latest(1).context_turns == turns[:1]
+    assert turn.context_turns == turn.query(most=1).turns == turns[:1]
 
 
 @pytest.mark.parametrize("said", ["Thanks!", "OK, that’s good", "谢谢"])
@@ -129,14 +148,16 @@ def test_small_talk_is_searched_without_the_turns_before(said):
 def test_the_turns_weigh_more_if_the_question_refers_to_them():
     said = Gaussian([[1.0, 0], [0, 1.0]], [[0, 0], [0, 0]])
     turns = ["My door opener broke."]
-    asked = Turn("How much does it cost?", turns), Turn("How much does a fence cost?", turns)
-    assert [one.history_share for one in asked] == pytest.approx([1 / 2, 1 / 3])
-    assert np.allclose(in_context(asked[:1], said).mean, [[0.5, 0.5]])
+    for question, ratio in (("How much does it cost?", 1), ("How much does a fence cost?", 2)):
+        [mean] = mixture(said, Query(question, turns)).mean
+        assert np.allclose(mean[0] / mean[1], ratio)
 
 
-def test_other_texts_than_those_of_the_questions_and_their_turns_are_refused():
-    with pytest.raises(ValueError, match="1 questions and the 1 turns before them, got 3"):
-        in_context([Turn("cost", ["fence"])], words("a", "b", "c"))
+def test_a_turn_that_was_not_encoded_and_another_number_of_texts_are_refused():
+    with pytest.raises(ValueError, match="there is no Gaussian of 'fence'; encode it"):
+        in_context([Query("cost", ["fence"])], EncodedTexts(["cost"], [words("cost")]))
+    with pytest.raises(ValueError, match="expected Gaussians of 1 texts, got 2"):
+        EncodedTexts(["cost"], [words("cost", "fence")])
 
 
 BACK = "Do you mean rsync, git add or git push?"
