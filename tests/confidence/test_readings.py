@@ -30,14 +30,16 @@ def candidates(titles, words=None, logits=None, idf=IDF, sources=None, documents
     count = len(titles)
     about = zip(titles, sources or [""] * count, documents or [""] * count, strict=True)
     texts = [f"{title} was founded in {1800 + i}." for i, title in enumerate(titles)]
+    texts = options.pop("texts", texts)
     return Candidates(
         ids=[f"p{i}" for i in range(count)],
-        about=[About(*one) for one in about],
+        about=[About(*one, text) for one, text in zip(about, texts, strict=True)],
         logits=np.zeros(count, "f4") if logits is None else np.array(logits, "f4"),
         words=[frozenset(row) for row in words or [()] * count],
         idf=idf,
         size=1000,
-        **{"texts": texts} | options,
+        texts=texts,
+        **options,
     )
 
 

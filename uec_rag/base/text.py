@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import cached_property, lru_cache, wraps
 from pathlib import PurePath
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
@@ -42,6 +42,7 @@ _MANUAL_PAGE = regex.compile(r"\(\d\w*+\)(?: Manual Page)?\Z")
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
 _LONGEST_HEADING = 500  # characters
+_LOOKED_AT, _OPENING = 400, 10  # characters and words at the beginning of a passage
 
 _FUNCTION_WORDS = """\
 a about after also am an and any are as at be been before being between but by can could did do does
@@ -114,6 +115,8 @@ class About:
         Its source (`SOURCE_KEYS`); "" if not known.
     document : str
         The title of its document (`DOCUMENT_KEYS`, or LlamaIndex's "header_path"); "" if not known.
+    opening : str
+        The first ten words of its text, which describe its subject besides the title.
 
     Examples
     --------
@@ -128,6 +131,17 @@ class About:
     subject: str
     source: str
     document: str
+    opening: str = ""
+
+    @cached_property
+    def subject_words(self) -> frozenset[str]:
+        """The words of the subject, casefolded."""
+        return frozenset(split_words(self.subject.casefold()))
+
+    @cached_property
+    def opening_words(self) -> frozenset[str]:
+        """The words of `opening`, casefolded."""
+        return frozenset(split_words(self.opening.casefold()))
 
     @property
     def is_file(self) -> bool:
@@ -149,7 +163,8 @@ class About:
             subject = _without_markup(first_value(metadata, headings))
         if not subject and PurePath(source).suffix.lower() in ("", *MARKDOWN):
             subject = _heading(metadata, text)  # in a script, it would be a comment
-        return cls(subject or source, source, document)
+        opening = " ".join(text[:_LOOKED_AT].split(None, _OPENING)[:_OPENING])
+        return cls(subject or source, source, document, opening)
 
 
 def _heading(metadata: Mapping[str, Any], text: str) -> str:

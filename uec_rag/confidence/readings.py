@@ -42,7 +42,6 @@ FEATURES = ("rivals", "brief", "others", "referent", "namesakes", "named")
 """The names of the `features`: all but the last are evidence for an underspecified question."""
 
 _ALIKE = 0.93  # cosine from which two passages without a subject in their metadata share one
-_HEAD = 10  # number of first words of a passage that describe its subject, besides its title
 _LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen word's idf
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _SURE = 0.85  # confidence from which saying little is less and less of an objection to a question
@@ -187,21 +186,25 @@ class Candidates:
     def word_coverage(self) -> NDArray[np.bool_]:
         """True if a subject has a word in its texts, its heads and its titles.
 
-        Shape (3, s, w). A head is a title and the first words of a text.
+        Shape (3, s, w). A head is a title and the opening words of a text.
         """
-        words_of = defaultdict[str, set[str]](set)
-        for word in self.idf:
-            for form in _forms(word):
-                words_of[form].add(word)
-        has = []
-        for title, text, held in zip(self.titles, self.texts, self.words, strict=True):
-            titled = _named(title, words_of).intersection(held)
-            beginning = " ".join(text[:400].split(None, _HEAD)[:_HEAD])
-            head = titled | _named(beginning, words_of).intersection(held)
-            has.append([[word in some for word in self.idf] for some in (held, head, titled)])
-        said = np.zeros((int(self.subject.max()) + 1, 3, len(self.idf)), dtype=bool)
-        np.logical_or.at(said, self.subject, np.array(has, dtype=bool))
-        return said.swapaxes(0, 1)
+        column = {word: place for place, word in enumerate(self.idf)}
+        columns_of = defaultdict[str, set[int]](set)
+        for word, place in column.items():
+            form = word.casefold()
+            for one in (form, f"{form}s", form.removesuffix("s")):
+                columns_of[one].add(place)
+        cells = set[tuple[int, int, int]]()
+        for about, held, subject in zip(self.about, self.words, self.subject.tolist(), strict=True):
+            text = {column[word] for word in held if word in column}
+            titled = _columns(about.subject, about.subject_words, columns_of) & text
+            head = titled | _columns(about.opening, about.opening_words, columns_of) & text
+            for part, some in enumerate((text, head, titled)):
+                cells.update((part, subject, place) for place in some)
+        has = np.zeros((3, int(self.subject.max()) + 1, len(column)), dtype=bool)
+        if cells:
+            has[tuple(zip(*cells, strict=True))] = True
+        return has
 
     @cached_property
     def query_stems(self) -> dict[str, float]:
@@ -310,22 +313,15 @@ def _is_content(word: str) -> bool:
     return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
-def _forms(word: str) -> tuple[str, ...]:
-    """Return a word as it is, in plural and in singular, in lower case."""
-    form = word.casefold()
-    return form, f"{form}s", form.removesuffix("s")
+def _columns(text: str, words: Set[str], columns_of: Mapping[str, Set[int]]) -> set[int]:
+    """Return the columns of the words, by their forms, that a short text has as its own.
 
-
-def _named(text: str, words_of: Mapping[str, Set[str]]) -> set[str]:
-    """Return which words, given by their forms, a short text contains, whole or as a part.
-
-    Only words that are not ASCII, such as Chinese ones, may be parts.
+    A word that is not ASCII, such as a Chinese one, may be a part of another.
     """
-    low = text.casefold()
-    found = {word for form in words_of.keys() & {*split_words(low)} for word in words_of[form]}
-    if not low.isascii():
-        words = {word: word.casefold() for word in set().union(*words_of.values())}
-        found |= {word for word, form in words.items() if not form.isascii() and form in low}
+    found = {place for form in columns_of.keys() & words for place in columns_of[form]}
+    if not text.isascii():
+        low, forms = text.casefold(), columns_of.items()
+        found.update(*(some for form, some in forms if not form.isascii() and form in low))
     return found
 
 
@@ -481,6 +477,7 @@ def _path_ends(path: PurePath) -> tuple[str, ...]:
     return tuple(PurePath(*parts[-depth:]).as_posix() for depth in depths)
 
 
+@lru_cache(4096)
 def _plain(title: str) -> str:
     """Return a title in a form in which "Add a user?" equals "Add a User", and "read()" "read"."""
     return _ARGUMENTS.sub("", " ".join(title.split()).rstrip(_ENDS)).casefold()

@@ -101,9 +101,9 @@ def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str])
 
     LangChain's signatures accept any keyword, and a misspelt one should not be ignored.
     """
-    check_arguments(kwargs)
-    unknown = sorted(set(kwargs) - set(known))
+    unknown = sorted(kwargs.keys() - set(known))
     if unknown:
+        check_arguments(kwargs)
         expected = f"expected some of {', '.join(known)}" if known else "it takes none"
         raise TypeError(
             f"{method}() got an unexpected keyword argument {unknown[0]!r}; {expected}."
@@ -157,7 +157,7 @@ def joined(questions: Sequence[Question], history: Sequence[object] | None) -> l
 
 
 def turns(history: object) -> list[str]:
-    """Extract the turns that a question is searched with, as `ensemble.conversation.turns_of` does.
+    """Extract the turns that a question is searched with, as `turns_of` does.
 
     Only the texts of messages are used. Strings are always kept.
 

@@ -406,7 +406,8 @@ def at_unit_length(
         return hits, attribution
     lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
     if not (single := (lengths == 0) | (np.abs(lengths - 1) < _EQUAL)).all():
-        whole = attribution.similarities / np.where(single, np.float32(1), lengths)[:, :, None]
+        lengths[single] = 1
+        whole = attribution.similarities / lengths[:, :, None]
         weights = (coefficients * fitted.weights)[:, :, None]
         gain = (weights * (whole - attribution.similarities)).sum(axis=1)
         hits, attribution = (
