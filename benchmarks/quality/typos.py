@@ -26,6 +26,7 @@ from benchmarks.quality.options import CACHE, SETS, Data, Markdown, Queries, Set
 from benchmarks.tables import print_table
 from tests.retrieval.test_off_topic import EVERYDAY
 from uec_rag import Retriever
+from uec_rag.retrieval.spelling import correct_spelling
 
 _WORD = regex.compile(r"\b[A-Za-z]{4,}\b")
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -70,7 +71,7 @@ def milliseconds(retriever: Retriever, questions: list[str]) -> tuple[float, flo
     times = []
     for question in questions:
         begun = time.perf_counter()
-        retriever.corrected([question])
+        correct_spelling([question], retriever.uec.encoders, retriever.store)
         between = time.perf_counter()
         retriever.search([question], k=K)
         times.append((time.perf_counter() - between, between - begun))
@@ -87,11 +88,12 @@ def main(data: Data, sets: Sets = SETS, queries: Queries = 300, markdown: Markdo
         retriever.add(list(collection.passages.values()), ids=list(collection.passages))
         clean, draw = list(collection.queries.values()), random.Random(0)
         wrong = [misspelt(question, draw) for question in clean]
-        mended, untouched = retriever.corrected(wrong), retriever.corrected(clean)
+        of_index = retriever.uec.encoders, retriever.store
+        mended, untouched = (correct_spelling(some, *of_index) for some in (wrong, clean))
         restored = np.mean([a.lower() == b.lower() for a, b in zip(clean, mended, strict=True)])
         changed = np.mean([a != b for a, b in zip(clean, untouched, strict=True)])
         pairs = [figures(retriever, collection, some) for some in (clean, untouched, wrong, mended)]
-        everyday = retriever.corrected(EVERYDAY)
+        everyday = correct_spelling(EVERYDAY, *of_index)
         off = f"{answered(retriever, EVERYDAY)}, {answered(retriever, everyday)}"
         cells = [f"{ndcg:.3f} / {right:.0%}" for ndcg, right in pairs]
         quality.append([name, *cells, f"{restored:.0%}", f"{changed:.1%}", off])

@@ -17,6 +17,7 @@ from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval.gate import Gate, LabelledSearch
 from uec_rag.retrieval.result import surest_decision
+from uec_rag.retrieval.retriever import method_of
 
 RISK = 0.25
 
@@ -108,26 +109,36 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
 
 
 def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
-    basis = full.basis()
+    basis = method_of(full).basis
     others = [
-        full.basis({"even": True}),
-        full.basis({"even": False}),
-        full.basis(lambda passage: True),
-        full.basis(unanswerable=0.3),
+        method_of(full, {"even": True}).basis,
+        method_of(full, {"even": False}).basis,
+        method_of(full, lambda passage: True).basis,
+        method_of(full, unanswerable=0.3).basis,
     ]
     view = full.snapshot()
-    assert view.basis() == basis
+    assert method_of(view).basis == basis
     view.calibrate(*labelled(texts, 60))
-    assert len({basis, *others, view.basis()}) == 6
+    assert len({basis, *others, method_of(view).basis}) == 6
 
 
 def test_a_filter_written_in_another_order_is_the_same_filter(full):
     one = {"lang": "en", "$or": [{"year": {"$gte": 2020, "$lt": 2024}}, {"even": True}]}
     other = {"$or": ({"year": {"$lt": 2024, "$gte": 2020}}, {"even": True}), "lang": "en"}
-    assert full.basis(one) == full.basis(other) != full.basis({"lang": "en"})
-    assert full.basis({"$where": lambda p: True}) == full.basis({"$where": lambda p: False})
+    assert (
+        method_of(full, one).basis
+        == method_of(full, other).basis
+        != method_of(full, {"lang": "en"}).basis
+    )
+    assert (
+        method_of(full, {"$where": lambda p: True}).basis
+        == method_of(full, {"$where": lambda p: False}).basis
+    )
     names = [f"name {i}" for i in range(50)]
-    assert full.basis({"of": {"$in": {*names}}}) == full.basis({"of": {"$in": {*names[::-1]}}})
+    assert (
+        method_of(full, {"of": {"$in": {*names}}}).basis
+        == method_of(full, {"of": {"$in": {*names[::-1]}}}).basis
+    )
 
 
 def test_it_is_calibrated_on_what_a_filter_leaves(full, texts):

@@ -9,7 +9,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tests.helpers import bag_of_words, index_of, rows_of
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import load_encoder
-from uec_rag.retrieval.spelling import corrected
+from uec_rag.retrieval.spelling import correct_spelling, correct_text
 
 TEXTS = [
     "A virtual package is one that other packages provide.",
@@ -30,6 +30,11 @@ def model():
     return encoder
 
 
+def corrected(retriever, questions):
+    """The questions as a search reads them."""
+    return correct_spelling(questions, retriever.uec.encoders, retriever.store)
+
+
 @pytest.fixture
 def retriever(model):
     return index_of(UEC([model, "bm25"]), TEXTS)
@@ -37,11 +42,11 @@ def retriever(model):
 
 @pytest.mark.parametrize("row", rows_of("spelling.csv"), ids=lambda row: row["text"])
 def test_a_word_that_no_passage_has_becomes_the_one_that_is_a_letter_away(retriever, row):
-    assert retriever.corrected([row["text"]]) == [row["expected"]]
+    assert corrected(retriever, [row["text"]]) == [row["expected"]]
 
 
 def test_what_is_too_long_to_be_typed_stays(retriever):
-    assert retriever.corrected(["waht" + " " * 4096]) == ["waht" + " " * 4096]
+    assert corrected(retriever, ["waht" + " " * 4096]) == ["waht" + " " * 4096]
 
 
 def test_a_search_reads_the_corrected_question_and_says_so(retriever):
@@ -61,12 +66,12 @@ def holding(counts):
 
 def test_of_several_words_the_one_that_most_passages_have_is_taken():
     held = {"form": 2, "from": 5}
-    assert corrected("frmo six", holding(held), held.__contains__) == "from six"
+    assert correct_text("frmo six", holding(held), held.__contains__) == "from six"
 
 
 def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
     stems, known = {"probation": 1, "probator": 1, "probatory": 1}, {"probation"}.__contains__
-    assert corrected("six probaton", holding(stems), known) == "six probation"
+    assert correct_text("six probaton", holding(stems), known) == "six probation"
 
 
 @pytest.mark.parametrize(
@@ -80,18 +85,18 @@ def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
 )
 def test_a_word_that_is_no_token_replaces_others_if_passages_enough_have_it(question, read):
     stems = {"sitemap": 1, "netlify": 5, "drupal": 4, "kubernetes": 6, "kubernets": 6}
-    assert corrected(question, holding(stems), {"sitemap"}.__contains__) == read
+    assert correct_text(question, holding(stems), {"sitemap"}.__contains__) == read
 
 
 def test_a_word_is_known_as_long_as_a_passage_has_it(retriever, tmp_path):
     retriever.save(tmp_path / "index")
     saved = Retriever.load(tmp_path / "index", retriever.uec)
-    assert saved.corrected(["paid refudns"]) == ["paid refunds"]
+    assert corrected(saved, ["paid refudns"]) == ["paid refunds"]
     saved.delete([passage.id for passage in saved.passages() if "Refunds" in passage.text])
-    assert saved.corrected(["paid refudns"]) == ["paid refudns"]
+    assert corrected(saved, ["paid refudns"]) == ["paid refudns"]
 
 
 def test_without_words_or_a_tokenizer_nothing_is_replaced(model):
     for members in ([model], ["bm25"]):
         retriever = index_of(UEC(members), TEXTS)
-        assert retriever.corrected(["virtul package"]) == ["virtul package"]
+        assert corrected(retriever, ["virtul package"]) == ["virtul package"]

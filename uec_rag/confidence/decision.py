@@ -66,8 +66,8 @@ class Decision:
         How the query differs from those that confidence was learned from, or how its spelling was
         corrected; "" if neither.
     basis : str
-        Fingerprint of the settings that confidence depends on (see `Retriever.basis`); "" if
-        unknown.
+        Fingerprint of the settings that confidence depends on (see
+        `uec_rag.retrieval.retriever.method_of`); "" if unknown.
     hits : int
         Number of hits that confidence is about; 0 if unknown.
     size : int

@@ -167,7 +167,8 @@ class UEC:
         role : {"query", "passage"}
             Models may use different prompts for the two. In the direct sum, only the coefficients
             of queries depend on the text.
-        show_progress : bool
+        show_progress : bool, optional
+            Whether to show progress; by default on a terminal, after two seconds.
 
         Returns
         -------
@@ -225,8 +226,8 @@ class UEC:
         pairs : iterable of (query, passage[, label]), or mapping of encoder names to iterables
             At least 32 pairs. One list serves all encoders; a mapping gives each encoder its own,
             as in the paper, which fits each encoder on the languages it supports.
-        show_progress : bool
-            Show the encoders' progress bars.
+        show_progress : bool, optional
+            Whether to show progress; by default on a terminal, after two seconds.
 
         Returns
         -------

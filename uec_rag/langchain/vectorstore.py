@@ -43,6 +43,7 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
 from uec_rag.langchain.gated import AsTool
 from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.over import (
     NEAR_EACH,
     ExternalRetriever,
@@ -333,7 +334,7 @@ class UECVectorStore(VectorStore):
         check_k(fetch_k, "fetch_k")
         view, where = self.retriever.snapshot(), passage_filter(filter)
         found = view.search_vector(embedding, max(k, fetch_k), filter=where)
-        return self.documents(view.diversify(found, k, lambda_mult))
+        return self.documents(diversify(view, found, k, lambda_mult))
 
     def _paired(self, result: SearchResult, numbers: FloatArray) -> list[tuple[Document, float]]:
         return list(zip(self.documents(result), numbers[0].tolist(), strict=True))

@@ -38,6 +38,7 @@ from uec_rag.llama_index.query import (
     passage_filter,
 )
 from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Passage, Store
 
@@ -293,7 +294,7 @@ class UECVectorStore(BasePydanticVectorStore):
             # As in LlamaIndex's SimpleVectorStore.
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
             threshold = 0.5 if threshold is None else threshold
-            found = index.diversify(found, k, threshold)
+            found = diversify(index, found, k, threshold)
         nodes = hits(found)
         return VectorStoreQueryResult(
             nodes=[node.node for node in nodes],

@@ -7,8 +7,38 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_share
+from uec_rag.base.checks import check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Terms
+from uec_rag.confidence.model import JUDGED
+from uec_rag.retrieval.index import Index
+from uec_rag.retrieval.result import SearchResult
+
+
+def diversify(index: Index, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
+    """Choose k of the hits of each query by maximal marginal relevance.
+
+    Parameters
+    ----------
+    index : Index
+    result : SearchResult
+        The result of a search in this index, which is a snapshot if passages may be deleted in the
+        meantime.
+    k : int
+    lambda_mult : float
+        As in `maximal_marginal_relevance`.
+    """
+    check_k(k)
+    chosen = []
+    for one in result:
+        ids, scores = one.ids, one.scores
+        vectors = index.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
+        if ids and not index.uec.dimension:  # lexical encoders only
+            texts = [passage.text for passage in index.get(ids)]
+            vectors = term_vectors(index.uec.embed_terms(texts))
+        enough = max(k, JUDGED)  # confidence is in the first JUDGED hits, whatever k is
+        places = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
+        chosen.append(one.taking(places).first(k))
+    return SearchResult(chosen)
 
 
 def maximal_marginal_relevance(

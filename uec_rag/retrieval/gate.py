@@ -35,7 +35,7 @@ from uec_rag.confidence.risk import (
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
 from uec_rag.retrieval.conversation import Turn, with_turns
 from uec_rag.retrieval.result import Result, SearchResult
-from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.retriever import Retriever, method_of
 from uec_rag.stores.base import Filter
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -95,7 +95,7 @@ class Gate(Record):
         Whether the guarantee is that of the gate with its advisor.
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
-        (`Retriever.basis`), and of the passages; "" if unknown.
+        (`uec_rag.retrieval.retriever.method_of`), and of the passages; "" if unknown.
     confidences : tuple of float
         Confidences of the calibration questions, ascending, at most 1,000 of them. The confidences
         of later questions are compared with them, without labels: see `Drift`.
@@ -434,7 +434,7 @@ class Gate(Record):
 
     def fits(self, retriever: Retriever, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made; reads every passage."""
-        same = not self.basis or self.basis == retriever.basis(filter)
+        same = not self.basis or self.basis == method_of(retriever, filter).basis
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
     def _check(self, known: SearchResult | Decision) -> None:

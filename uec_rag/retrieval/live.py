@@ -14,7 +14,7 @@ from typing import TypeVar
 from uec_rag.base.saved.generations import locked_for_saving
 from uec_rag.base.saved.manifest import MANIFEST, Entry, read_manifest
 from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate
-from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.retriever import Retriever, method_of
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores.base import Store
 from uec_rag.stores.places import open_store
@@ -85,7 +85,8 @@ class LiveIndex:
             origin = " of the index" if place.gate is None else ""
             _log.info("a gate%s decides: %s", origin, gate.report)
         if gate is not None and (
-            gate.basis not in ("", retriever.basis()) or gate.size not in (0, len(retriever))
+            gate.basis not in ("", method_of(retriever).basis)
+            or gate.size not in (0, len(retriever))
         ):
             _log.warning(OUTDATED)
         return Opened(retriever, gate, ensemble)

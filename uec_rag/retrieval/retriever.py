@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.removed import removed
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import outcome
-from uec_rag.confidence.model import JUDGED, ConfidenceModel, shipped_model
+from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import (
     UnknownReading,
@@ -31,7 +31,6 @@ from uec_rag.confidence.replies import (
 )
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import (
-    EvidenceWeights,
     Uniform,
     make_rule,
 )
@@ -50,12 +49,12 @@ from uec_rag.retrieval.conversation import (
     texts_of,
     with_turns,
 )
-from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
+from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.pipeline import Method
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
-from uec_rag.retrieval.spelling import can_correct, corrected_questions
+from uec_rag.retrieval.spelling import correct_spelling
 from uec_rag.stores.base import Filter, Store, checked_text
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
@@ -144,7 +143,6 @@ class Retriever(Index):
         self._changes_at_calibration = 0
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
         self._is_snapshot = False
-        self._corrects = can_correct(uec.encoders)
         shipped_underspecified()  # which reads its file now, and not during the first search
 
     if not TYPE_CHECKING:
@@ -219,32 +217,6 @@ class Retriever(Index):
         encoded = EncodedTexts(texts, await self.uec.aencode(texts, "query"))
         return await asyncio.to_thread(self._search, request, encoded)
 
-    def corrected(self, queries: Sequence[str]) -> list[str]:
-        """Correct misspelt words of questions, as `search` does.
-
-        A word that no passage contains and that a model's tokenizer splits is replaced by the word
-        one letter away that is not split and that most passages contain. This needs a store in
-        memory, and a lexical encoder and a model with a tokenizer as members. Otherwise, or if a
-        question is not in English, nothing is replaced.
-
-        Parameters
-        ----------
-        queries : sequence of str
-
-        Returns
-        -------
-        list of str
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a query is empty or not a string.
-        """
-        checked = check_texts(queries, "queries")
-        if not isinstance(self.store, MemoryStore) or not self._corrects or not len(self.store):
-            return checked
-        return corrected_questions(checked, self.uec.encoders, self.store)
-
     def search_encoded(
         self,
         queries: Sequence[str],
@@ -303,12 +275,13 @@ class Retriever(Index):
         self.check_filter(self._among({"$id": [*chosen]}, filter) if chosen else filter)
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
-        if isinstance(queries, Iterator):  # which can be read once only
-            queries = [*queries]
-        corrected = self.corrected(queries) if correct else [*queries]
+        given = check_texts(queries, "queries")
+        corrected = given
+        if correct:
+            corrected = correct_spelling(given, self.uec.encoders, self.store)
         pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
         turns = [Turn.of(*pair, within) for pair in pairs]
-        return Request([*queries], corrected, turns, k, filter, share, chosen, label)
+        return Request(given, corrected, turns, k, filter, share, chosen, label)
 
     def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
         """Combine a filter with that for the chosen passages."""
@@ -382,7 +355,7 @@ class Retriever(Index):
             self._accept_fit()
         self._notice_changes()
         store = self.store.snapshot(request.filter if request.among is None else request.among)
-        method = self.method(request.filter, request.unanswerable)
+        method = method_of(self, request.filter, request.unanswerable)
         with span("search", queries=len(turns), k=request.k) as note:
             found = search(method, store, turns, encoded, request.k)
             decisions = [one.decision for one in found]
@@ -390,14 +363,6 @@ class Retriever(Index):
             shown = found[0].traced if len(found) == 1 else dict
             note(shown, passages=size, **outcome(decisions))
         return found
-
-    def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
-        """Return the method of a search: the ensemble and what was learned from this corpus."""
-        model, weights = self.confidence_model, self.uec.fitted.evidence_weights
-        share = self.unanswerable if unanswerable is None else unanswerable
-        basis = basis_of(model, weights, share, filter)
-        labelled = self.calibration is not None
-        return Method(self.uec.fitted, weights, model, basis, share, check_familiar=not labelled)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -461,7 +426,7 @@ class Retriever(Index):
             As in `search`.
         """
         view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        return view.diversify(view.search(queries, fetched, **options), k, lambda_mult)
+        return diversify(view, view.search(queries, fetched, **options), k, lambda_mult)
 
     async def asearch_diverse(
         self,
@@ -475,32 +440,7 @@ class Retriever(Index):
         """Run `search_diverse` without blocking the event loop."""
         fetched, view = _fetched(k, fetch_k), await asyncio.to_thread(self.snapshot)
         found = await view.asearch(queries, fetched, **options)
-        return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
-
-    def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
-        """Choose k of the hits of each query by maximal marginal relevance.
-
-        Parameters
-        ----------
-        result : SearchResult
-            The result of a search in this index, or in a snapshot on which this method is called if
-            passages may be deleted in the meantime.
-        k : int
-        lambda_mult : float
-            As in `search_diverse`.
-        """
-        check_k(k)
-        chosen = []
-        for one in result:
-            ids, scores = one.ids, one.scores
-            vectors = self.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
-            if ids and not self.uec.dimension:  # lexical encoders only
-                texts = [passage.text for passage in self.get(ids)]
-                vectors = term_vectors(self.uec.embed_terms(texts))
-            enough = max(k, JUDGED)  # confidence is in the first JUDGED hits, whatever k is
-            places = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
-            chosen.append(one.taking(places).first(k))
-        return SearchResult(chosen)
+        return await asyncio.to_thread(diversify, view, found, k, lambda_mult)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
@@ -573,19 +513,6 @@ class Retriever(Index):
         )
         self.set_calibration(calibration, current=changes == self._changes)
         return self
-
-    @property
-    def confidence_model(self) -> ConfidenceModel:
-        """The model from logits to probabilities: the calibrated, the fitted or the default one."""
-        learned = None if self.calibration is None else self.calibration.model
-        return learned or self.uec.fitted.confidence_model or shipped_model("unfitted")
-
-    def basis(self, filter: Filter | None = None, unanswerable: float | None = None) -> str:
-        """Hash everything that confidence depends on in a search, except the passages.
-
-        All callables of a type are the same filter.
-        """
-        return self.method(filter, unanswerable).basis
 
     def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` is whether the corpus is still the calibrated one."""
@@ -777,39 +704,39 @@ def _fetched(k: int, fetch_k: int) -> int:
     return max(k, fetch_k)
 
 
-def basis_of(
-    model: ConfidenceModel,
-    weights: EvidenceWeights | None,
-    unanswerable: float | None,
-    filter: Filter | None,
-) -> str:
-    """Hash everything that turns a search's similarities into confidence.
+def method_of(
+    retriever: Retriever, filter: Filter | None = None, unanswerable: float | None = None
+) -> Method:
+    """Return the method of a search: the ensemble and what was learned from the corpus.
+
+    The model from logits to probabilities is the calibrated, the fitted or the default one. The
+    basis is the hash of everything that turns a search's similarities into confidence, except the
+    passages.
 
     Parameters
     ----------
-    model, weights
-        The models in use.
-    unanswerable : float or None
-        Share of the questions that the corpus does not answer, if known.
     filter : mapping or callable, optional
         The order of its keys is ignored, and of a callable, everything but its type.
+    unanswerable : float, optional
+        Share of the questions that the corpus does not answer; by default, the retriever's.
 
     Raises
     ------
     ValueError
         If the filter contains itself, or is nested too deeply.
     """
+    fitted, calibration = retriever.uec.fitted, retriever.calibration
+    model = None if calibration is None else calibration.model
+    model = model or fitted.confidence_model or shipped_model("unfitted")
+    weights = fitted.evidence_weights
+    share = retriever.unanswerable if unanswerable is None else unanswerable
     try:
         filtered = _as_text(filter)
     except RecursionError as error:
         raise ValueError("filter: expected values of finite depth, got one in itself.") from error
-    state = (
-        model.fingerprint,
-        None if weights is None else weights.fingerprint,
-        unanswerable,
-        filtered,
-    )
-    return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+    state = (model.fingerprint, weights and weights.fingerprint, share, filtered)
+    basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+    return Method(fitted, weights, model, basis, share, check_familiar=calibration is None)
 
 
 def _as_text(filter: object) -> str:

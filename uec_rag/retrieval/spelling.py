@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from uec_rag.base.text import FUNCTION_WORDS, LONGEST_ASKED
 from uec_rag.encoders.base import Encoder, TermEncoder, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
+from uec_rag.stores.base import Store
 from uec_rag.stores.memory import MemoryStore
 
 # Words that are not identifiers, numbers or abbreviations. Capitalised words are excluded except at
@@ -33,19 +34,22 @@ _SEVERAL = 5  # passages that contain a replacement which is not a token
 _MOST = 8  # unknown words; a question with more is about something else rather than misspelt
 
 
-def can_correct(encoders: Sequence[Encoder]) -> bool:
-    """Return whether the encoders include BM25 with its own tokenizer, and a model with one."""
-    words = any(isinstance(encoder, Lexical) and encoder.words for encoder in encoders)
-    return words and any(getattr(encoder, "tokenizer", None) for encoder in encoders)
-
-
-def corrected_questions(
-    questions: Sequence[str], encoders: Sequence[Encoder], store: MemoryStore
+def correct_spelling(
+    questions: Sequence[str], encoders: Sequence[Encoder], store: Store
 ) -> list[str]:
-    """Replace misspelt words of questions; see `uec_rag.retrieval.Retriever.corrected`."""
+    """Correct misspelt words of questions.
+
+    A word that no passage contains and that a model's tokenizer splits is replaced by the word one
+    letter away that is not split and that most passages contain. This needs a store in memory, BM25
+    with its own tokenizer, and a model that has one. Otherwise, or if a question is not in English,
+    nothing is replaced.
+    """
     sparse: list[Encoder] = [each for each in encoders if isinstance(each, TermEncoder)]
     words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
-    [(block, tokens), *_], count = words, token_counter(encoders)
+    has_tokenizer = any(getattr(encoder, "tokenizer", None) for encoder in encoders)
+    if not words or not has_tokenizer or not isinstance(store, MemoryStore) or not len(store):
+        return [*questions]
+    (block, tokens), count = words[0], token_counter(encoders)
 
     def holding(forms: Sequence[str]) -> NDArray[np.int64]:
         return store.document_frequencies(block, tokens.stem_keys(forms))
@@ -54,14 +58,14 @@ def corrected_questions(
         return count(word) == 1
 
     return [
-        corrected(text, holding, is_token)
+        correct_text(text, holding, is_token)
         if len(text) <= LONGEST_ASKED and (tokens.language or writing_of(text) == LATIN)
         else text
         for text in questions
     ]
 
 
-def corrected(
+def correct_text(
     text: str,
     holding: Callable[[Sequence[str]], NDArray[np.int64]],
     is_token: Callable[[str], bool],
@@ -83,7 +87,7 @@ def corrected(
     >>> def holding(words):
     ...     return np.array([{"virtual": 3, "package": 9, "shell": 5}.get(w, 0) for w in words])
     >>> known = {"sell", "shell", "virtual", "package"}
-    >>> corrected("Who can sell a virtul pacakge", holding, known.__contains__)
+    >>> correct_text("Who can sell a virtul pacakge", holding, known.__contains__)
     'Who can sell a virtual package'
     """
     if len({word.lower() for word in _ANY_WORD.findall(text)} - FUNCTION_WORDS) < 2:

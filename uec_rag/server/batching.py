@@ -12,6 +12,7 @@ from typing import Any
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.conversation import EncodedTexts, Turn, texts_of
 from uec_rag.retrieval.live import LiveIndex
+from uec_rag.retrieval.spelling import correct_spelling
 from uec_rag.server.access import Limits
 from uec_rag.server.running import Metrics
 
@@ -95,18 +96,21 @@ class Batcher:
 
     def _search(self, batch: Sequence[WaitingQuery]) -> list[SearchResult]:
         with self.live.use() as opened:
-            texts = opened.retriever.corrected([query.text for query in batch])
+            retriever = opened.retriever
+            texts = correct_spelling(
+                [query.text for query in batch], retriever.uec.encoders, retriever.store
+            )
             pairs = zip(texts, batch, strict=True)
             asked = [Turn.of(text, query.turns, query.within) for text, query in pairs]
             different = texts_of(asked)
             with self.metrics.stages.labels("encode").time():
-                parts = opened.retriever.uec.encode(different, "query")
+                parts = retriever.uec.encode(different, "query")
             encoded, found = EncodedTexts(different, parts), dict[int, SearchResult]()
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
                 one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
-                    result = opened.retriever.search_encoded(
+                    result = retriever.search_encoded(
                         [texts[row] for row in rows],
                         encoded,
                         one.k,

@@ -27,6 +27,7 @@ from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
+from uec_rag.retrieval.retriever import method_of
 from uec_rag.server.access import Access, Guard, explained, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
@@ -180,7 +181,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             raise HTTPException(422, f"Not saved. {gate.report}")
 
         def save(retriever: Retriever) -> None:
-            now = retriever.basis(), corpus_fingerprint(retriever.store)
+            now = method_of(retriever).basis, corpus_fingerprint(retriever.store)
             if now != (tuned[0].result.basis, tuned[0].corpus):
                 raise HTTPException(
                     409, "The index has changed since these questions were searched; search again."
