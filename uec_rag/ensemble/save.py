@@ -15,7 +15,13 @@ import numpy as np
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.environment import TRUSTED, trusted
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, warn
+from uec_rag.base.errors import (
+    FingerprintMismatch,
+    IndexCorrupted,
+    as_corrupted,
+    as_save_check,
+    warn,
+)
 from uec_rag.base.records import Record, current_or
 from uec_rag.base.saved.files import read_json, read_tensors, write_json
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
@@ -171,9 +177,16 @@ def write_ensemble(
     fitted: Fitted,
     options: FitOptions,
 ) -> None:
-    """Write the files of an ensemble into an existing folder.
+    """Write the files of an ensemble into an existing folder, and check that they can be read.
 
-    Raises ValueError if the coefficient rule is a custom one.
+    A save that could not be loaded thus fails at once, and the previous one is kept.
+
+    Raises
+    ------
+    ValueError
+        If the coefficient rule is a custom one.
+    RuntimeError
+        If the files cannot be read.
     """
     from safetensors.numpy import save_file
 
@@ -210,6 +223,9 @@ def write_ensemble(
         }
         save_file(tensors, folder / "posteriors.safetensors")
     write_json(folder / "uec.json", state)
+    models: dict[str, EncoderLike] = dict(zip(fitted.names, encoders, strict=True))
+    with as_save_check("ensemble"):
+        read_ensemble(folder, models, None, trust=False)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from uec_rag.base.errors import as_save_check, warn
+from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.removed import removed
 from uec_rag.base.saved.generations import reading, writing
@@ -266,35 +266,15 @@ class UEC:
         SavedMeanwhile
             If the ensemble was loaded from or saved to `path`, which another process has written
             since.
-        """
-        from uec_rag.ensemble.save import KIND
-
-        with writing(path, KIND, of=self) as folder:
-            self.write(folder)
-            self.prove(folder)
-
-    def write(self, folder: Path) -> None:
-        """Write the files of a saved ensemble into an existing folder, as part of another save.
-
-        Raises
-        ------
         ValueError
             If the coefficient rule is a custom one.
+        RuntimeError
+            If what was written cannot be read again; the previous save is kept.
         """
-        from uec_rag.ensemble.save import write_ensemble
+        from uec_rag.ensemble.save import KIND, write_ensemble
 
-        write_ensemble(folder, self.encoders, self.fitted, self.options)
-
-    def prove(self, folder: Path) -> None:
-        """Check that the files of `write` can be read; RuntimeError if not.
-
-        The save then fails in place of a later load, and the previous save is kept.
-        """
-        from uec_rag.ensemble.save import read_ensemble
-
-        models: dict[str, EncoderLike] = dict(zip(self.names, self.encoders, strict=True))
-        with as_save_check("ensemble"):
-            read_ensemble(folder, models, None, trust=False)
+        with writing(path, KIND, of=self) as folder:
+            write_ensemble(folder, self.encoders, self.fitted, self.options)
 
     @classmethod
     def load(
@@ -352,7 +332,7 @@ class UEC:
         device: str | None = None,
         trust: bool = False,
     ) -> Self:
-        """Read the files that `write` wrote; parameters and errors as in `load`."""
+        """Read a folder in another save; parameters and errors as in `load`."""
         from uec_rag.ensemble.save import read_ensemble
 
         given = {} if encoders is None else encoders

@@ -14,6 +14,7 @@ from uec_rag.base.errors import FingerprintMismatch, as_corrupted, as_save_check
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.base.saved.generations import Saved, reading, writing
 from uec_rag.encoders.loading import EncoderLike
+from uec_rag.ensemble.save import write_ensemble
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
 from uec_rag.retrieval.index import Index
@@ -57,7 +58,7 @@ def save_index(
         store.save(folder / "store")
         corpus = None if calibration is None else corpus_fingerprint(store)
         _write_rest(folder, uec, calibration, corpus)
-        _prove(folder, uec, store)
+        _prove(folder, store)
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def filling_index(path: str | os.PathLike[str], uec: UEC, dtype: Dtype) -> Itera
                 )
             store.finish()
         _write_rest(folder, uec, None, None)
-        _prove(folder, uec, cast(Store, store))
+        _prove(folder, cast(Store, store))
 
 
 def _write_rest(
@@ -82,7 +83,7 @@ def _write_rest(
 ) -> None:
     """Write everything except the store."""
     (folder / "ensemble").mkdir()
-    uec.write(folder / "ensemble")
+    write_ensemble(folder / "ensemble", uec.encoders, uec.fitted, uec.options)
     state: dict[str, object] = {"fingerprint": uec.fingerprint, "calibration": None}
     if calibration is not None:
         state["calibration"] = calibration.metadata()
@@ -90,9 +91,8 @@ def _write_rest(
     write_json(folder / "index.json", state)
 
 
-def _prove(folder: Path, uec: UEC, store: Store) -> None:
+def _prove(folder: Path, store: Store) -> None:
     """Check that the written files load before they replace a saved index; RuntimeError if not."""
-    uec.prove(folder / "ensemble")
     with as_save_check(KIND):
         _read_learned(folder)
         if getattr(store, "remote", False):  # an open engine may refuse to be opened again
