@@ -1,12 +1,16 @@
 import ast
 import importlib
+import inspect
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import uec_rag
 from tests.helpers import python
+from uec_rag.ensemble.fitted import Chosen, FitOptions
+from uec_rag.langchain import UECRetriever
 
 HEAVY = {
     *("numpy", "scipy", "torch", "sentence_transformers", "transformers", "laplace", "sklearn"),
@@ -52,6 +56,28 @@ def test_every_public_name_is_there(name):
 def test_a_public_class_is_the_one_defined_in_its_module(name):
     public = getattr(uec_rag, name)
     assert getattr(sys.modules[public.__module__], name) is public
+
+
+@pytest.mark.parametrize(("owner", "most"), [("UEC", 16), ("Retriever", 23)])
+def test_a_class_has_few_public_names(owner, most):
+    names = [name for name in dir(getattr(uec_rag, owner)) if not name.startswith("_")]
+    assert len(names) <= most
+
+
+def test_an_editor_knows_the_options_of_an_ensemble():
+    options = inspect.signature(uec_rag.UEC).parameters["chosen"].annotation
+    assert options == "Unpack[Chosen]"
+    assert [*Chosen.__annotations__] == [field.name for field in fields(FitOptions)]
+
+
+def test_an_editor_knows_the_options_of_a_call_of_a_retriever():
+    from uec_rag.langchain.vectorstore import _OF_A_CALL, _OPTIONS, CallOptions
+
+    options = {*_OF_A_CALL}.union(*_OPTIONS.values())
+    assert CallOptions.__annotations__.keys() == options
+    for name in ("invoke", "ainvoke"):
+        method = inspect.signature(getattr(UECRetriever, name))
+        assert method.parameters["kwargs"].annotation == "Unpack[CallOptions]"
 
 
 def test_an_unknown_name_is_an_attribute_error_that_names_it():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Self, get_args
+from typing import Any, Self, TypedDict, get_args
 
 import numpy as np
 
@@ -28,6 +28,20 @@ _CONSTANT = 0.01  # standard deviation of the shares below which they do not dep
 # Variance of the error of a single member, chosen such that for 95 % of the hits of three ensembles
 # the similarity is within two standard deviations; see `benchmarks/quality/variance.py`.
 OWN_ERROR = 0.0065
+
+
+class Chosen(TypedDict, total=False):
+    """The fields of `FitOptions`, as arguments of `UEC`."""
+
+    space: Space
+    structure: Structure
+    temperature: float | None
+    likelihood: Likelihood
+    negatives: Negatives
+    scaled: bool
+    last_layer: LastLayers
+    beta: float
+    seed: int
 
 
 @dataclass(frozen=True)

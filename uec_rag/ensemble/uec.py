@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
@@ -18,7 +18,7 @@ from uec_rag.encoders.base import Role, TermEncoder, checked_texts, unique_names
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.ensemble.convolution import CoefficientRule, block_scales, make_rule
-from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
+from uec_rag.ensemble.fitted import PAPER, Chosen, FitOptions, FitReport, Fitted
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
@@ -90,7 +90,7 @@ class UEC:
         device: str | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
-        **chosen: Any,
+        **chosen: Unpack[Chosen],
     ) -> None:
         self.options = FitOptions.of(options, chosen)
         self.encoders: list[Encoder] = load_encoders(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, TypeAlias, cast
+from typing import Annotated, Any, Self, TypeAlias, TypedDict, Unpack, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -26,6 +26,7 @@ from pydantic import BeforeValidator, ConfigDict, model_validator
 from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.removed import check_arguments
+from uec_rag.confidence.replies import Within
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
@@ -70,6 +71,18 @@ _OPTIONS = {
 _USUAL: dict[str, Any] = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
 
 _OF_A_CALL = ("history", "within")
+
+
+class CallOptions(TypedDict, total=False):
+    """The options of a call of `UECRetriever`, besides the question."""
+
+    history: object
+    within: Within | None
+    k: int
+    filter: DocumentFilter | None
+    fetch_k: int
+    lambda_mult: float
+    score_threshold: float
 
 
 class UECVectorStore(VectorStore):
@@ -653,16 +666,23 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             run.on_retriever_end(found[row])
         return result, found
 
-    def invoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    # LangChain's allow any keyword, for which an editor could complete nothing.
+    def invoke(  # type: ignore[override]
+        self,
+        input: Question,
+        config: RunnableConfig | None = None,
+        **kwargs: Unpack[CallOptions],
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
         question, history = question_and_history(input, kwargs.pop("history", None))
         turns_before = None if history is None else [history]
         return super().invoke(question, config, history=turns_before, **kwargs)
 
-    async def ainvoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    async def ainvoke(  # type: ignore[override]
+        self,
+        input: Question,
+        config: RunnableConfig | None = None,
+        **kwargs: Unpack[CallOptions],
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
         question, history = question_and_history(input, kwargs.pop("history", None))
