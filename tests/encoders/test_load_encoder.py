@@ -59,6 +59,9 @@ REMOVED = "sparse encoders were removed; use 'bm25'"
     [
         *((odd, {}, TypeError, ACCEPTED) for odd in (3, None, object(), MockEmbedding, ["a", "b"])),
         *((blank, {}, ValueError, "name must not be empty") for blank in ("", "  ")),
+        ("bm52", {}, ValueError, "no encoder 'bm52'; did you mean 'bm25'?"),
+        ("Arctic-Embed", {}, ValueError, "did you mean 'arctic-embed-s'?"),
+        ("pypi:wordlama", {}, ValueError, "did you mean 'wordllama'?"),
         ("no-such/model", {}, OSError, "cannot load encoder 'no-such/model'"),
         ("sparse:naver/splade-v3", {}, ValueError, REMOVED),
         (model_of("SparseEncoder"), {}, TypeError, "encoders: .*SparseEncoder.*'bm25'"),

@@ -392,10 +392,13 @@ def test_what_is_no_list_of_encoders_is_refused(encoders, error, message):
         ({"beta": float("nan")}, "beta: expected a number >= 0, got nan"),
         ({"coefficients": {"x": 1.0}}, "coefficients: expected a weight for each of ['noise']"),
         ({"coefficients": "evidence", "space": "shared"}, "coefficients: 'evidence' needs"),
+        ({"coefficients": "evidnce"}, "got 'evidnce'; did you mean 'evidence'?"),
+        ({"structure": "krom"}, "got 'krom'; did you mean 'kron'?"),
+        ({"coeficients": "trace"}, "did you mean 'coefficients'?"),
     ],
 )
 def test_options_that_do_not_exist_are_refused_by_name(options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         UEC([noise], **options)
 
 

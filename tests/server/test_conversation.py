@@ -62,8 +62,8 @@ def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, chat_i
     asked = client.post("/ask", json={**FOLLOW_UP, "history": history}).json()
     found = client.post("/search", json={**FOLLOW_UP, "history": history}).json()
     said = call("ask", **FOLLOW_UP, history=history)["structuredContent"]
-    assert [each["id"] for each in asked["documents"]] == expected.ids
-    assert asked["documents"] == found["documents"]
+    assert [each["id"] for each in asked["passages"]] == expected.ids
+    assert asked["passages"] == found["passages"]
     assert [each["text"] for each in said["passages"]] == [p.text for p in expected.passages]
     assert asked["decision"] == said["decision"] == expected.decision.action == "answer"
     assert said["confidence"] == pytest.approx(asked["confidence"])
@@ -79,7 +79,7 @@ def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
     for within in ("Git Push", "2", chosen["ids"]):
         found = client.post("/ask", json={**VAGUE, "within": within}).json()
         told = call("ask", **VAGUE, within=within)["structuredContent"]
-        assert [each["id"] for each in found["documents"]] == ["git push"]
+        assert [each["id"] for each in found["passages"]] == ["git push"]
         assert [each["text"] for each in told["passages"]] == [PASSAGES["git push"]]
         assert found["decision"] == told["decision"] == "answer"
     turns = [
@@ -88,7 +88,7 @@ def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
     ]
     for reply in ("The one that pushes", "The second one."):
         body = {"question": reply, "history": turns}
-        assert client.post("/ask", json=body).json()["documents"][0]["id"] == "git push"
+        assert client.post("/ask", json=body).json()["passages"][0]["id"] == "git push"
         told = call("ask", **body)["structuredContent"]
         assert told["passages"][0]["text"] == PASSAGES["git push"]
 
@@ -105,7 +105,7 @@ def test_questions_that_come_together_keep_their_own_conversations(client):
     ] * 4
     with ThreadPoolExecutor(len(asked)) as pool:
         found = list(pool.map(lambda body: client.post("/search", json=body).json(), asked))
-    first = [each["documents"][0]["id"] for each in found]
+    first = [each["passages"][0]["id"] for each in found]
     assert first == ["tar", "git push", "door opener", "rsync", "git add", "rsync"] * 4
 
 
@@ -141,5 +141,5 @@ def test_what_is_no_history_or_reading_is_named(client, call, wrong, message):
 def test_a_long_history_is_cut_and_a_huge_one_refused(client):
     long = ["x" * 100_000, *BEFORE]
     found = client.post("/ask", json={**FOLLOW_UP, "history": long})
-    assert found.json()["documents"][0]["id"] == "door opener"
+    assert found.json()["passages"][0]["id"] == "door opener"
     assert client.post("/ask", json={**FOLLOW_UP, "history": ["x" * 2**20]}).status_code == 413

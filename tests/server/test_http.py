@@ -25,8 +25,8 @@ PARKING = {"question": "who may park in the yard", "k": 3}
 
 
 def new(**texts):
-    documents = [{"id": id_, "text": text} for id_, text in texts.items()]
-    return {"documents": documents}
+    passages = [{"id": id_, "text": text} for id_, text in texts.items()]
+    return {"passages": passages}
 
 
 def nested(depth):
@@ -40,12 +40,12 @@ def test_search_and_ask_give_what_the_python_api_gives(client, index):
     result = Retriever.load(index).search([PARKING["question"]], 3)
     found = client.post("/search", json=PARKING).json()
     asked = client.post("/ask", json=PARKING).json()
-    assert found["documents"] == asked["documents"]
-    assert [each["id"] for each in found["documents"]] == result.ids[0]
-    assert found["documents"][0]["metadata"] == result.passages[0][0].metadata
+    assert found["passages"] == asked["passages"]
+    assert [each["id"] for each in found["passages"]] == result.ids[0]
+    assert found["passages"][0]["metadata"] == result.passages[0][0].metadata
     for name in ("score", "sigma2", "relevance"):
         values = getattr(result, {"score": "scores"}.get(name, name))[0]
-        assert np.allclose([each[name] for each in found["documents"]], values)
+        assert np.allclose([each[name] for each in found["passages"]], values)
     [decision] = result.decisions
     assert (asked["decision"], asked["reason"]) == (decision.action, decision.reason)
     assert asked["candidates"] == list(decision.candidates)
@@ -53,14 +53,16 @@ def test_search_and_ask_give_what_the_python_api_gives(client, index):
     for name in ("confidence", "in_corpus"):
         assert found[name] == asked[name] == pytest.approx(float(getattr(result, name)[0]))
     assert next(iter(asked)) == "decision"
+    numbers = [asked["confidence"], *(each["score"] for each in asked["passages"])]
+    assert numbers == [float(f"{number:.6g}") for number in numbers]
 
 
 def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
     known = {"source": "a.md", "position": 0, "file_sha256": "ab", "file_passages": 1, "page": 3}
     client.post(
-        "/documents", json={"documents": [{"id": "a.md#0", "text": "zebu", "metadata": known}]}
+        "/passages", json={"passages": [{"id": "a.md#0", "text": "zebu", "metadata": known}]}
     )
-    [found] = client.post("/search", json={"query": "zebu", "k": 1}).json()["documents"]
+    [found] = client.post("/search", json={"query": "zebu", "k": 1}).json()["passages"]
     assert found["metadata"] == {"source": "a.md", "page": 3}
 
 
@@ -71,7 +73,7 @@ def test_a_gate_decides_on_its_own_number_of_passages_whatever_number_is_handed_
         assert found.json()["decision"] == "abstain"
         assert found.json()["threshold"] == 1.0
         few = client.post("/ask", json={**PARKING, "k": 2}).json()
-        assert len(few["documents"]) == 2
+        assert len(few["passages"]) == 2
         assert few["confidence"] == pytest.approx(found.json()["confidence"])
         assert "uec_rag_calibrated_confidence 0.5" in client.get("/metrics").text
 
@@ -99,7 +101,7 @@ def test_a_gate_sees_what_is_asked_and_not_what_is_searched(index, tmp_path, mon
 def test_a_filter_lets_through_what_it_says_and_thousands_of_values_are_one_condition(client):
     some = [{"source": f"{id_}.md"} for id_ in ("flour", *range(2000))]
     found = client.post("/search", json={"query": "the mill", "filter": {"$or": some}})
-    assert [each["id"] for each in found.json()["documents"]] == ["flour"]
+    assert [each["id"] for each in found.json()["passages"]] == ["flour"]
 
 
 def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):
@@ -117,7 +119,7 @@ def test_a_key_that_no_passage_has_is_not_logged(index, capsys):
     log_to_stderr()
     with serving(index) as client:
         found = client.post("/search", json={"query": "the mill", "filter": {"zebra": 1}})
-    assert (found.status_code, found.json()["documents"]) == (200, [])
+    assert (found.status_code, found.json()["passages"]) == (200, [])
     assert "zebra" not in capsys.readouterr().err
 
 
@@ -193,31 +195,31 @@ def test_a_form_of_another_page_is_no_question(client):
 
 
 def test_passages_are_added_replaced_deleted_and_saved(client, index):
-    assert client.post("/documents", json=new(a="a zebra", b="a gnu")).json() == {"ids": ["a", "b"]}
-    assert client.post("/documents", json=new(a="an okapi")).status_code == 201
+    assert client.post("/passages", json=new(a="a zebra", b="a gnu")).json() == {"ids": ["a", "b"]}
+    assert client.post("/passages", json=new(a="an okapi")).status_code == 201
     found = client.post("/search", json={"query": "okapi", "k": 1}).json()
-    assert found["documents"][0]["id"] == "a"
-    gone = client.delete("/documents?id=b&id=nowhere").json()
+    assert found["passages"][0]["id"] == "a"
+    gone = client.delete("/passages?id=b&id=nowhere").json()
     assert gone == {"deleted": 1, "unknown": ["nowhere"]}
     saved = Retriever.load(index)
     assert [passage.text for passage in saved.get(["a", "b"])] == ["an okapi"]
     assert len(saved) == len(TEXTS) + 1
-    [id_] = client.post("/documents", json={"documents": [{"text": "an ibex"}]}).json()["ids"]
-    assert client.delete(f"/documents?id={id_}").json()["deleted"] == 1
+    [id_] = client.post("/passages", json={"passages": [{"text": "an ibex"}]}).json()["ids"]
+    assert client.delete(f"/passages?id={id_}").json()["deleted"] == 1
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"documents": []}, "documents: should have at least 1"),
-        ({"documents": [{"text": "x", "id": "1"}, {"text": "y"}]}, "id: expected one for every"),
-        (new(a=" "), "documents.0.text is empty"),
-        ({"documents": [{"text": "x"}] * 1001}, "documents: should have at most 1000"),
-        ({"documents": [{"text": "x", "metadata": {"n": 2**60}}]}, "metadata"),
+        ({"passages": []}, "passages: should have at least 1"),
+        ({"passages": [{"text": "x", "id": "1"}, {"text": "y"}]}, "id: expected one for every"),
+        (new(a=" "), "passages.0.text is empty"),
+        ({"passages": [{"text": "x"}] * 1001}, "passages: should have at most 1000"),
+        ({"passages": [{"text": "x", "metadata": {"n": 2**60}}]}, "metadata"),
     ],
 )
 def test_wrong_passages_are_refused_and_none_is_added(client, body, message):
-    found = client.post("/documents", json=body)
+    found = client.post("/passages", json=body)
     assert found.status_code == 422
     assert message in found.json()["detail"]
     assert client.get("/readyz").json()["passages"] == len(TEXTS)
@@ -225,17 +227,17 @@ def test_wrong_passages_are_refused_and_none_is_added(client, body, message):
 
 def test_what_is_not_there_is_not_deleted(client, index):
     saved = (index / "manifest.json").read_bytes()
-    found = client.delete("/documents?id=nowhere")
+    found = client.delete("/passages?id=nowhere")
     assert (index / "manifest.json").read_bytes() == saved
     assert (found.status_code, "none of these is in the index" in found.text) == (404, True)
-    assert client.delete("/documents").status_code == 422
+    assert client.delete("/passages").status_code == 422
 
 
 def test_nothing_is_written_unless_it_is_allowed(index):
     with serving(index) as client:
-        posted = client.post("/documents", json=new(a="x"))
+        posted = client.post("/passages", json=new(a="x"))
         assert (posted.status_code, "--write" in posted.json()["detail"]) == (404, True)
-        assert client.delete("/documents?id=flour").status_code == 404
+        assert client.delete("/passages?id=flour").status_code == 404
 
 
 def test_a_request_that_no_path_takes_is_answered_with_what_to_do(client):
@@ -252,10 +254,10 @@ def test_while_another_process_saves_nothing_is_changed(client, index, monkeypat
 
     monkeypatch.setattr("uec_rag.retrieval.live._PATIENCE", 0)
     with FileLock(index / ".lock"):
-        found = client.post("/documents", json=new(a="a zebra"))
+        found = client.post("/passages", json=new(a="a zebra"))
     assert (found.status_code, "Try again" in found.json()["detail"]) == (409, True)
     assert client.get("/readyz").json()["passages"] == len(TEXTS)
-    assert client.post("/documents", json=new(a="a zebra")).status_code == 201
+    assert client.post("/passages", json=new(a="a zebra")).status_code == 201
 
 
 def test_queries_that_come_together_are_answered_at_once(client):
@@ -264,8 +266,8 @@ def test_queries_that_come_together_are_answered_at_once(client):
     with ThreadPoolExecutor(40) as pool:
         found = list(pool.map(lambda asked: client.post("/search", json=asked).json(), questions))
     for place, asked in enumerate(questions):
-        assert found[place]["documents"][0]["id"] == ids[place]
-        assert len(found[place]["documents"]) == asked["k"]
+        assert found[place]["passages"][0]["id"] == ids[place]
+        assert len(found[place]["passages"]) == asked["k"]
     counted = client.get("/metrics").text
     batches = float(counted.split("uec_rag_batch_queries_count ")[1].split()[0])
     assert "uec_rag_batch_queries_sum 40.0" in counted
@@ -377,7 +379,7 @@ class TestANewSave:
                 statuses = []
                 while go_on:
                     found = client.post("/search", json=PARKING)
-                    statuses.append((found.status_code, found.json()["documents"][0]["id"]))
+                    statuses.append((found.status_code, found.json()["passages"][0]["id"]))
                 return statuses
 
             asking = [pool.submit(ask) for _ in range(4)]
@@ -399,7 +401,7 @@ class TestANewSave:
             assert ready["passages"] == len(TEXTS)
             assert "a new version of the index cannot be opened" in ready["warning"]
             assert str(index.parent) not in ready["warning"]
-            assert client.post("/ask", json=PARKING).json()["documents"][0]["id"] == "parking"
+            assert client.post("/ask", json=PARKING).json()["passages"][0]["id"] == "parking"
             (index / "manifest.json").write_bytes(manifest)
             until(lambda: not client.get("/readyz").json()["warning"])
         assert "the previous one stays in use" in caplog.text
@@ -417,7 +419,7 @@ def test_what_a_passage_holds_is_data(index):
             found = client.post("/search", json={"query": asked, "k": 1})
             assert found.headers["content-type"] == "application/json"
             assert found.headers["x-content-type-options"] == "nosniff"
-            [document] = found.json()["documents"]
+            [document] = found.json()["passages"]
             assert (document["id"], document["text"]) == (id_, text)
             assert "\x1b" not in found.text
 
@@ -452,7 +454,7 @@ def test_the_description_has_examples_and_no_page_loads_anything_from_elsewhere(
         found = client.get("/openapi.json").json()
         assert client.get("/redoc").status_code == 404
     assert {*found["paths"]} == {
-        "/search", "/ask", "/documents", "/healthz", "/readyz", "/metrics"
+        "/search", "/ask", "/passages", "/healthz", "/readyz", "/metrics"
     }  # fmt: skip
     schemas = found["components"]["schemas"]
     assert schemas["Question"]["examples"] == [{"question": "How do I reset my password?", "k": 3}]
@@ -523,16 +525,16 @@ def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_clos
         found = asked.result()
         running.result()
     assert events == ["answered", "closed"]
-    assert found.json()["documents"][0]["id"] == "parking"
+    assert found.json()["passages"][0]["id"] == "parking"
 
 
 def test_each_request_has_a_span_with_what_was_found_for_it(index, exported):
     with serving(index) as client:
         asked = client.post("/ask", json=PARKING).json()
     [shown] = [s.attributes for s in exported.get_finished_spans() if s.name == "uec_rag.request"]
-    assert shown["retrieval.documents.0.document.id"] == asked["documents"][0]["id"] == "parking"
+    assert shown["retrieval.documents.0.document.id"] == asked["passages"][0]["id"] == "parking"
     assert shown["uec_rag.decision"] == asked["decision"]
-    assert shown["uec_rag.confidence"] == asked["confidence"]
+    assert shown["uec_rag.confidence"] == pytest.approx(asked["confidence"], rel=1e-5)
 
 
 async def test_others_are_answered_while_a_request_is_checked(index):

@@ -150,11 +150,11 @@ def test_four_processes_answer_and_write_over_one_database(tmp_path):
 
         def ask(turn):
             if turn % 8 == 0:
-                body = {"documents": [{"id": f"new{turn}", "text": f"zebra {turn}"}]}
-                return client.post("/documents", json=body).status_code, "parking"
+                body = {"passages": [{"id": f"new{turn}", "text": f"zebra {turn}"}]}
+                return client.post("/passages", json=body).status_code, "parking"
             found = client.post("/ask", json=PARKING)
             assert found.json()["decision"] != "answer"
-            return found.status_code, found.json()["documents"][0]["id"]
+            return found.status_code, found.json()["passages"][0]["id"]
 
         found = [*pool.map(ask, range(200))]
         assert {*found} == {(200, "parking"), (201, "parking")}

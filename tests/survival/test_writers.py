@@ -48,8 +48,8 @@ class Writers:
             self.client = httpx.Client(base_url=self.address, timeout=30)
         if version % GOES:
             new = {"id": f"{writer}#{slot}", "text": text_of(writer, slot, version)}
-            return self.client.post("/documents", json={"documents": [new]}).status_code == 201
-        answer = self.client.delete("/documents", params={"id": f"{writer}#{slot}"})
+            return self.client.post("/passages", json={"passages": [new]}).status_code == 201
+        answer = self.client.delete("/passages", params={"id": f"{writer}#{slot}"})
         return answer.status_code in (200, 404)  # 404: it is not there
 
     def process(self, writer, slot, version):

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -167,6 +168,34 @@ def check_beta(beta: float) -> float:
 # that change the direction of text; and lone surrogates, which stand for undecodable bytes of file
 # names and cannot be encoded.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return the end of an error about an unknown name: the most similar one; "" if none is.
+
+    Examples
+    --------
+    >>> did_you_mean("bm52", ["bm25", "arctic-embed-s"]), did_you_mean("ann", ["bm25"])
+    ("; did you mean 'bm25'?", '')
+    """
+    by_key = {one.casefold(): one for one in known}
+    similar = get_close_matches(str(name).casefold(), by_key, n=1, cutoff=0.7)
+    return f"; did you mean {by_key[similar[0]]!r}?" if similar else ""
+
+
+def six_digits(value: Any) -> Any:  # noqa: ANN401
+    """Round all numbers in lists and mappings to six significant digits, which JSON shows.
+
+    Examples
+    --------
+    >>> six_digits({"score": 0.123456789, "ids": ["a"], "count": 12345678})
+    {'score': 0.123457, 'ids': ['a'], 'count': 12345678}
+    """
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: six_digits(each) for key, each in value.items()}
+    return [*map(six_digits, value)] if isinstance(value, (list, tuple)) else value
 
 
 def visible(text: str) -> str:

@@ -14,10 +14,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from uec_rag.base.checks import visible
+from uec_rag.base.checks import six_digits, visible
 from uec_rag.cli.console import (
     GatePath,
     Index,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Passage
 
 
-WIDTH = 80
 _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 
 _NEW = "/new"  # starts a new conversation
@@ -65,56 +63,43 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
     """Return everything known about the answer to one question, for JSON."""
     one = result[row]
     names = ("score", "mu", "sigma2", "within", "between", "relevance", "members", "matched_terms")
-    hits = []
+    passages = []
     for rank, passage in enumerate(one.passages):
         known = one.metadata(rank, details=True)
-        hit = {"id": passage.id, "text": passage.text, "metadata": passage.metadata}
-        hits.append(hit | {n: known[f"uec_{n}"] for n in names if f"uec_{n}" in known})
+        numbers = {n: known[f"uec_{n}"] for n in names if f"uec_{n}" in known}
+        own = {"id": passage.id, "text": passage.text, "metadata": passage.metadata}
+        passages.append(own | six_digits(numbers))
     return {
         "question": one.query,
-        **one.decision.metadata(),
-        "coefficients": _weights(result, row),
+        **six_digits(one.decision.metadata()),
+        "coefficients": six_digits(_weights(result, row)),
         "exact": result.exact,
-        "passages": hits,
+        "passages": passages,
     }
 
 
 def print_answer(result: SearchResult, row: int, *, first: int, others: int) -> None:
-    """Print the answer to one question: the decision, weights and a table of passages.
+    """Print the answer to one question: the decision, the passages, each with its numbers, weights.
 
-    `first`, `others`: number of characters to show of the first passage, and of each other; about
-    50 fill a line.
+    `first`, `others`: number of characters to show of the first passage, and of each other.
     """
     decision = result.decisions[row]
-    width = min(out.width, WIDTH)
     colour = _COLOURS[decision.action]
+    out.print(f"[bold]{plain(result.queries[row])}[/]")
+    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(decision.reason)}\n")
+    for rank, passage in enumerate(result.passages[row]):
+        out.print(_beginning(passage, others if rank else first))
+        out.print(
+            f"[dim]relevant {result.relevance[row, rank]:.0%}, score "
+            f"{result.scores[row, rank]:.3f}, variance {result.sigma2[row, rank]:.2g}[/]\n"
+        )
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in _weights(result, row).items())
-    out.print(f"[bold]{plain(result.queries[row])}[/]", width=width)
-    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(decision.reason)}", width=width)
-    out.print(f"[dim]{decision.figures}[/]", width=width)
-    out.print(f"[dim]weights: {plain(weights)}[/]", width=width)
-    out.print(_table(result, row, first, others), width=width)
-    out.print()
+    out.print(f"[dim]{decision.figures}; weights: {plain(weights)}[/]\n")
 
 
 def _weights(result: SearchResult, row: int) -> dict[str, float]:
     """Return the weight of each model: its share of the scores, as in `uec_coefficients`."""
     return dict(zip(result.names, result.shares[row].tolist(), strict=True))
-
-
-def _table(result: SearchResult, row: int, first: int, others: int) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("score", "variance", "relevant"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("passage", ratio=1, overflow="fold")
-    for rank, passage in enumerate(result.passages[row]):
-        table.add_row(
-            f"{result.scores[row, rank]:.3f}",
-            f"{result.sigma2[row, rank]:.2g}",
-            f"{result.relevance[row, rank]:.0%}",
-            _beginning(passage, others if rank else first),
-        )
-    return table
 
 
 def _beginning(passage: Passage, characters: int) -> Text:

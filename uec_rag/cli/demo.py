@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.ask import LEGEND, WIDTH, answer_record, print_answer
+from uec_rag.cli.ask import LEGEND, answer_record, print_answer
 from uec_rag.cli.building import add_passages, build_ensemble
 from uec_rag.cli.console import Json, out, print_json, say
 
@@ -51,13 +51,12 @@ def demo(
         return
     out.print()
     for row in range(len(questions)):
-        print_answer(result, row, first=98, others=98)
+        print_answer(result, row, first=150, others=150)
     say(LEGEND)
     counts = Counter(decision.action for decision in result.decisions)
     out.print(
         f"Of these {len(questions)} questions: answered {counts['answer']}, with a clarifying "
         f"question {counts['clarify']}, left unanswered {counts['abstain']}. A retriever that does "
-        "not decide passes on three passages for each.",
-        width=min(out.width, WIDTH),
+        "not decide passes on three passages for each."
     )
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')

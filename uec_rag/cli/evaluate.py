@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from uec_rag.base.checks import six_digits
 from uec_rag.base.environment import require
 from uec_rag.cli.console import (
     Index,
@@ -96,7 +97,8 @@ def evaluate(
         page = report(found, difference, index=index.absolute().name, questions=name)
         html.write_text(page, encoding="utf-8")
     if json:
-        print_json(asdict(found) | ({} if difference is None else {"against": difference}))
+        against_it = {} if difference is None else {"against": difference}
+        print_json(six_digits(asdict(found) | against_it))
         return
     _print(found)
     if difference is not None:

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
@@ -109,7 +110,8 @@ def load_encoder(
     TypeError
         If spec is none of these.
     ValueError
-        If spec is empty, an unknown "pypi:" name, or a black box with last_layer="ffn".
+        If spec is empty, a misspelt name of ours, an unknown "pypi:" name, or a black box with
+        last_layer="ffn".
     ImportError
         If a package that the model needs is not installed.
     OSError
@@ -129,6 +131,8 @@ def load_encoder(
         if name.startswith("sparse:"):
             raise ValueError(f"cannot load encoder {name!r}; {NO_SPARSE}")
         if isinstance(spec, str):
+            if "/" not in spec and not Path(spec).is_dir():
+                _check_spelling(spec)
             spec = spec.removeprefix("hf:")
         return SentenceTransformerEncoder(spec, last_layer=last_layer, **settings, fetch=fetch)
     if is_model(spec, "SentenceTransformer"):
@@ -152,6 +156,15 @@ def load_encoder(
             "does not expose; use last_layer='projection'"
         )
     return encoder
+
+
+def _check_spelling(name: str) -> None:
+    """Raise ValueError for a name close to one of ours, before torch is imported and the hub asked.
+
+    Few models of the hub have no owner.
+    """
+    if advice := did_you_mean(name, (BM25, *PACKAGED)):
+        raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
 
 
 def _pickled(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below

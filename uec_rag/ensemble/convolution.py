@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from uec_rag.base.checks import LARGEST
+from uec_rag.base.checks import LARGEST, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import largest, softmax
@@ -320,7 +320,8 @@ def make_rule(
             return Trace() if temperature is None else Trace(temperature)
         if spec == "evidence":
             return Evidence()
-        raise ValueError(f"{_EXPECTED}, got {spec!r}.")
+        advice = did_you_mean(spec, ("evidence", "trace", "uniform"))
+        raise ValueError(f"{_EXPECTED}, got {spec!r}{advice or '.'}")
     if isinstance(spec, Mapping):
         if set(spec) != set(names):
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict, get_args
 
 import numpy as np
 
-from uec_rag.base.checks import check_beta, check_type
+from uec_rag.base.checks import check_beta, check_type, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import cosines_of_pairs
@@ -93,7 +93,8 @@ class FitOptions(Record):
         for name, allowed in _ALLOWED.items():
             value = getattr(self, name)
             if value not in allowed:
-                raise ValueError(f"{name}: expected one of {allowed}, got {value!r}.")
+                advice = did_you_mean(value, allowed) or "."
+                raise ValueError(f"{name}: expected one of {allowed}, got {value!r}{advice}")
         object.__setattr__(self, "beta", check_beta(self.beta))
 
     @classmethod
@@ -113,7 +114,8 @@ class FitOptions(Record):
                 raise TypeError(f"UEC: {unknown[0]} was removed; {_REMOVED[unknown[0]]}.")
             raise TypeError(
                 f"UEC: there is no parameter {unknown[0]!r}; besides its own, it takes the "
-                f"fields of FitOptions: {', '.join(names)}."
+                f"fields of FitOptions: {', '.join(names)}"
+                f"{did_you_mean(unknown[0], (*_OWN, *names)) or '.'}"
             )
         return replace(options or cls(), **chosen)
 
@@ -131,6 +133,9 @@ _ALLOWED = {
     "negatives": get_args(Negatives),
     "last_layer": get_args(LastLayers),
 }
+
+# The other parameters of `UEC`.
+_OWN = ("encoders", "coefficients", "options", "device", "dtype", "batch_size")
 
 _RERANK = "put a reranker of your framework between the retriever and the gate"
 _REMOVED = {

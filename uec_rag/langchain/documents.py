@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ChatMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
-from uec_rag.base.checks import check_documents, listed
+from uec_rag.base.checks import check_documents, did_you_mean, listed
 from uec_rag.base.errors import warn
 from uec_rag.base.removed import check_arguments, removed_import
 from uec_rag.confidence.decision import Decision, outcome
@@ -106,7 +106,8 @@ def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str])
         check_arguments(kwargs)
         expected = f"expected some of {', '.join(known)}" if known else "it takes none"
         raise TypeError(
-            f"{method}() got an unexpected keyword argument {unknown[0]!r}; {expected}."
+            f"{method}() got an unexpected keyword argument {unknown[0]!r}; {expected}"
+            f"{did_you_mean(unknown[0], known) or '.'}"
         )
 
 

