@@ -40,8 +40,8 @@ OTHER = NodeWithScore(node=TextNode(id_="other", text="found by words"), score=9
         (found("abstain", 0.1, "a", "b"), None, [NOTICE]),
         (found("clarify", 0.4, "a", "b", "c", readings=TWO), None, [NOTICE, "a", "c"]),
         (found("clarify", 0.4, "b", readings=TWO), None, [NOTICE, "b"]),  # no reading is left
-        (found("answer", 0.9, "a"), 0.95, [NOTICE]),
-        (found("abstain", 0.99, "a", "b"), 0.95, ["a", "b"]),
+        (found("answer", 0.9, "a"), Gate(0.95), [NOTICE]),
+        (found("abstain", 0.99, "a", "b"), Gate(0.95), ["a", "b"]),
         ([OTHER, *found("answer", 0.8, "a")], None, ["other", "a"]),
         ([OTHER, *found("abstain", 0.1, "a")], None, [NOTICE]),
     ],

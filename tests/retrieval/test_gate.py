@@ -531,7 +531,7 @@ class TestAdvisor:
             return len(question) % 2 == 0
 
         gate = Gate(advisor=advisor)
-        found_later = await gate.asearch(full, found[0])
+        found_later = await full.with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
 
     def test_it_reads_the_turns_before_the_question(self, full, texts):

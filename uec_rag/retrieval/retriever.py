@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.removed import removed
+from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import (
@@ -42,6 +43,7 @@ from uec_rag.retrieval.calibrate import (
     corpus_fingerprint,
 )
 from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
+from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.pipeline import Method, search
 from uec_rag.retrieval.result import Result, SearchResult
@@ -134,6 +136,7 @@ class Retriever(Index):
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
+        self._gate: tuple[Gate | None, ...] = ()  # none before `gate` has looked for it
         self._is_snapshot = False
         self._corrects = can_correct(uec.encoders)
         shipped_underspecified()  # which reads its file now, and not during the first search
@@ -146,6 +149,26 @@ class Retriever(Index):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
 
+    @property
+    def gate(self) -> Gate | None:
+        """The gate that decides in every search; None for a confidence above one half.
+
+        If none is set, it is that in the folder of the index, "gate.json", at the first search.
+        """
+        if not self._gate:
+            self._gate = (Gate.of_index(self),)
+        return self._gate[0]
+
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        self._gate = (check_gate(gate),)
+
+    def with_gate(self, gate: Gate | None) -> Self:
+        """Return a read-only view of the current index, in which another gate decides."""
+        view = self.snapshot()
+        view.gate = gate
+        return view
+
     def search(
         self,
         queries: Sequence[str],
@@ -156,7 +179,7 @@ class Retriever(Index):
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
     ) -> SearchResult:
-        """Find the k passages with the highest s_hat for each query.
+        """Find the k passages with the highest s_hat for each query, and decide by the `gate`.
 
         Parameters
         ----------
@@ -190,23 +213,75 @@ class Retriever(Index):
             is not valid, or if no reading has the label and no passage has one of the ids
             (`UnknownReading`).
         """
-        request = self._prepare(
-            queries,
-            k,
-            filter=filter,
-            unanswerable=unanswerable,
-            history=history,
-            within=within,
-        )
+        options: Options = {
+            "filter": filter,
+            "unanswerable": unanswerable,
+            "history": history,
+            "within": within,
+        }
+        return self._decided(self._find, queries, k, options)
+
+    def _find(self, queries: Sequence[str], k: int, **options: Unpack[Options]) -> SearchResult:
+        """Search without a gate."""
+        request = self._prepare(queries, k, **options)
         return self._search(request, self.uec.encode(texts_of(request.turns), "query"))
+
+    def _decided(
+        self,
+        find: Callable[..., SearchResult],
+        queries: Sequence[str],
+        k: int,
+        options: Options,
+        *,
+        rewrites: bool = True,
+    ) -> SearchResult:
+        """Search by `find`, and let the gate decide if there is one.
+
+        `rewrites`: whether `find` can also search for what an advisor rewrites.
+        """
+        gate = self.gate
+        if gate is None:
+            return find(queries, k, **options)
+        most = max(check_k(k), gate.k)
+
+        async def again(rewritten: Sequence[str]) -> SearchResult:
+            return find(rewritten, most, **_of_rewrites(options))
+
+        found = find(queries, most, **options)
+        settled = gate.settle(found, again if rewrites else None, options.get("history"))
+        return run_to_end(settled).first(k)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` without blocking the event loop."""
+        return await self._adecided(self._afind, queries, k, options)
+
+    async def _afind(
+        self, queries: Sequence[str], k: int, **options: Unpack[Options]
+    ) -> SearchResult:
         request = await asyncio.to_thread(self._prepare, queries, k, **options)
         parts = await self.uec.aencode(texts_of(request.turns), "query")
         return await asyncio.to_thread(self._search, request, parts)
+
+    async def _adecided(
+        self,
+        find: Callable[..., Awaitable[SearchResult]],
+        queries: Sequence[str],
+        k: int,
+        options: Options,
+    ) -> SearchResult:
+        """Run `_decided` without blocking the event loop."""
+        gate = await asyncio.to_thread(lambda: self.gate)  # it may be read from a file
+        if gate is None:
+            return await find(queries, k, **options)
+        most = max(check_k(k), gate.k)
+
+        async def again(rewritten: Sequence[str]) -> SearchResult:
+            return await find(rewritten, most, **_of_rewrites(options))
+
+        found = await find(queries, most, **options)
+        return (await gate.settle(found, again, options.get("history"))).first(k)
 
     def corrected(self, queries: Sequence[str]) -> list[str]:
         """Correct misspelt words of questions, as `search` does.
@@ -243,6 +318,8 @@ class Retriever(Index):
     ) -> SearchResult:
         """Search for queries that are already encoded, without correcting their spelling.
 
+        If the gate has an advisor, no rewrite is searched for.
+
         Parameters
         ----------
         queries : sequence of str
@@ -251,7 +328,11 @@ class Retriever(Index):
             of the texts of `uec_rag.ensemble.conversation.texts_of`: the queries, then the turns of
             each.
         """
-        return self._search(self._prepare(queries, k, correct=False, **options), parts)
+
+        def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
+            return self._search(self._prepare(queries, most, correct=False, **given), parts)
+
+        return self._decided(find, queries, k, options, rewrites=False)
 
     def check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -441,8 +522,14 @@ class Retriever(Index):
         **options
             As in `search`.
         """
-        view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        return view.diversify(view.search(queries, fetched, **options), k, lambda_mult)
+        check_k(fetch_k, "fetch_k")
+        view = self.snapshot()
+
+        def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
+            found = view._find(queries, max(check_k(most), fetch_k), **given)
+            return view.diversify(found, most, lambda_mult)
+
+        return view._decided(find, queries, k, options)
 
     async def asearch_diverse(
         self,
@@ -454,9 +541,14 @@ class Retriever(Index):
         **options: Unpack[Options],
     ) -> SearchResult:
         """Run `search_diverse` without blocking the event loop."""
-        fetched, view = _fetched(k, fetch_k), await asyncio.to_thread(self.snapshot)
-        found = await view.asearch(queries, fetched, **options)
-        return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
+        check_k(fetch_k, "fetch_k")
+        view = await asyncio.to_thread(self.snapshot)
+
+        async def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
+            found = await view._afind(queries, max(check_k(most), fetch_k), **given)
+            return await asyncio.to_thread(view.diversify, found, most, lambda_mult)
+
+        return await view._adecided(find, queries, k, options)
 
     def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
         """Choose k of the hits of each query by maximal marginal relevance.
@@ -491,14 +583,14 @@ class Retriever(Index):
         return view
 
     def counting(self, coefficients: Mapping[str, float]) -> Self:
-        """Return a read-only view of the current index, with fixed coefficients.
+        """Return a read-only view of the current index, with fixed coefficients and no gate.
 
         Parameters
         ----------
         coefficients : mapping of encoder name to float
             A nonnegative coefficient for each encoder; 0 leaves the encoder out.
         """
-        view = self.snapshot()
+        view = self.with_gate(None)
         view.uec = copy(self.uec)
         rule = make_rule(coefficients, self.uec.names, temperature=None)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
@@ -690,6 +782,7 @@ class Retriever(Index):
         Parameters
         ----------
         path : path
+            The folder; a gate in it, "gate.json", decides in every search.
         uec : UEC, optional
             The ensemble that the index was made with; by default, the saved one is loaded.
         encoders : mapping, optional
@@ -751,11 +844,9 @@ def check_history(history: object) -> list[Sequence[str]]:
     return latest
 
 
-def _fetched(k: int, fetch_k: int) -> int:
-    """Return the number of hits to choose k from."""
-    check_k(k)
-    check_k(fetch_k, "fetch_k")
-    return max(k, fetch_k)
+def _of_rewrites(options: Options) -> Options:
+    """Return the options of a search for rewrites, which need no turns before them."""
+    return {"filter": options.get("filter"), "unanswerable": options.get("unanswerable")}
 
 
 def basis_of(

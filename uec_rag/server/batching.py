@@ -25,7 +25,6 @@ class WaitingQuery:
     """A question, and the future of its result.
 
     `turns`: the turns before the question. `within`: ids or label of the chosen reading.
-    `decides`: whether the gate, if there is one, decides on the result and counts it for drift.
     """
 
     text: str
@@ -33,7 +32,6 @@ class WaitingQuery:
     filter: Mapping[str, Any] | None
     turns: Sequence[str] = ()
     within: Sequence[str] | str | None = None
-    decides: bool = False
     answer: asyncio.Future[SearchResult] = field(default_factory=asyncio.Future)
     came: float = field(default_factory=time.perf_counter)
 
@@ -116,9 +114,4 @@ class Batcher:
                     )
                 result = result.asked_as([batch[row].text for row in rows])
                 found |= zip(rows, (SearchResult([one]) for one in result), strict=True)
-            if (gate := opened.gate) is not None:
-                with self.metrics.stages.labels("judge").time():
-                    for row, answer in found.items():
-                        if batch[row].decides:
-                            found[row] = answer.deciding(gate.decide(answer))
         return [found[row] for row in range(len(batch))]

@@ -127,9 +127,9 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     def ask(given: Question) -> View:
         live.refresh()
         with live.use() as opened:
-            gate, before, among = gate_of(opened), turns(given.history), given.within
-            view = ask_view(opened.retriever, given.question, given.k, gate, before, among)
-        if among is None:  # choosing a reading continues a question that is already in the list
+            index, before = opened.retriever.with_gate(gate_of(opened)), turns(given.history)
+            view = ask_view(index, given.question, given.k, before, given.within)
+        if given.within is None:  # a chosen reading continues a question that is in the list
             names = ("question", "decision", "reason", "confidence")
             said = [one.content for one in given.history if one.role == "user"]
             new = {"before": said, **{name: view[name] for name in names}}

@@ -200,13 +200,13 @@ def create_app(
                 opened.retriever.check_filter(question.filter)
         return before
 
-    async def found(question: Question, *, decides: bool) -> SearchResult:
+    async def found(question: Question) -> SearchResult:
         with _explained():
             before = await asyncio.to_thread(checked, question)
         with _explained(mine=False), span("request", k=question.k) as note:
             result = await batcher.search(
                 WaitingQuery(
-                    question.question, question.k, question.filter, before, question.within, decides
+                    question.question, question.k, question.filter, before, question.within
                 )
             )
             note(result[0].traced, **outcome(result.decisions))
@@ -215,14 +215,14 @@ def create_app(
     @app.post("/search")
     async def search(question: Question) -> SearchResponse:
         """Find the passages with the highest scores."""
-        result = await found(question, decides=False)
+        result = await found(question)
         sure, held = float(result.confidence[0]), float(result.in_corpus[0])
         return SearchResponse(confidence=sure, in_corpus=held, documents=documents_of(result))
 
     @app.post("/ask")
     async def ask(question: Question) -> Answer:
         """Find passages, and decide whether they answer the question."""
-        result = await found(question, decides=True)
+        result = await found(question)
         decision = result.decisions[0]
         with live.use() as opened:
             metrics.decided(decision, opened.gate)

@@ -166,16 +166,14 @@ def create_server(
         server._mcp_server.version = __version__
 
     async def found(
-        query: str, k: int, history: History | None, within: Chosen | None, *, decides: bool
+        query: str, k: int, history: History | None, within: Chosen | None
     ) -> SearchResult:
         def search() -> SearchResult:
             check_texts([query], "question")
             before = [turns(history)]
             live.refresh()
             with live.use() as opened:
-                gate = opened.gate if decides else None
-                result = opened.retriever.search([query], k, history=before, within=within)
-                return result if gate is None else result.deciding(gate.decide(result))
+                return opened.retriever.search([query], k, history=before, within=within)
 
         with _explained(_ERRORS.ToolError):
             return await asyncio.to_thread(search)
@@ -183,7 +181,7 @@ def create_server(
     async def ask(
         question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None
     ) -> Outcome:
-        result = await found(question, k, history, within, decides=True)
+        result = await found(question, k, history, within)
         decision = result.decisions[0]
         return Outcome(
             **decision.metadata(), what_to_do=WHAT_TO_DO[decision.action], passages=_hits(result)
@@ -192,9 +190,7 @@ def create_server(
     async def search(
         question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None
     ) -> SearchOutput:
-        return SearchOutput(
-            passages=_hits(await found(question, k, history, within, decides=False))
-        )
+        return SearchOutput(passages=_hits(await found(question, k, history, within)))
 
     async def passage(place: str) -> str:
         """Return the text of a passage that a search found, by its URI."""
