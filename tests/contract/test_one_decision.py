@@ -34,6 +34,12 @@ def of_nodes(nodes):
     return {node.metadata["uec_decision"] for node in nodes}.pop()
 
 
+def coded(told):
+    """The decision in JSON, whose reason is coded."""
+    assert told["reason_code"] == {"answer": "answered", "abstain": "uncertain"}[told["decision"]]
+    return told["decision"]
+
+
 def langchain_of(index, **options):
     return langchain.UECVectorStore(index).as_retriever(**options)
 
@@ -70,9 +76,9 @@ OF_AN_INDEX = {
     "LangChain's store": lambda index: of_documents(
         langchain.UECVectorStore(index).similarity_search_with_uncertainty(QUESTION)
     ),
-    "LangChain's gate": lambda index: langchain.UECGate(retriever=langchain_of(index)).invoke(
-        QUESTION
-    )["decision"],
+    "LangChain's gate": lambda index: coded(
+        langchain.UECGate(retriever=langchain_of(index)).invoke(QUESTION)
+    ),
     "LlamaIndex": lambda index: of_nodes(llama_index.UECRetriever(index).retrieve(QUESTION)),
     "LlamaIndex's store": lambda index: of_nodes(
         of_llama_index_store(index).as_retriever().retrieve(QUESTION)
@@ -81,8 +87,8 @@ OF_AN_INDEX = {
         of_llama_index_store(index).as_retriever(vector_store_query_mode="mmr").retrieve(QUESTION)
     ),
     "LlamaIndex's engine": lambda index: engine(index).query(QUESTION).metadata["uec_decision"],
-    "LlamaIndex's tool": lambda index: (
-        retriever_tool(llama_index.UECRetriever(index))(QUESTION).raw_output.decision
+    "LlamaIndex's tool": lambda index: coded(
+        dict(retriever_tool(llama_index.UECRetriever(index))(QUESTION).raw_output)
     ),
     "the page": lambda index: ask_view(index, QUESTION, 4)["decision"],
 }
@@ -90,22 +96,22 @@ OF_AN_INDEX = {
 
 def over_http(folder):
     with serving(folder) as client:
-        return client.post("/ask", json={"question": QUESTION}).json()["decision"]
+        return coded(client.post("/ask", json={"question": QUESTION}).json())
 
 
 def over_mcp(folder):
     app = create_mcp_app(LiveIndex(Place(folder)), Access())
     with TestClient(app, base_url=f"http://{HOST}") as client:
         asked = call_rpc(client, "tools/call", name="ask", arguments={"question": QUESTION})
-    return asked.json()["result"]["structuredContent"]["decision"]
+    return coded(asked.json()["result"]["structuredContent"])
 
 
 OF_A_FOLDER = {
     "HTTP": over_http,
     "MCP": over_mcp,
-    "the command line": lambda folder: call("ask", folder, QUESTION, "--json", json_output=True)[
-        "decision"
-    ],
+    "the command line": lambda folder: coded(
+        call("ask", folder, QUESTION, "--json", json_output=True)
+    ),
 } | {
     name: lambda folder, decide=decide: decide(Retriever.load(folder))
     for name, decide in OF_AN_INDEX.items()

@@ -24,7 +24,7 @@ TEXTS = passages(120)
 LABELLED = labelled(TEXTS, 40, unanswerable=0.2)
 QUESTIONS = [*LABELLED[0], VAGUE]
 KEYS = {
-    *("question", "documents", "decision", "reason", "confidence"),
+    *("question", "documents", "decision", "reason", "reason_code", "confidence"),
     *("candidates", "readings", "question_back"),
 }
 

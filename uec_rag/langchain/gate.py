@@ -325,7 +325,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _event(self, found: Gated, decision: Decision) -> dict[str, Any]:
         told: dict[str, Any] = {
-            key: dict(found)[key] for key in ("question", "decision", "reason", "confidence")
+            key: dict(found)[key]
+            for key in ("question", "decision", "reason", "reason_code", "confidence")
         }
         told |= decision.advice_metadata()
         if self.gate is not None and self.gate.advisor is not None:

@@ -25,7 +25,7 @@ class UECSearch(BaseModel):
     ----------
     query : str
     decision : {"answer", "clarify", "abstain"}
-    reason : str
+    reason, reason_code : str
     confidence : float
     nodes : list of NodeWithScore
         The hits, with the `uec_` metadata.
@@ -41,6 +41,7 @@ class UECSearch(BaseModel):
     query: str
     decision: Action
     reason: str
+    reason_code: str
     confidence: float
     nodes: list[NodeWithScore]
     candidates: list[NodeWithScore]

@@ -20,6 +20,7 @@ from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.replies import UnknownReading
+from uec_rag.confidence.sentences import Code
 from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
@@ -93,6 +94,7 @@ class Answer(BaseModel):
         examples=["abstain"],
     )
     reason: str = Field(examples=["The documents do not seem to answer this."])
+    reason_code: Code | Literal[""] = Field(examples=["no_answer"])
     question_back: str = Field(
         description="The question to ask the user, if the decision is to clarify; else empty."
     )

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.version import __version__
+from uec_rag.confidence.sentences import Code
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
@@ -59,6 +60,7 @@ class Outcome(BaseModel):
     decision: Literal["answer", "clarify", "abstain"]
     what_to_do: str
     reason: str
+    reason_code: Code | Literal[""]
     confidence: float = Field(description="Probability that the passages answer the question.")
     readings: list[ReadingFound] = Field(
         description="The possible meanings of the question, if the user should be asked which "
