@@ -24,7 +24,6 @@ from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 from uec_rag.retrieval.pipeline import Query, observe
-from uec_rag.retrieval.retriever import method_of
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
@@ -242,7 +241,7 @@ def rightness(result, relevant):
 def found_by(index, questions, k=4):
     """What a search finds on its way to a decision."""
     parts = index.uec.encode(questions, "query")
-    [found] = observe(method_of(index), index.store, [*map(Query, questions)], parts, k)
+    [found] = observe(index.method(), index.store, [*map(Query, questions)], parts, k)
     return found
 
 

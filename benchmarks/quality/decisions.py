@@ -47,7 +47,6 @@ from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.retrieval.pipeline import _MISSING_NAME, Query, conclude, judge
 from uec_rag.retrieval.result import Result
-from uec_rag.retrieval.retriever import method_of
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
 ORDINARY = ("claude_docs_rag", "squad_sample", "tydiqa_goldp_en", "boolq_dev", "fiqa_small")
@@ -141,7 +140,7 @@ class Corpus:
         retriever = self.retriever
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
-        method = method_of(retriever)
+        method = retriever.method()
         [judged] = judge(method, store, [Query(row["text"])], parts, K)
         competing, observed = judged.estimate.competing, judged.found.features
         assert competing is not None

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.decision import decide_one, outcome
+from uec_rag.confidence.advice import Advice
+from uec_rag.confidence.decision import Decision, advised, decide_again, decide_one, outcome
 from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.replies import (
+    extract_clarifying_question,
+    is_clarifying_question,
+    labels_offered,
+)
+from uec_rag.confidence.sentences import SENTENCES
 
 TWO = (Reading("the printer", ("a", "b"), 0.5), Reading("the scanner", ("c",), 0.4))
 
@@ -94,27 +101,71 @@ def test_figures_show_which_of_confidence_and_threshold_is_higher():
 
 
 @pytest.mark.parametrize(
-    ("decided", "reason"),
+    ("decided", "code", "reason"),
     [
-        (decide_one(0.9), "The documents seem to answer this."),
-        (decide_one(0.08, in_corpus=0.1), "The documents do not seem to answer this."),
+        (decide_one(0.9), "answered", "The documents seem to answer this."),
+        (
+            decide_one(0.9, 0.9, TWO),
+            "underspecified",
+            "Do you mean the printer or the scanner?",
+        ),
+        (
+            decide_one(0.08, in_corpus=0.1),
+            "no_answer",
+            "The documents do not seem to answer this.",
+        ),
+        (Decision.of_nothing(), "nothing_found", SENTENCES["nothing_found"]),
+        (decide_again(decide_one(0.9), 0.95), "uncertain", SENTENCES["uncertain"]),
+        (advised(decide_one(0.4), Advice("no")), "no_answer", SENTENCES["no_answer"]),
+        (advised(decide_one(0.4), Advice("answer")), "answered", SENTENCES["answered"]),
+        (
+            advised(decide_one(0.4), Advice("clarify", ("rent", "deposit"))),
+            "underspecified",
+            "Do you mean rent or deposit?",
+        ),
         (
             decide_one(1e-6, in_corpus=1e-6),
+            "off_topic",
             "This does not seem to be a question about the documents.",
         ),
         (
             decide_one(0.4, in_corpus=0.6),
+            "uncertain",
             "It is not certain enough that these passages answer this.",
         ),
         (
             decide_one(0.4, in_corpus=0.6, unfamiliar="the question is in Thai"),
+            "uncertain",
             "It is not certain enough that these passages answer this. "
             "Note: the question is in Thai.",
         ),
     ],
 )
-def test_the_reason_is_a_sentence_without_figures(decided, reason):
-    assert decided.reason == reason
+def test_the_reason_is_a_sentence_without_figures_and_a_code(decided, code, reason):
+    assert (decided.reason, decided.code) == (reason, code)
+    assert decided.metadata()["reason_code"] == code
+
+
+GERMAN = {
+    "answered": "Das steht in den Dokumenten.",
+    "underspecified": "Meinen Sie {others} oder {last}?",
+    "unclear": "Was genau meinen Sie?",
+}
+
+
+def test_sentences_are_phrased_once_and_clarifying_questions_are_still_understood(monkeypatch):
+    for code, sentence in GERMAN.items():
+        monkeypatch.setitem(SENTENCES, code, sentence)
+    assert decide_one(0.9).reason == "Das steht in den Dokumenten."
+    assert decide_one(0.9, 0.9).reason == "Was genau meinen Sie?"
+    asked = decide_one(0.9, 0.9, TWO).question_back
+    assert asked == "Meinen Sie the printer oder the scanner?"
+    assert labels_offered(asked) == ["the printer", "the scanner"]
+    assert extract_clarifying_question(f"Gern! **{asked}**") == asked
+    assert not is_clarifying_question("Do you mean the printer or the scanner?")
+    monkeypatch.setitem(SENTENCES, "underspecified", "Welche?")
+    with pytest.raises(ValueError, match=r"SENTENCES\[\"underspecified\"\]: expected words"):
+        decide_one(0.9, 0.9, TWO)
 
 
 def test_the_figures_are_beside_it():

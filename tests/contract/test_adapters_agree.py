@@ -28,7 +28,6 @@ from tests.llama_index.conftest import build
 from tests.llama_index.decisions import judge
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.retriever import method_of
 from uec_rag.stores.qdrant import QdrantStore
 
 TEXTS = list(dict.fromkeys(passages(40)))[:30]
@@ -311,7 +310,7 @@ def test_an_empty_question_or_no_hits_asked_for_are_refused_by_all(fitted, adapt
 
 def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(ambiguous, tmp_path):
     index = ambiguous.snapshot()
-    Gate(0.99, basis=method_of(index).basis).save(tmp_path / "gate.json")
+    Gate(0.99, basis=index.method().basis).save(tmp_path / "gate.json")
     gate = Gate.load(tmp_path / "gate.json")
     questions = [*QUESTIONS, *TEXTS, VAGUE]
     searched = index.search(questions, 4)

@@ -119,7 +119,7 @@ class LlamaIndex:
         return [(n.text, dict(n.metadata)) for n in over.retrieve(query)]
 
     def decision(self, over, query):
-        gate = llama_index.UECGatePostprocessor(gate=0.5)
+        gate = llama_index.UECGatePostprocessor()
         first = gate.postprocess_nodes(over.retrieve(query), query_str=query)[0]
         return first.metadata["uec_decision"]
 

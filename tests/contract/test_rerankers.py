@@ -7,7 +7,7 @@ from langchain_core.cross_encoders import BaseCrossEncoder
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from tests.helpers import bag_of_words
-from uec_rag import UEC
+from uec_rag import UEC, Gate
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
@@ -44,7 +44,7 @@ def test_a_reranker_of_langchain(uec, texts, queries, threshold, action):
     retriever = UECRetriever.from_texts(texts, uec, k=6)
     compressor = CrossEncoderReranker(model=ShortestFirst(), top_n=3)
     reranker = ContextualCompressionRetriever(base_retriever=retriever, base_compressor=compressor)
-    gate = UECGate(retriever=reranker, gate=threshold)
+    gate = UECGate(retriever=reranker, gate=Gate(threshold))
     for query in queries[:3]:
         found, documents = gate.invoke(query), retriever.invoke(query)
         assert found["decision"] == action
@@ -56,7 +56,7 @@ def test_a_reranker_of_langchain(uec, texts, queries, threshold, action):
 @pytest.mark.parametrize(("threshold", "action"), GATES)
 def test_a_reranker_of_llama_index(uec, texts, queries, threshold, action):
     retriever = LlamaIndexRetriever.from_texts(texts, uec, similarity_top_k=6)
-    gate = UECGatePostprocessor(gate=threshold)
+    gate = UECGatePostprocessor(gate=Gate(threshold))
     for query in queries[:3]:
         nodes = retriever.retrieve(query)
         expected = reranked([node.text for node in nodes])

@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from tests.helpers import FORGED, VAGUE, passages
+from uec_rag import Gate
 from uec_rag.langchain import (
     Gated,
     UECGate,
@@ -110,7 +111,7 @@ class TestTool:
                 retrieval_node(alone).invoke({"question": "tavone"})
 
     def test_a_gates_own_threshold_counts(self, retriever, questions):
-        never = UECGate(retriever=retriever, gate=1.0)
+        never = UECGate(retriever=retriever, gate=Gate(1.0))
         tool = never.as_tool(name="look_up", description="Looks")
         assert (tool.name, tool.description) == ("look_up", "Looks")
         assert list(tool.args) == ["query"]

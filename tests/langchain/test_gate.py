@@ -24,7 +24,7 @@ TEXTS = passages(120)
 LABELLED = labelled(TEXTS, 40, unanswerable=0.2)
 QUESTIONS = [*LABELLED[0], VAGUE]
 KEYS = {
-    *("question", "documents", "decision", "reason", "confidence"),
+    *("question", "documents", "decision", "reason", "reason_code", "confidence"),
     *("candidates", "readings", "question_back"),
 }
 
@@ -126,7 +126,7 @@ def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tm
     opened = UECVectorStore.load(tmp_path / "idx", retriever.index.uec)
     ours = opened.as_retriever()
     assert UECGate(retriever=ours).gate == at(0.9)
-    for one in UECGate(retriever=ours, gate=0.3).batch(QUESTIONS, k=1):
+    for one in UECGate(retriever=ours, gate=Gate(0.3)).batch(QUESTIONS, k=1):
         assert decided_at(0.3, one)
 
 

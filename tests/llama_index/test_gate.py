@@ -7,8 +7,9 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.conftest import Saying
 from tests.llama_index.decisions import judge
-from uec_rag.confidence.decision import SENTENCES, Decision
+from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.sentences import SENTENCES
 from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE
 from uec_rag.retrieval.gate import Gate
@@ -40,8 +41,8 @@ OTHER = NodeWithScore(node=TextNode(id_="other", text="found by words"), score=9
         (found("abstain", 0.1, "a", "b"), None, [NOTICE]),
         (found("clarify", 0.4, "a", "b", "c", readings=TWO), None, [NOTICE, "a", "c"]),
         (found("clarify", 0.4, "b", readings=TWO), None, [NOTICE, "b"]),  # no reading is left
-        (found("answer", 0.9, "a"), 0.95, [NOTICE]),
-        (found("abstain", 0.99, "a", "b"), 0.95, ["a", "b"]),
+        (found("answer", 0.9, "a"), Gate(0.95), [NOTICE]),
+        (found("abstain", 0.99, "a", "b"), Gate(0.95), ["a", "b"]),
         ([OTHER, *found("answer", 0.8, "a")], None, ["other", "a"]),
         ([OTHER, *found("abstain", 0.1, "a")], None, [NOTICE]),
     ],

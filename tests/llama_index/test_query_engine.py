@@ -13,7 +13,7 @@ from llama_index.core.schema import QueryBundle
 
 from tests.llama_index.conftest import always
 from uec_rag import Retriever
-from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever, gate_of_index
+from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
 from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.retrieval.gate import Gate
 
@@ -63,9 +63,9 @@ def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
     assert UECQueryEngine(engine).query(question).metadata["uec_decision"] != "answer"
     assert retriever_tool(opened)(question).raw_output.decision != "answer"
     assert llm.calls == 0
-    after = UECGatePostprocessor(gate=gate_of_index(opened))
+    after = UECGatePostprocessor()
     assert after.postprocess_nodes(opened.retrieve(question))[0].node_id == "uec-gate"
-    plain = UECQueryEngine(engine, gate=0.5).query(question)
+    plain = UECQueryEngine(engine, gate=Gate(0.5)).query(question)
     assert plain.metadata["uec_decision"] == "answer"
     with pytest.raises(TypeError, match=r"load a saved gate with Gate.load\('gate.json'\)"):
         UECQueryEngine(engine, gate="gate.json")

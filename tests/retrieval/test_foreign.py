@@ -7,7 +7,6 @@ import pytest
 
 from tests.helpers import WORDS, bag_of_words, by_name, found_by, index_of, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.retriever import method_of
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
 IN_CHINESE = dict(zip(WORDS, CHARACTERS, strict=True))
@@ -161,6 +160,6 @@ def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think(
     found = found_by(retriever, [corpus[0], corpus[-1]])
     assert found.features.foreign_script_penalty[0] == 0 < found.features.foreign_script_penalty[1]
     own = uec.fitted.member_logits(found.attribution.similarities[:, :, 0])
-    heard = np.stack([own[0], [own[1, 1]] * 2]) / method_of(retriever).model.temperature
+    heard = np.stack([own[0], [own[1, 1]] * 2]) / retriever.method().model.temperature
     expected = np.stack([heard.max(axis=1), heard.mean(axis=1)], axis=1)
     np.testing.assert_allclose(found.features.in_corpus[:, 1:], expected, rtol=1e-4)

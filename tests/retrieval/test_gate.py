@@ -17,7 +17,6 @@ from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval.gate import Gate, LabelledSearch
 from uec_rag.retrieval.result import surest_decision
-from uec_rag.retrieval.retriever import method_of
 
 RISK = 0.25
 
@@ -109,35 +108,31 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
 
 
 def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
-    basis = method_of(full).basis
+    basis = full.method().basis
     others = [
-        method_of(full, {"even": True}).basis,
-        method_of(full, {"even": False}).basis,
-        method_of(full, lambda passage: True).basis,
-        method_of(full, unanswerable=0.3).basis,
+        full.method({"even": True}).basis,
+        full.method({"even": False}).basis,
+        full.method(lambda passage: True).basis,
+        full.method(unanswerable=0.3).basis,
     ]
     view = full.snapshot()
-    assert method_of(view).basis == basis
+    assert view.method().basis == basis
     view.calibrate(*labelled(texts, 60))
-    assert len({basis, *others, method_of(view).basis}) == 6
+    assert len({basis, *others, view.method().basis}) == 6
 
 
 def test_a_filter_written_in_another_order_is_the_same_filter(full):
     one = {"lang": "en", "$or": [{"year": {"$gte": 2020, "$lt": 2024}}, {"even": True}]}
     other = {"$or": ({"year": {"$lt": 2024, "$gte": 2020}}, {"even": True}), "lang": "en"}
+    assert full.method(one).basis == full.method(other).basis != full.method({"lang": "en"}).basis
     assert (
-        method_of(full, one).basis
-        == method_of(full, other).basis
-        != method_of(full, {"lang": "en"}).basis
-    )
-    assert (
-        method_of(full, {"$where": lambda p: True}).basis
-        == method_of(full, {"$where": lambda p: False}).basis
+        full.method({"$where": lambda p: True}).basis
+        == full.method({"$where": lambda p: False}).basis
     )
     names = [f"name {i}" for i in range(50)]
     assert (
-        method_of(full, {"of": {"$in": {*names}}}).basis
-        == method_of(full, {"of": {"$in": {*names[::-1]}}}).basis
+        full.method({"of": {"$in": {*names}}}).basis
+        == full.method({"of": {"$in": {*names[::-1]}}}).basis
     )
 
 
@@ -542,7 +537,7 @@ class TestAdvisor:
             return len(question) % 2 == 0
 
         gate = Gate(advisor=advisor)
-        found_later = await gate.asearch(full, found[0])
+        found_later = await full.with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
 
     def test_it_reads_the_turns_before_the_question(self, full, texts):

@@ -10,7 +10,6 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
 from uec_rag.retrieval.pipeline import Query, observe
-from uec_rag.retrieval.retriever import method_of
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -39,7 +38,7 @@ class Asked:
     def __init__(self, index, queries, wanted):
         self.index, self.queries, self.wanted = index, queries, [frozenset(w) for w in wanted]
         self.parts = index.uec.encode(queries, "query")
-        self.store, self.method = index.store.snapshot(), method_of(index)
+        self.store, self.method = index.store.snapshot(), index.method()
 
     def as_calibrated(self, learn, k):
         return learn(self.method, self.store, self.queries, self.parts, self.wanted, k)

@@ -85,19 +85,6 @@ def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client,
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 
 
-def test_a_gate_sees_what_is_asked_and_not_what_is_searched(index, tmp_path, monkeypatch):
-    seen, decide = [], Gate.decide
-    monkeypatch.setattr(
-        Gate, "decide", lambda gate, result: seen.append(len(result)) or decide(gate, result)
-    )
-    STRICT.save(tmp_path / "gate.json")
-    with serving(index, gate=tmp_path / "gate.json") as client:
-        assert client.post("/search", json={**PARKING, "k": 1}).status_code == 200
-        assert seen == []
-        assert client.post("/ask", json=PARKING).status_code == 200
-    assert seen == [1]
-
-
 def test_a_filter_lets_through_what_it_says_and_thousands_of_values_are_one_condition(client):
     some = [{"source": f"{id_}.md"} for id_ in ("flour", *range(2000))]
     found = client.post("/search", json={"query": "the mill", "filter": {"$or": some}})

@@ -13,6 +13,7 @@ _INSTEAD = {
     "weighting": "use counting({name: coefficient}) with all encoders",
     "weights": "use a retriever over index.counting({name: coefficient})",
     "UECTranslator": "use a translator of LangChain's that writes $eq, $gt, $and and the like",
+    "gate": "use threshold=0.3; a Gate is set as index.gate, or goes to UECGate or UECQueryEngine",
     "docstore": "use docstore.mget([hit.metadata[id_key] for hit in hits])",
     "UECFunctionAgent": (
         "use QueryEngineTool.from_defaults(UECQueryEngine(...), return_direct=True)"

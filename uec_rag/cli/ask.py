@@ -40,7 +40,6 @@ from uec_rag.corpora.document import body_of
 if TYPE_CHECKING:
     from uec_rag.confidence.decision import Decision
     from uec_rag.retrieval import Retriever, SearchResult
-    from uec_rag.retrieval.gate import Gate
     from uec_rag.stores.base import Passage
 
 
@@ -147,10 +146,11 @@ def ask(
     """
     place = place_of(index, store, trust, gate, no_gate, threshold)
     from uec_rag.retrieval.gate import OUTDATED
-    from uec_rag.retrieval.live import gate_at
+    from uec_rag.retrieval.live import set_gate
 
     retriever = open_index(index, store, trust)
-    decides = gate_at(place, retriever)
+    set_gate(place, retriever)
+    decides = retriever.gate
     if decides is not None and decides.threshold >= 1:
         raise ValueError(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
@@ -160,10 +160,10 @@ def ask(
         say(f"The index's gate decides (use --no-gate to turn it off). {decides.report}")
     if decides is not None and not decides.fits(retriever):
         note(OUTDATED)
-        decides = replace(decides, basis="", size=0)  # which its searches would compare again
+        retriever.gate = replace(decides, basis="", size=0)  # which searches would compare again
     first = [] if question is None else [question]
     several = chat or not first
-    answer = partial(_answer, retriever, k, decides, json, several)
+    answer = partial(_answer, retriever, k, json, several)
     if chat or (not first and sys.stdin.isatty()):
         say(
             f"Ask a question, then follow-up questions. {_NEW} starts a new subject, an empty "
@@ -182,7 +182,6 @@ def ask(
 def _answer(
     retriever: Retriever,
     k: int,
-    gate: Gate | None,
     json: bool,
     on_one_line: bool,
     question: str,
@@ -191,8 +190,6 @@ def _answer(
 ) -> Decision:
     """Search for a question, print the result and return the decision."""
     result = retriever.search([question], k=k, history=[history], within=within)
-    if gate is not None:
-        result = result.deciding(gate.decide(result))
     if json:
         print_json(answer_record(result, 0), on_one_line=on_one_line)
     else:

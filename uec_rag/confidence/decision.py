@@ -17,23 +17,9 @@ from uec_rag.confidence.replies import (
     is_clarifying_question,
     readings_named,
 )
+from uec_rag.confidence.sentences import SENTENCES, Code
 
 Action = Literal["answer", "clarify", "abstain"]
-
-Code = Literal["answered", "underspecified", "uncertain", "no_answer", "off_topic", "nothing_found"]
-
-SENTENCES: dict[Code, str] = {
-    "answered": "The documents seem to answer this.",
-    "uncertain": "It is not certain enough that these passages answer this.",
-    "no_answer": "The documents do not seem to answer this.",
-    "off_topic": "This does not seem to be a question about the documents.",
-    "nothing_found": "There is no passage to answer from: the index is empty, no passage matches "
-    "the filter, or a step after the search left none.",
-}
-"""The reason for users by its code; change an entry to phrase or translate it.
-
-For "underspecified", it is the clarifying question, from `Decision.readings`.
-"""
 
 PLAUSIBLE = 0.3
 """The value of P(the corpus answers the query) below which the reason says that it does not."""
@@ -66,8 +52,8 @@ class Decision:
         How the query differs from those that confidence was learned from, or how its spelling was
         corrected; "" if neither.
     basis : str
-        Fingerprint of the settings that confidence depends on (see
-        `uec_rag.retrieval.retriever.method_of`); "" if unknown.
+        Fingerprint of the settings that confidence depends on (see `Retriever.method`); "" if
+        unknown.
     hits : int
         Number of hits that confidence is about; 0 if unknown.
     size : int

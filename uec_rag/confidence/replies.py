@@ -9,8 +9,8 @@ import regex
 
 from uec_rag.base.text import WORD, unless_long
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
+from uec_rag.confidence.sentences import SENTENCES, template
 
-_WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
 _COUNTED = (
     ("1", "one", "first", "1st", "a", "一"),
     ("2", "two", "second", "2nd", "b", "二"),
@@ -33,12 +33,8 @@ _POLITE |= {"guess", "probably", "maybe", "the", "one", "option", "choice", "num
 _POLITE |= {"it", "is", "that", "this", "about", "a", "an", "for", "of", "them", "these", "those"}
 _CHINESE_PLACE = regex.compile(r"第?([一二三四1-9])\s?[个個种種项項]")
 _OR = regex.compile(r",? (?:and|or) |, ?| ?[&、和与與] ?")
-_LABEL_LIST = regex.compile(r", | or |…$")  # a label that would be misread in a list
-_BETWEEN_LABELS = regex.compile(r"(?:, | or )(?![^“]*”)")
 _EXTENSION = regex.compile(r"\.(?:html?|md|rst|txt|pdf|docx?|pptx?|xlsx?|csv|epub|ipynb)\b")
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
-# A clarifying question behind a few words, in quotation marks or in bold.
-_REPEATED = regex.compile(rf"[^?]{{0,200}}?(?<!\w){_WHICH}[^\n]*\?")
 _ITEM = regex.compile(r"\s*(?:[-*•]|\p{N}{1,2}[.)])\s+(?P<label>\S[^\n?]*)")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
 _MARKS = " .,;*_`\"“”'"  # around a label in a list
@@ -89,17 +85,22 @@ def clarifying_question(readings: Sequence[Reading]) -> str:
     >>> clarifying_question([Reading(name, (name,), 0.3) for name in ("Forms, files", "tar")])
     'Do you mean “Forms, files” or tar?'
     """
-    return _offer([one.label for one in readings]) if len(readings) > 1 else _WHAT
+    return _offer([one.label for one in readings]) if len(readings) > 1 else SENTENCES["unclear"]
 
 
 def _offer(labels: Sequence[str]) -> str:
-    *others, last = [f"“{label}”" if _LABEL_LIST.search(label) else label for label in labels]
-    return f"{_WHICH}{', '.join(others)} or {last}?"
+    before, between, after = template()
+    *others, last = [
+        # A label that would be misread in a list.
+        f"“{label}”" if ", " in label or between in label or label.endswith("…") else label
+        for label in labels
+    ]
+    return f"{before}{', '.join(others)}{between}{last}{after}"
 
 
 def is_clarifying_question(text: str) -> bool:
     """Return whether a text is a question of `clarifying_question`, or begins with one."""
-    return text.lstrip().startswith((_WHICH, _WHAT))
+    return text.lstrip().startswith((template()[0], SENTENCES["unclear"]))
 
 
 @unless_long(None)
@@ -119,14 +120,18 @@ def extract_clarifying_question(answer: str) -> str | None:
     """
     if is_clarifying_question(answer):
         return answer
-    if repeated := _REPEATED.match(answer):
-        return _WHICH + repeated[0].partition(_WHICH)[2]
+    before, _, after = template()
+    # Behind a few words, in quotation marks or in bold.
+    if repeated := regex.match(
+        rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
+    ):
+        return before + repeated[0].partition(before)[2]
     items = [item for line in answer.splitlines() if (item := _ITEM.fullmatch(line))]
     offers = _OFFER.search(answer)
     if 2 <= len(items) <= 2 * MOST_READINGS and answer.count("?") == 1 and not offers:
         return _offer([item["label"].strip(_MARKS) for item in items])
     asks = _ONE_QUESTION.fullmatch(answer.strip()) and not offers
-    return f"{_WHAT} {answer.strip()}" if asks else None
+    return f"{SENTENCES['unclear']} {answer.strip()}" if asks else None
 
 
 def labels_offered(asked: str) -> list[str]:
@@ -137,11 +142,14 @@ def labels_offered(asked: str) -> list[str]:
     >>> labels_offered("Do you mean “Forms, files”, git add or tar?")
     ['Forms, files', 'git add', 'tar']
     """
-    which, begins, rest = asked.lstrip().partition(_WHICH)
-    named = " ".join(rest.rpartition("?")[0].split()) if begins and not which else ""
+    before, between, after = template()
+    which, begins, rest = asked.lstrip().partition(before)
+    listed = rest.rpartition(after)[0] if after else rest
+    named = " ".join(listed.split()) if begins and not which else ""
     if not named or len(named) > _LONGEST_LIST:
         return []
-    return [label.strip("“”") for label in _BETWEEN_LABELS.split(named)]
+    labels = regex.split(rf"(?:, |{regex.escape(between)})(?![^“]*”)", named)
+    return [label.strip("“”") for label in labels]
 
 
 @unless_long(None)

@@ -30,8 +30,7 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import AsTool, Gated, decision_on, gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval.gate import Gate, as_gate
-from uec_rag.retrieval.result import SearchResult
+from uec_rag.retrieval.gate import Gate, check_gate
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -97,9 +96,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         `ContextualCompressionRetriever`, ...), in which case the decision with the highest
         confidence among its documents is used, `k` and `filter` are not supported, and a gate must
         be given.
-    gate : Gate or float, optional
-        A gate from `calibrate`, or a plain threshold of confidence, without a guarantee. By
-        default, the gate of the searched index (`Gate.of_index`), or one half if it has none.
+    gate : Gate, optional
+        A gate from `Gate.calibrate`; by default, that of the retriever (`UECRetriever.gate`).
     advisor : BaseChatModel or callable(question, texts) -> Advice, optional
         A reader that is asked once about a question in doubt (`Gate.advisor`); a chat model
         receives the prompt of `chat_advisor`. If it says that the documents found do not answer the
@@ -121,7 +119,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """
 
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
-    gate: Annotated[Gate | None, BeforeValidator(as_gate)] = None
+    gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -144,7 +142,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.gate is None and isinstance(self.retriever, UECRetriever):
-            self.gate = Gate.of_index(self.retriever.index)
+            self.gate = self.retriever.gate
         if self.advisor is not None and (
             self.gate is None or self.gate.advisor is not self.advisor
         ):
@@ -258,10 +256,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
             histories = [before for _, before in asked.values()]
+            retriever = self.retriever.with_gate(self.gate)
             searched = {**options, "history": histories}
-            result, found = self.retriever.search_runs(queries, configs, **searched)
-            if self.gate is not None:
-                result = self._settle(self.gate, result, found, searched)
+            result, found = retriever.search_runs(queries, configs, **searched)
             decisions = result.decisions
         else:
             found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
@@ -280,15 +277,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """Return errors for invalid inputs, and the questions with their turns by position."""
         if not isinstance(self.retriever, UECRetriever):
             refuse_unknown(options, f"a UECGate over {type(self.retriever).__name__}", ())
-        elif (
-            self.gate is not None
-            and self.gate.is_advised
-            and (k := self.retriever.search_options(options)["k"]) < self.gate.k
-        ):
-            raise ValueError(
-                f"k: expected at least {self.gate.k}, as many hits as the advisor has read at the "
-                f"calibration, got {k}. Calibrate a gate for this k."
-            )
         out: list[Gated | Exception] = [ValueError("not asked")] * len(given)
         asked = {}
         for place, one in enumerate(joined(given, options.get("history"))):
@@ -307,26 +295,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 warn_of_turns(self.retriever)
             return question
         return {"input": question, **given}
-
-    def _settle(
-        self,
-        gate: Gate,
-        result: SearchResult,
-        found: list[list[Document]],
-        options: Mapping[str, Any],
-    ) -> SearchResult:
-        """Decide on the results of a `UECRetriever`; replace the documents of rewrites in place."""
-        retriever = cast(UECRetriever, self.retriever)
-        again = {key: value for key, value in options.items() if key not in ("history", "within")}
-
-        async def search(rewrites: Sequence[str]) -> SearchResult:
-            return retriever.search(rewrites, **again)
-
-        settled = run_to_end(gate.settle(result, search, options["history"]))
-        for row, one in enumerate(settled):
-            if one.decision.searched_as:
-                [found[row]] = retriever.documents(SearchResult([one]), **again)
-        return settled
 
     def _settle_documents(
         self,
@@ -357,7 +325,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _event(self, found: Gated, decision: Decision) -> dict[str, Any]:
         told: dict[str, Any] = {
-            key: dict(found)[key] for key in ("question", "decision", "reason", "confidence")
+            key: dict(found)[key]
+            for key in ("question", "decision", "reason", "reason_code", "confidence")
         }
         told |= decision.advice_metadata()
         if self.gate is not None and self.gate.advisor is not None:

@@ -34,6 +34,9 @@ class GateOutput(TypedDict):
     decision : {"answer", "clarify", "abstain"}
     reason : str
         The reason in plain words.
+    reason_code : str
+        The kind of reason: answered, underspecified, uncertain, no_answer, off_topic or
+        nothing_found.
     candidates : list of Document
         If the decision is "clarify", the hits that the question may mean; all hits if these are
         not known, as after serialisation.
@@ -49,6 +52,7 @@ class GateOutput(TypedDict):
     documents: list[Document]
     decision: Action
     reason: str
+    reason_code: str
     candidates: list[Document]
     readings: list[dict[str, Any]]
     question_back: str
@@ -113,6 +117,7 @@ def _joined(question: str, documents: Sequence[Document], decision: Decision) ->
         documents=list(documents),
         decision=decision.action,
         reason=decision.reason,
+        reason_code=decision.code,
         candidates=list(rivals),
         readings=decision.choices,
         question_back=decision.question_back,

@@ -143,7 +143,7 @@ class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
         found = searches(state["messages"])
         if not found or (outcome := best(found))["decision"] == "answer":
             return None
-        told = {"uec_decision": outcome["decision"], "uec_reason": outcome["reason"]}
+        told = {f"uec_{key}": outcome[key] for key in ("decision", "reason", "reason_code")}
         text = outcome["question_back"] or outcome["reason"]
         said = AIMessage(text, response_metadata=told)
         return {"messages": [said], "jump_to": "end"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, TypeAlias, TypedDict, Unpack, cast
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -21,7 +21,7 @@ from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
-from pydantic import BeforeValidator, ConfigDict, model_validator
+from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
@@ -43,8 +43,9 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
 from uec_rag.langchain.gated import AsTool
-from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
+from uec_rag.retrieval.gate import check_threshold
 from uec_rag.retrieval.over import (
     NEAR_EACH,
     ExternalRetriever,
@@ -418,8 +419,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     (the probability that they answer it), `uec_in_corpus` (that any document does),
     `uec_underspecified` (that it does not say which of several things it means), `uec_decision`
     ("answer", "clarify" or "abstain") and `uec_reason`; `uec_reading` is added if the decision is
-    "clarify". If k documents match, all k are returned; the chain decides how to act on a low
-    confidence.
+    "clarify". The decision is that of `threshold`, else of the gate that was saved with the index.
 
     Parameters
     ----------
@@ -435,6 +435,12 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
         "similarity_score_threshold". They override the options above, and the options of a call
         override both.
+    threshold : float, optional
+        The confidence above which to answer; by default, the gate of the index decides, or one half
+        if it has none (`Retriever.gate`).
+    on_abstain : {"documents", "empty"}
+        What to return if the decision is to abstain: the k documents, on which the chain decides by
+        their metadata, or none, so that a plain chain has nothing to answer from.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -459,7 +465,10 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: DocumentFilter | None = None
+    threshold: Annotated[float | None, BeforeValidator(check_threshold)] = None
+    on_abstain: Literal["documents", "empty"] = "documents"
     details: bool = False
+    _gate: Gate | None = PrivateAttr(None)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -577,6 +586,18 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return self.vectorstore.retriever
 
     @property
+    def gate(self) -> Gate | None:
+        """The gate that decides: of `with_gate`, `threshold` or the index; None for one half."""
+        own = None if self.threshold is None else Gate(self.threshold)
+        return self._gate or own or self.index.gate
+
+    def with_gate(self, gate: Gate | None) -> Self:
+        """Return a copy in which another gate decides, unless it is None."""
+        copied = self.model_copy()
+        copied._gate = gate
+        return copied
+
+    @property
     def report(self) -> str:
         """The description of what relevance and confidence are based on."""
         return self.index.report
@@ -618,7 +639,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         self, queries: Sequence[str], options: Mapping[str, Any]
     ) -> tuple[Retriever, dict[str, Any]]:
         """Return the index to search, and the arguments of its search."""
-        index, arguments = self.vectorstore.retriever, self.search_options(options)
+        index, arguments = self.index, self.search_options(options)
+        if (gate := self.gate) is not index.gate:
+            index = index.with_gate(gate)
         arguments.pop("score_threshold", None)
         # Over an external store, the filter is in the format of that store.
         if not isinstance(index, ExternalRetriever):
@@ -631,9 +654,15 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
         """Convert a result of `search` with these options to the documents of each question.
 
-        Documents below the score threshold, if there is one, are left out.
+        Documents below the score threshold, if there is one, are left out, as are those of
+        questions to abstain on, if `on_abstain` says so.
         """
-        rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
+        rows = [
+            with_uncertainty(result, row, self.details)
+            if one.decision.action != "abstain" or self.on_abstain == "documents"
+            else []
+            for row, one in enumerate(result)
+        ]
         if self.search_type == "similarity_score_threshold":
             least = self.search_options(options)["score_threshold"]
             rows = [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]

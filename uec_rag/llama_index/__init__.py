@@ -13,7 +13,6 @@ from uec_rag.llama_index.embedding import UECEmbedding
 from uec_rag.llama_index.gate import (
     UECGateEvent,
     UECGatePostprocessor,
-    gate_of_index,
     llm_advisor,
 )
 from uec_rag.llama_index.nodes import UECQueryBundle
@@ -29,6 +28,5 @@ __all__ = [
     "UECQueryEngine",
     "UECRetriever",
     "UECVectorStore",
-    "gate_of_index",
     "llm_advisor",
 ]

@@ -13,8 +13,8 @@ from uec_rag.base.removed import removed_import
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Action
-from uec_rag.llama_index.gate import competing, decide, gate_of_index
-from uec_rag.retrieval.gate import Gate, as_gate
+from uec_rag.llama_index.gate import competing, decide
+from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
 
 
@@ -25,7 +25,7 @@ class UECSearch(BaseModel):
     ----------
     query : str
     decision : {"answer", "clarify", "abstain"}
-    reason : str
+    reason, reason_code : str
     confidence : float
     nodes : list of NodeWithScore
         The hits, with the `uec_` metadata.
@@ -41,6 +41,7 @@ class UECSearch(BaseModel):
     query: str
     decision: Action
     reason: str
+    reason_code: str
     confidence: float
     nodes: list[NodeWithScore]
     candidates: list[NodeWithScore]
@@ -57,7 +58,7 @@ def retriever_tool(
     name: str = TOOL_NAME,
     description: str = TOOL_DESCRIPTION,
     *,
-    gate: Gate | float | None = None,
+    gate: Gate | None = None,
     source_key: str | None = None,
 ) -> FunctionTool:
     """Create a tool from a retriever.
@@ -73,9 +74,8 @@ def retriever_tool(
     name, description : str
         The name and description by which a model chooses the tool; describe the subject of the
         documents.
-    gate : Gate or float, optional
-        The gate that decides instead of the search, or a threshold of confidence. By default, the
-        gate of the index, if it has one.
+    gate : Gate, optional
+        The gate that decides instead of the search, in which that of the index has decided.
     source_key : str, optional
         Metadata key of the source of a passage to show to the model; by default, the first of
         `SOURCE_KEYS` that the passage has.
@@ -85,7 +85,7 @@ def retriever_tool(
             "retriever: expected a UECRetriever or another retriever of LlamaIndex, got "
             f"{type(retriever).__name__}."
         )
-    decides = gate_of_index(retriever) if gate is None else as_gate(gate)
+    check_gate(gate)
 
     def source(node: NodeWithScore) -> object:
         found = (
@@ -99,7 +99,7 @@ def retriever_tool(
 
     async def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
         nonlocal nudged
-        decision, nodes = await decide(nodes, query, decides)
+        decision, nodes = await decide(nodes, query, gate)
         labels = [reading.label for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}

@@ -17,7 +17,7 @@ from uec_rag.base.checks import quoted
 from uec_rag.confidence.advice import PROMPT, Advisor, Verdict, prompt, run_to_end
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.gate import Gate, as_gate
+from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.result import KEY, surest_decision
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
@@ -181,8 +181,8 @@ def with_advisor(gate: Gate | None, advisor: LLM | Advisor | None) -> Gate | Non
     return gate if reader is None else replace(gate or Gate(), advisor=reader)
 
 
-def _restored(gate: Mapping[str, Any] | Gate | float | None) -> Gate | None:
-    return Gate.restore(gate) if isinstance(gate, Mapping) else as_gate(gate)
+def _restored(gate: Mapping[str, Any] | Gate | None) -> Gate | None:
+    return Gate.restore(gate) if isinstance(gate, Mapping) else check_gate(gate)
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
@@ -195,9 +195,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
     Parameters
     ----------
-    gate : Gate or float, optional
-        The gate that decides instead of the search, or a threshold of confidence. A postprocessor
-        does not know the index: its saved gate is ``gate_of_index(retriever)``.
+    gate : Gate, optional
+        The gate that decides instead of the search, in which that of the index has decided.
     advisor : LLM or callable(question, texts) -> Advice, optional
         A reader that is asked once about a question in doubt (`Gate.advisor`); it is not
         serialised. Its rewrites are not searched for, since a postprocessor does not search;
@@ -213,7 +212,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     >>> nodes = [NodeWithScore(node=TextNode(text="Cats purr.", metadata=found), score=0.8)]
     >>> len(UECGatePostprocessor().postprocess_nodes(nodes))
     1
-    >>> strict = UECGatePostprocessor(gate=0.9)
+    >>> strict = UECGatePostprocessor(gate=Gate(0.9))
     >>> print(strict.postprocess_nodes(nodes)[0].text)
     Do not answer, either from these passages or from memory: the documents do not contain the
     answer. Reply with this alone: "It is not certain enough that these passages answer this."
@@ -262,11 +261,13 @@ def notice(decision: Decision) -> NodeWithScore:
     return NodeWithScore(node=node, score=decision.confidence)
 
 
-def gate_of_index(source: object) -> Gate | None:
-    """Return the gate saved in the index that a retriever or a query engine searches, or None."""
+def gate_of(source: object) -> Gate | None:
+    """Return the gate that decides in the searches of a retriever or a query engine, or None."""
     while source is not None and not isinstance(source, Retriever):
+        if getattr(source, "threshold", None) is not None:
+            return Gate(source.threshold)  # type: ignore[attr-defined]
         source = getattr(source, "retriever", None) or getattr(source, "_vector_store", None)
-    return None if source is None else Gate.of_index(source)
+    return None if source is None else source.gate
 
 
 def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:

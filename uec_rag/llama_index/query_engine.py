@@ -28,13 +28,13 @@ from uec_rag.llama_index.gate import (
     Found,
     competing,
     decide,
-    gate_of_index,
+    gate_of,
     response_metadata,
     with_advisor,
 )
 from uec_rag.llama_index.nodes import turns
 from uec_rag.retrieval.conversation import Turn
-from uec_rag.retrieval.gate import Gate, as_gate
+from uec_rag.retrieval.gate import Gate, check_gate
 
 
 class UECQueryEngine(BaseQueryEngine):
@@ -52,9 +52,8 @@ class UECQueryEngine(BaseQueryEngine):
         An engine that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`,
         or one that transforms the query for these. Its retriever must be a `UECRetriever`, that of
         an index with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
-    gate : Gate or float, optional
-        The gate that decides instead of the search, or a threshold of confidence. By default, the
-        gate of the index, if it has one.
+    gate : Gate, optional
+        The gate that decides instead of the search, in which that of the index has decided.
     streaming : bool
         Whether to stream the reply; by default, as `query_engine` does.
     callback_manager : CallbackManager, optional
@@ -72,7 +71,7 @@ class UECQueryEngine(BaseQueryEngine):
     def __init__(
         self,
         query_engine: BaseQueryEngine,
-        gate: Gate | float | None = None,
+        gate: Gate | None = None,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
         advisor: LLM | Advisor | None = None,
@@ -86,7 +85,7 @@ class UECQueryEngine(BaseQueryEngine):
                 "one that retrieves and synthesizes, such as a RetrieverQueryEngine."
             )
         self._engine = query_engine
-        known = gate_of_index(query_engine) if gate is None else as_gate(gate)
+        known = gate_of(query_engine) if gate is None and advisor is not None else check_gate(gate)
         self._gate = with_advisor(known, advisor)
         self._streaming = streaming
         super().__init__(callback_manager or query_engine.callback_manager)
@@ -96,7 +95,7 @@ class UECQueryEngine(BaseQueryEngine):
         cls,
         retriever: BaseRetriever,
         llm: LLM | None = None,
-        gate: Gate | float | None = None,
+        gate: Gate | None = None,
         streaming: bool = False,
         advisor: LLM | Advisor | None = None,
         **kwargs: Any,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -25,7 +25,8 @@ from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
 from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Retriever
+from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval.gate import check_threshold
 from uec_rag.retrieval.over import (
     NEAR_EACH,
     ExternalRetriever,
@@ -112,6 +113,12 @@ class UECRetriever(BaseRetriever):
     memory : BaseMemory, optional
         The memory of a chat engine, with the turns before a question unless it is a
         `UECQueryBundle` with `history`. Engines add a question to it after it is answered.
+    threshold : float, optional
+        The confidence above which to answer; by default, the gate of the index decides, or one half
+        if it has none (`Retriever.gate`).
+    on_abstain : {"nodes", "empty"}
+        What to return if the decision is to abstain: the nodes, or none, so that a plain engine has
+        nothing to answer from.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -143,6 +150,8 @@ class UECRetriever(BaseRetriever):
         filters: MetadataFilters | None = None,
         *,
         memory: BaseMemory | None = None,
+        threshold: float | None = None,
+        on_abstain: Literal["nodes", "empty"] = "nodes",
         details: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -164,6 +173,10 @@ class UECRetriever(BaseRetriever):
         self.similarity_top_k = similarity_top_k
         self.filters = filters
         self.memory = memory
+        self.threshold = check_threshold(threshold)
+        if on_abstain not in ("nodes", "empty"):
+            raise ValueError(f"on_abstain: expected 'nodes' or 'empty', got {on_abstain!r:.60}.")
+        self.on_abstain = on_abstain
         self.details = details
         super().__init__(**kwargs)
 
@@ -352,7 +365,12 @@ class UECRetriever(BaseRetriever):
             "within": getattr(query_bundle, "within", None),
             "history": [turns(history)],
         }
-        return hits(index.search([text], k, **options), self.details)
+        if self.threshold is not None:
+            index = index.with_gate(Gate(self.threshold))
+        found = index.search([text], k, **options)
+        if self.on_abstain == "empty" and found[0].decision.action == "abstain":
+            return []
+        return hits(found, self.details)
 
 
 def _before(messages: list[ChatMessage]) -> list[ChatMessage]:

@@ -285,16 +285,19 @@ class UECVectorStore(BasePydanticVectorStore):
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # The vectors of the hits must still be available after the search.
         index = self._retriever.snapshot()
+        plain, gate = (index.with_gate(None), index.gate) if diverse else (index, None)
         if vector is None:
             parts = encode(self.uec, [text], "query")
-            found = index.search_encoded([text], parts, fetched, filter=where)
+            found = plain.search_encoded([text], parts, fetched, filter=where)
         else:
-            found = index.search_vector(vector[0].tolist(), fetched, filter=where)
+            found, gate = index.search_vector(vector[0].tolist(), fetched, filter=where), None
         if diverse:
             # As in LlamaIndex's SimpleVectorStore.
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
             threshold = 0.5 if threshold is None else threshold
             found = diversify(index, found, k, threshold)
+        if gate is not None:  # it decides on what is left
+            found = found.deciding(gate.decide(found))
         nodes = hits(found)
         return VectorStoreQueryResult(
             nodes=[node.node for node in nodes],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Self, TypeAlias, TypeVar, cast
+from typing import Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,16 @@ from uec_rag.confidence.risk import (
     conformal_threshold,
     risk_threshold,
 )
-from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
+from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.calibrate import (
+    check_labels,
+    corpus_fingerprint,
+    make_trial,
+)
 from uec_rag.retrieval.conversation import Turn, with_turns
+from uec_rag.retrieval.pipeline import Method
 from uec_rag.retrieval.result import Result, SearchResult
-from uec_rag.retrieval.retriever import Retriever, method_of
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import Filter, Store
 
 Progress: TypeAlias = Callable[[int, int], None]
 """A callback, called as `progress(done, total)` with numbers of queries."""
@@ -62,6 +67,40 @@ OUTDATED = (
     "has now, so its guarantee does not hold; recalibrate it with 'uec-rag gate'"
 )
 """The note on a gate that no longer `Gate.fits`."""
+
+
+class Searcher(Protocol):
+    """What a gate needs of a `uec_rag.Retriever`, whose searches it decides."""
+
+    uec: UEC
+    store: Store
+    saved_as: tuple[Path, ...]
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+
+    def search(
+        self,
+        queries: Sequence[str],
+        k: int = 4,
+        *,
+        filter: Filter | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
+    ) -> SearchResult:
+        """Find the k best passages for each query, and decide."""
+
+    def check_filter(self, filter: Filter | None) -> None:
+        """Check a filter."""
+
+    def method(self, filter: Filter | None = None) -> Method:
+        """Return the method of a search."""
+
+    def with_gate(self, gate: Gate | None) -> Self:
+        """Return a view in which another gate decides."""
+
+
+_S = TypeVar("_S", bound=Searcher)
 
 
 @dataclass(frozen=True)
@@ -95,7 +134,7 @@ class Gate(Record):
         Whether the guarantee is that of the gate with its advisor.
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
-        (`uec_rag.retrieval.retriever.method_of`), and of the passages; "" if unknown.
+        (`Retriever.method`), and of the passages; "" if unknown.
     confidences : tuple of float
         Confidences of the calibration questions, ascending, at most 1,000 of them. The confidences
         of later questions are compared with them, without labels: see `Drift`.
@@ -128,11 +167,6 @@ class Gate(Record):
     size: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.threshold, str | PathLike):
-            raise TypeError(
-                f"threshold: expected a confidence from 0 to 1, got {str(self.threshold)!r:.60}; "
-                f"load a saved gate with Gate.load({str(self.threshold)!r:.60})."
-            )
         check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
         numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
         numbers |= dict(zip(("doubt[0]", "doubt[1]"), self.doubt, strict=True))
@@ -157,7 +191,7 @@ class Gate(Record):
     @classmethod
     def calibrate(
         cls,
-        retriever: Retriever,
+        retriever: Searcher,
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
@@ -218,7 +252,7 @@ class Gate(Record):
 
     def search(
         self,
-        retriever: Retriever,
+        retriever: Searcher,
         queries: Sequence[str],
         k: int = 4,
         *,
@@ -239,34 +273,8 @@ class Gate(Record):
             The decisions in it are final. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        view, most = retriever.snapshot(), max(k, self.k)
-        found = view.search(queries, most, filter=filter, history=history, within=within)
-
-        async def again(rewrites: Sequence[str]) -> SearchResult:
-            return view.search(rewrites, most, filter=filter)
-
-        return run_to_end(self.settle(found, again, history)).first(k)
-
-    async def asearch(
-        self,
-        retriever: Retriever,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
-        filter: Filter | None = None,
-    ) -> SearchResult:
-        """Run `search` without blocking the event loop."""
-        import asyncio
-
-        view, most = await asyncio.to_thread(retriever.snapshot), max(k, self.k)
-        found = await view.asearch(queries, most, filter=filter, history=history, within=within)
-
-        async def again(rewrites: Sequence[str]) -> SearchResult:
-            return await view.asearch(rewrites, most, filter=filter)
-
-        return (await self.settle(found, again, history)).first(k)
+        view = retriever.with_gate(self)
+        return view.search(queries, k, filter=filter, history=history, within=within)
 
     async def settle(
         self,
@@ -432,9 +440,9 @@ class Gate(Record):
         if self.confidences and (found := self.drift.seen(confidences)):
             warn(found)
 
-    def fits(self, retriever: Retriever, filter: Filter | None = None) -> bool:
+    def fits(self, retriever: Searcher, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made; reads every passage."""
-        same = not self.basis or self.basis == method_of(retriever, filter).basis
+        same = self.basis in ("", retriever.method(filter).basis)
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
     def _check(self, known: SearchResult | Decision) -> None:
@@ -491,7 +499,7 @@ class Gate(Record):
         return gate if advisor is None else replace(gate, advisor=advisor)
 
     @classmethod
-    def of_index(cls, retriever: Retriever) -> Self | None:
+    def of_index(cls, retriever: Searcher) -> Self | None:
         """Load the gate of an index, `GATE_FILE` in its folder; None if there is none.
 
         Raises the errors of `load`.
@@ -521,13 +529,21 @@ class Gate(Record):
         )
 
 
-def as_gate(gate: float | str | PathLike[str] | _T) -> Gate | _T:
-    """Make a gate from a plain threshold; return anything else unchanged.
+def check_gate(gate: object) -> Gate | None:
+    """Return a gate or None; TypeError that says what to use if it is something else."""
+    if gate is None or isinstance(gate, Gate):
+        return gate
+    instead = f"load a saved gate with Gate.load({str(gate)!r:.60})"
+    if isinstance(gate, int | float):
+        instead = f"for a plain threshold use UECRetriever(threshold={gate}), or Gate({gate})"
+    raise TypeError(f"gate: expected a Gate, got {gate!r:.60}; {instead}.")
 
-    Raises TypeError or ValueError as `Gate` does.
-    """
-    given = isinstance(gate, int | float | str | PathLike)
-    return Gate(cast(float, gate)) if given else cast(_T, gate)
+
+def check_threshold(threshold: float | None) -> float | None:
+    """Return a plain threshold or None; TypeError or ValueError if it is no confidence."""
+    if threshold is not None:
+        _check_confidence("threshold", threshold)
+    return threshold
 
 
 def check_promise(
@@ -569,7 +585,7 @@ def _checksum(state: Mapping[str, object]) -> str:
 
 
 def _search(
-    retriever: Retriever,
+    retriever: Searcher,
     queries: Sequence[str],
     k: int,
     filter: Filter | None,
@@ -609,7 +625,7 @@ class LabelledSearch:
     filter : mapping, callable or None
     """
 
-    retriever: Retriever
+    retriever: Searcher
     result: SearchResult
     relevant: list[frozenset[str]]
     k: int
@@ -630,7 +646,7 @@ class LabelledSearch:
     @classmethod
     def of(
         cls,
-        retriever: Retriever,
+        retriever: Searcher,
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
@@ -656,14 +672,14 @@ class LabelledSearch:
         retriever.check_filter(filter)
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         _warn_of_shared_answers(wanted)
-        view = retriever.snapshot()
+        view = retriever.with_gate(None)
         corpus = corpus_fingerprint(view.store)
         result = _search(view, queries, k, filter, progress)
         return cls(view, result, wanted, k, corpus, result.size, filter)
 
     @classmethod
     def from_passages(
-        cls, retriever: Retriever, *, k: int = 4, progress: Progress | None = None
+        cls, retriever: Searcher, *, k: int = 4, progress: Progress | None = None
     ) -> LabelledSearch:
         """Search for questions made from the passages, to be used if there are no labels.
 
@@ -798,7 +814,7 @@ def _holding(result: SearchResult, relevant: Sequence[Collection[str]]) -> NDArr
     return np.array([not ids.isdisjoint(hits) for hits, ids in pairs], dtype=bool)
 
 
-def questions_from_passages(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:
+def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _S]:
     """Make questions from the passages, one for each answer.
 
     Returns the questions, the ids that answer each, and the index to ask, with the retriever's own
@@ -806,8 +822,8 @@ def questions_from_passages(retriever: Retriever) -> tuple[list[str], list[set[s
     questions can be made.
     """
     queries, relevant, store = make_trial(retriever.uec, retriever.store)
-    tried = Retriever(retriever.uec, store, unanswerable=retriever.unanswerable)
-    tried.set_calibration(retriever.calibration, current=True)
+    tried = retriever.with_gate(None)
+    tried.store = store
     return queries, relevant, tried
 
 

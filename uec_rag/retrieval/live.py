@@ -14,7 +14,7 @@ from typing import TypeVar
 from uec_rag.base.saved.generations import locked_for_saving
 from uec_rag.base.saved.manifest import MANIFEST, Entry, read_manifest
 from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate
-from uec_rag.retrieval.retriever import Retriever, method_of
+from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores.base import Store
 from uec_rag.stores.places import open_store
@@ -42,21 +42,27 @@ class Place:
     gated: bool = True
 
 
-def gate_at(place: Place, retriever: Retriever) -> Gate | None:
-    """Return the gate of a place, whose index is open as `retriever`; None if there is none."""
-    if place.gate is None:
-        return Gate.of_index(retriever) if place.gated else None
-    return Gate(place.gate) if isinstance(place.gate, float) else Gate.load(place.gate)
+def set_gate(place: Place, retriever: Retriever) -> None:
+    """Let the gate of a place decide in its index, which is open as `retriever`."""
+    if place.gate is not None:
+        given = place.gate
+        retriever.gate = Gate(given) if isinstance(given, float) else Gate.load(given)
+    elif not place.gated:
+        retriever.gate = None
 
 
 @dataclass(eq=False)
 class Opened:
-    """An open index with its gate, the files of its ensemble, and the number of its users."""
+    """An open index, the files of its ensemble, and the number of its users."""
 
     retriever: Retriever
-    gate: Gate | None
     ensemble: Mapping[str, Entry]
     users: int = 0
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate that decides."""
+        return self.retriever.gate
 
 
 class LiveIndex:
@@ -80,16 +86,16 @@ class LiveIndex:
         retriever = Retriever.load(place.index, uec, store=self._store, trust=place.trust)
         if uec is not None and self._ensemble() != ensemble:  # saved again in between
             retriever = Retriever.load(place.index, store=self._store, trust=place.trust)
-        gate = gate_at(place, retriever)
+        set_gate(place, retriever)
+        gate = retriever.gate
         if gate is not None and (before is None or gate != before.gate):
             origin = " of the index" if place.gate is None else ""
             _log.info("a gate%s decides: %s", origin, gate.report)
         if gate is not None and (
-            gate.basis not in ("", method_of(retriever).basis)
-            or gate.size not in (0, len(retriever))
+            gate.basis not in ("", retriever.method().basis) or gate.size not in (0, len(retriever))
         ):
             _log.warning(OUTDATED)
-        return Opened(retriever, gate, ensemble)
+        return Opened(retriever, ensemble)
 
     def _ensemble(self) -> Mapping[str, Entry]:
         """Return the manifest entries of the saved ensemble."""

@@ -13,9 +13,10 @@ from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.removed import removed
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import Code, Decision, decide_again, with_note
+from uec_rag.confidence.decision import Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.sentences import Code
 from uec_rag.stores.base import Passage, StoreHits
 
 

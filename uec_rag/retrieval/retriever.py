@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -19,6 +19,7 @@ from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.removed import removed
 from uec_rag.base.spans import span
+from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
@@ -50,6 +51,7 @@ from uec_rag.retrieval.conversation import (
     with_turns,
 )
 from uec_rag.retrieval.diversity import diversify
+from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.pipeline import Method
 from uec_rag.retrieval.result import Result, SearchResult
@@ -142,6 +144,7 @@ class Retriever(Index):
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
+        self._gate: tuple[Gate | None, ...] = ()  # none before `gate` has looked for it
         self._is_snapshot = False
         shipped_underspecified()  # which reads its file now, and not during the first search
 
@@ -153,6 +156,26 @@ class Retriever(Index):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
 
+    @property
+    def gate(self) -> Gate | None:
+        """The gate that decides in every search; None for a confidence above one half.
+
+        If none is set, it is that in the folder of the index, "gate.json", at the first search.
+        """
+        if not self._gate:
+            self._gate = (Gate.of_index(self),)
+        return self._gate[0]
+
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        self._gate = (check_gate(gate),)
+
+    def with_gate(self, gate: Gate | None) -> Self:
+        """Return a read-only view of the current index, in which another gate decides."""
+        view = self.snapshot()
+        view.gate = gate
+        return view
+
     def search(
         self,
         queries: Sequence[str],
@@ -163,7 +186,7 @@ class Retriever(Index):
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
     ) -> SearchResult:
-        """Find the k passages with the highest s_hat for each query.
+        """Find the k passages with the highest s_hat for each query, and decide by the `gate`.
 
         Parameters
         ----------
@@ -197,25 +220,77 @@ class Retriever(Index):
             is not valid, or if no reading has the label and no passage has one of the ids
             (`UnknownReading`).
         """
-        request = self._prepare(
-            queries,
-            k,
-            filter=filter,
-            unanswerable=unanswerable,
-            history=history,
-            within=within,
-        )
+        options: Options = {
+            "filter": filter,
+            "unanswerable": unanswerable,
+            "history": history,
+            "within": within,
+        }
+        return self._decided(self._find, queries, k, options)
+
+    def _find(self, queries: Sequence[str], k: int, **options: Unpack[Options]) -> SearchResult:
+        """Search without a gate."""
+        request = self._prepare(queries, k, **options)
         texts = texts_of(request.turns)
         return self._search(request, EncodedTexts(texts, self.uec.encode(texts, "query")))
+
+    def _decided(
+        self,
+        find: Callable[..., SearchResult],
+        queries: Sequence[str],
+        k: int,
+        options: Options,
+        *,
+        rewrites: bool = True,
+    ) -> SearchResult:
+        """Search by `find`, and let the gate decide if there is one.
+
+        `rewrites`: whether `find` can also search for what an advisor rewrites.
+        """
+        gate = self.gate
+        if gate is None:
+            return find(queries, k, **options)
+        most = max(check_k(k), gate.k)
+
+        async def again(rewritten: Sequence[str]) -> SearchResult:
+            return find(rewritten, most, **_of_rewrites(options))
+
+        found = find(queries, most, **options)
+        settled = gate.settle(found, again if rewrites else None, options.get("history"))
+        return run_to_end(settled).first(k)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` without blocking the event loop."""
+        return await self._adecided(self._afind, queries, k, options)
+
+    async def _afind(
+        self, queries: Sequence[str], k: int, **options: Unpack[Options]
+    ) -> SearchResult:
         request = await asyncio.to_thread(self._prepare, queries, k, **options)
         texts = texts_of(request.turns)
         encoded = EncodedTexts(texts, await self.uec.aencode(texts, "query"))
         return await asyncio.to_thread(self._search, request, encoded)
+
+    async def _adecided(
+        self,
+        find: Callable[..., Awaitable[SearchResult]],
+        queries: Sequence[str],
+        k: int,
+        options: Options,
+    ) -> SearchResult:
+        """Run `_decided` without blocking the event loop."""
+        gate = await asyncio.to_thread(lambda: self.gate)  # it may be read from a file
+        if gate is None:
+            return await find(queries, k, **options)
+        most = max(check_k(k), gate.k)
+
+        async def again(rewritten: Sequence[str]) -> SearchResult:
+            return await find(rewritten, most, **_of_rewrites(options))
+
+        found = await find(queries, most, **options)
+        return (await gate.settle(found, again, options.get("history"))).first(k)
 
     def search_encoded(
         self,
@@ -225,6 +300,8 @@ class Retriever(Index):
         **options: Unpack[Options],
     ) -> SearchResult:
         """Search for queries that are already encoded, without correcting their spelling.
+
+        If the gate has an advisor, no rewrite is searched for.
 
         Parameters
         ----------
@@ -238,10 +315,14 @@ class Retriever(Index):
         ValueError
             If a query or a turn was not encoded.
         """
-        request = self._prepare(queries, k, correct=False, **options)
-        if not isinstance(parts, EncodedTexts):
-            parts = EncodedTexts(request.queries, parts)
-        return self._search(request, parts)
+
+        def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
+            request = self._prepare(queries, most, correct=False, **given)
+            if isinstance(parts, EncodedTexts):
+                return self._search(request, parts)
+            return self._search(request, EncodedTexts(request.queries, parts))
+
+        return self._decided(find, queries, k, options, rewrites=False)
 
     def check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -355,7 +436,7 @@ class Retriever(Index):
             self._accept_fit()
         self._notice_changes()
         store = self.store.snapshot(request.filter if request.among is None else request.among)
-        method = method_of(self, request.filter, request.unanswerable)
+        method = self.method(request.filter, request.unanswerable)
         with span("search", queries=len(turns), k=request.k) as note:
             found = search(method, store, turns, encoded, request.k)
             decisions = [one.decision for one in found]
@@ -363,6 +444,40 @@ class Retriever(Index):
             shown = found[0].traced if len(found) == 1 else dict
             note(shown, passages=size, **outcome(decisions))
         return found
+
+    def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
+        """Return the method of a search: the ensemble and what was learned from the corpus.
+
+        The model from logits to probabilities is the calibrated, the fitted or the default one. The
+        basis is the hash of everything that turns a search's similarities into confidence, except
+        the passages.
+
+        Parameters
+        ----------
+        filter : mapping or callable, optional
+            The order of its keys is ignored, and of a callable, everything but its type.
+        unanswerable : float, optional
+            As in `search`.
+
+        Raises
+        ------
+        ValueError
+            If the filter contains itself, or is nested too deeply.
+        """
+        fitted, calibration = self.uec.fitted, self.calibration
+        model = None if calibration is None else calibration.model
+        model = model or fitted.confidence_model or shipped_model("unfitted")
+        weights = fitted.evidence_weights
+        share = self.unanswerable if unanswerable is None else unanswerable
+        try:
+            filtered = _as_text(filter)
+        except RecursionError as error:
+            raise ValueError(
+                "filter: expected values of finite depth, got one in itself."
+            ) from error
+        state = (model.fingerprint, weights and weights.fingerprint, share, filtered)
+        basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+        return Method(fitted, weights, model, basis, share, check_familiar=calibration is None)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -425,8 +540,14 @@ class Retriever(Index):
         **options
             As in `search`.
         """
-        view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        return diversify(view, view.search(queries, fetched, **options), k, lambda_mult)
+        check_k(fetch_k, "fetch_k")
+        view = self.snapshot()
+
+        def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
+            found = view._find(queries, max(check_k(most), fetch_k), **given)
+            return diversify(view, found, most, lambda_mult)
+
+        return view._decided(find, queries, k, options)
 
     async def asearch_diverse(
         self,
@@ -438,9 +559,14 @@ class Retriever(Index):
         **options: Unpack[Options],
     ) -> SearchResult:
         """Run `search_diverse` without blocking the event loop."""
-        fetched, view = _fetched(k, fetch_k), await asyncio.to_thread(self.snapshot)
-        found = await view.asearch(queries, fetched, **options)
-        return await asyncio.to_thread(diversify, view, found, k, lambda_mult)
+        check_k(fetch_k, "fetch_k")
+        view = await asyncio.to_thread(self.snapshot)
+
+        async def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
+            found = await view._afind(queries, max(check_k(most), fetch_k), **given)
+            return await asyncio.to_thread(diversify, view, found, most, lambda_mult)
+
+        return await view._adecided(find, queries, k, options)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
@@ -450,14 +576,14 @@ class Retriever(Index):
         return view
 
     def counting(self, coefficients: Mapping[str, float]) -> Self:
-        """Return a read-only view of the current index, with fixed coefficients.
+        """Return a read-only view of the current index, with fixed coefficients and no gate.
 
         Parameters
         ----------
         coefficients : mapping of encoder name to float
             A nonnegative coefficient for each encoder; 0 leaves the encoder out.
         """
-        view = self.snapshot()
+        view = self.with_gate(None)
         view.uec = copy(self.uec)
         rule = make_rule(coefficients, self.uec.names, temperature=None)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
@@ -636,6 +762,7 @@ class Retriever(Index):
         Parameters
         ----------
         path : path
+            The folder; a gate in it, "gate.json", decides in every search.
         uec : UEC, optional
             The ensemble that the index was made with; by default, the saved one is loaded.
         encoders : mapping, optional
@@ -697,46 +824,9 @@ def check_history(history: object) -> list[Sequence[str]]:
     return latest
 
 
-def _fetched(k: int, fetch_k: int) -> int:
-    """Return the number of hits to choose k from."""
-    check_k(k)
-    check_k(fetch_k, "fetch_k")
-    return max(k, fetch_k)
-
-
-def method_of(
-    retriever: Retriever, filter: Filter | None = None, unanswerable: float | None = None
-) -> Method:
-    """Return the method of a search: the ensemble and what was learned from the corpus.
-
-    The model from logits to probabilities is the calibrated, the fitted or the default one. The
-    basis is the hash of everything that turns a search's similarities into confidence, except the
-    passages.
-
-    Parameters
-    ----------
-    filter : mapping or callable, optional
-        The order of its keys is ignored, and of a callable, everything but its type.
-    unanswerable : float, optional
-        Share of the questions that the corpus does not answer; by default, the retriever's.
-
-    Raises
-    ------
-    ValueError
-        If the filter contains itself, or is nested too deeply.
-    """
-    fitted, calibration = retriever.uec.fitted, retriever.calibration
-    model = None if calibration is None else calibration.model
-    model = model or fitted.confidence_model or shipped_model("unfitted")
-    weights = fitted.evidence_weights
-    share = retriever.unanswerable if unanswerable is None else unanswerable
-    try:
-        filtered = _as_text(filter)
-    except RecursionError as error:
-        raise ValueError("filter: expected values of finite depth, got one in itself.") from error
-    state = (model.fingerprint, weights and weights.fingerprint, share, filtered)
-    basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-    return Method(fitted, weights, model, basis, share, check_familiar=calibration is None)
+def _of_rewrites(options: Options) -> Options:
+    """Return the options of a search for rewrites, which need no turns before them."""
+    return {"filter": options.get("filter"), "unanswerable": options.get("unanswerable")}
 
 
 def _as_text(filter: object) -> str:

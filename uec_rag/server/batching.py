@@ -26,7 +26,6 @@ class WaitingQuery:
     """A question, and the future of its result.
 
     `turns`: the turns before the question. `within`: ids or label of the chosen reading.
-    `decides`: whether the gate, if there is one, decides on the result and counts it for drift.
     """
 
     text: str
@@ -34,7 +33,6 @@ class WaitingQuery:
     filter: Mapping[str, Any] | None
     turns: Sequence[str] = ()
     within: Sequence[str] | str | None = None
-    decides: bool = False
     answer: asyncio.Future[SearchResult] = field(default_factory=asyncio.Future)
     came: float = field(default_factory=time.perf_counter)
 
@@ -121,9 +119,4 @@ class Batcher:
                 for row, single in zip(rows, result, strict=True):
                     original = single.asked_as(batch[row].text, texts[row])
                     found[row] = SearchResult([original])
-            if (gate := opened.gate) is not None:
-                with self.metrics.stages.labels("judge").time():
-                    for row, answer in found.items():
-                        if batch[row].decides:
-                            found[row] = answer.deciding(gate.decide(answer))
         return [found[row] for row in range(len(batch))]

@@ -27,7 +27,6 @@ from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
-from uec_rag.retrieval.retriever import method_of
 from uec_rag.server.access import Access, Guard, explained, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
@@ -128,9 +127,9 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     def ask(given: Question) -> View:
         live.refresh()
         with live.use() as opened:
-            gate, before, among = gate_of(opened), turns(given.history), given.within
-            view = ask_view(opened.retriever, given.question, given.k, gate, before, among)
-        if among is None:  # choosing a reading continues a question that is already in the list
+            index, before = opened.retriever.with_gate(gate_of(opened)), turns(given.history)
+            view = ask_view(index, given.question, given.k, before, given.within)
+        if given.within is None:  # a chosen reading continues a question that is in the list
             names = ("question", "decision", "reason", "confidence")
             said = [one.content for one in given.history if one.role == "user"]
             new = {"before": said, **{name: view[name] for name in names}}
@@ -181,7 +180,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             raise HTTPException(422, f"Not saved. {gate.report}")
 
         def save(retriever: Retriever) -> None:
-            now = method_of(retriever).basis, corpus_fingerprint(retriever.store)
+            now = retriever.method().basis, corpus_fingerprint(retriever.store)
             if now != (tuned[0].result.basis, tuned[0].corpus):
                 raise HTTPException(
                     409, "The index has changed since these questions were searched; search again."

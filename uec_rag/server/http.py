@@ -21,6 +21,7 @@ from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.replies import UnknownReading
+from uec_rag.confidence.sentences import Code
 from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
@@ -94,6 +95,7 @@ class Answer(BaseModel):
         examples=["abstain"],
     )
     reason: str = Field(examples=["The documents do not seem to answer this."])
+    reason_code: Code | Literal[""] = Field(examples=["no_answer"])
     question_back: str = Field(
         description="The question to ask the user, if the decision is to clarify; else empty."
     )
@@ -199,13 +201,13 @@ def create_app(
                 opened.retriever.check_filter(question.filter)
         return before
 
-    async def found(question: Question, *, decides: bool) -> SearchResult:
+    async def found(question: Question) -> SearchResult:
         with _explained():
             before = await asyncio.to_thread(checked, question)
         with _explained(mine=False), span("request", k=question.k) as note:
             result = await batcher.search(
                 WaitingQuery(
-                    question.question, question.k, question.filter, before, question.within, decides
+                    question.question, question.k, question.filter, before, question.within
                 )
             )
             note(result[0].traced, **outcome(result.decisions))
@@ -214,14 +216,14 @@ def create_app(
     @app.post("/search")
     async def search(question: Question) -> SearchResponse:
         """Find the passages with the highest scores."""
-        result = await found(question, decides=False)
+        result = await found(question)
         sure, held = six_digits([float(result.confidence[0]), float(result.in_corpus[0])])
         return SearchResponse(confidence=sure, in_corpus=held, passages=passages_of(result))
 
     @app.post("/ask")
     async def ask(question: Question) -> Answer:
         """Find passages, and decide whether they answer the question."""
-        result = await found(question, decides=True)
+        result = await found(question)
         decision = result.decisions[0]
         with live.use() as opened:
             metrics.decided(decision, opened.gate)

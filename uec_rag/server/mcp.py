@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from uec_rag.base.checks import check_texts, six_digits
 from uec_rag.base.version import __version__
+from uec_rag.confidence.sentences import Code
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
@@ -59,6 +60,7 @@ class Outcome(BaseModel):
     decision: Literal["answer", "clarify", "abstain"]
     what_to_do: str
     reason: str
+    reason_code: Code | Literal[""]
     confidence: float = Field(description="Probability that the passages answer the question.")
     readings: list[ReadingFound] = Field(
         description="The possible meanings of the question, if the user should be asked which "
@@ -166,16 +168,14 @@ def create_server(
         server._mcp_server.version = __version__
 
     async def found(
-        query: str, k: int, history: History | None, within: Chosen | None, *, decides: bool
+        query: str, k: int, history: History | None, within: Chosen | None
     ) -> SearchResult:
         def search() -> SearchResult:
             check_texts([query], "question")
             before = [turns(history)]
             live.refresh()
             with live.use() as opened:
-                gate = opened.gate if decides else None
-                result = opened.retriever.search([query], k, history=before, within=within)
-                return result if gate is None else result.deciding(gate.decide(result))
+                return opened.retriever.search([query], k, history=before, within=within)
 
         with _explained(_ERRORS.ToolError):
             return await asyncio.to_thread(search)
@@ -183,7 +183,7 @@ def create_server(
     async def ask(
         question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None
     ) -> Outcome:
-        result = await found(question, k, history, within, decides=True)
+        result = await found(question, k, history, within)
         decision = result.decisions[0]
         return Outcome(
             **six_digits(decision.metadata()),
@@ -194,9 +194,7 @@ def create_server(
     async def search(
         question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None
     ) -> SearchOutput:
-        return SearchOutput(
-            passages=_hits(await found(question, k, history, within, decides=False))
-        )
+        return SearchOutput(passages=_hits(await found(question, k, history, within)))
 
     async def passage(place: str) -> str:
         """Return the text of a passage that a search found, by its URI."""

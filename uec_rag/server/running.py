@@ -165,7 +165,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._own = CollectorRegistry()
-        stages = "Seconds per stage: waiting; encoding, searching and judging a batch."
+        stages = "Seconds per stage: waiting; encoding and searching a batch."
         self.stages = self._histogram("stage_seconds", stages, _SECONDS, ["stage"])
         self.batches = self._histogram("batch_queries", "Queries searched at once.", _BATCHES)
         confidence = "Confidence of /ask; its mean is the sum over the count."

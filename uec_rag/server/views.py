@@ -107,7 +107,6 @@ def ask_view(
     retriever: Retriever,
     question: str,
     k: int,
-    gate: Gate | None,
     history: Sequence[str] = (),
     within: Sequence[str] | str | None = None,
 ) -> View:
@@ -117,9 +116,7 @@ def ask_view(
     `Retriever.search`; the other methods ignore it, too.
     """
     result = retriever.search([question], k, history=[history], within=within)
-    if gate is not None:
-        result = result.deciding(gate.decide(result))
-    found = result[0]
+    found, gate = result[0], retriever.gate
     decision, words = found.decision, found.members and found.members.words
     own = {id_: place for place, id_ in enumerate(result.ids[0], 1)}
     hits = []

@@ -1,0 +1,196 @@
+"""The gate that is saved with an index decides wherever the index is searched."""
+
+import asyncio
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.llms import MockLLM
+from starlette.testclient import TestClient
+
+from tests.cli.conftest import call
+from tests.server.conftest import HOST, call_rpc, make, serving
+from uec_rag import Gate, Retriever, langchain, llama_index
+from uec_rag.llama_index.agent import retriever_tool
+from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.server.access import Access
+from uec_rag.server.mcp import create_mcp_app
+from uec_rag.server.views import ask_view
+
+QUESTION = "Where may staff park?"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    to = tmp_path_factory.mktemp("gated") / "idx"
+    make().save(to)
+    return to
+
+
+def of_documents(documents):
+    return {document.metadata["uec_decision"] for document in documents}.pop()
+
+
+def of_nodes(nodes):
+    return {node.metadata["uec_decision"] for node in nodes}.pop()
+
+
+def coded(told):
+    """The decision in JSON, whose reason is coded."""
+    assert told["reason_code"] == {"answer": "answered", "abstain": "uncertain"}[told["decision"]]
+    return told["decision"]
+
+
+def langchain_of(index, **options):
+    return langchain.UECVectorStore(index).as_retriever(**options)
+
+
+def of_llama_index_store(index):
+    store = llama_index.UECVectorStore(index)
+    embedding = llama_index.UECEmbedding(uec=index.uec)
+    return VectorStoreIndex.from_vector_store(store, embed_model=embedding)
+
+
+def engine(index, **options):
+    nodes = llama_index.UECRetriever(index, **options)
+    return llama_index.UECQueryEngine.from_args(nodes, MockLLM())
+
+
+OF_AN_INDEX = {
+    "search": lambda index: index.search([QUESTION])[0].decision.action,
+    "asearch": lambda index: asyncio.run(index.asearch([QUESTION]))[0].decision.action,
+    "search_diverse": lambda index: index.search_diverse([QUESTION])[0].decision.action,
+    "asearch_diverse": lambda index: (
+        asyncio.run(index.asearch_diverse([QUESTION]))[0].decision.action
+    ),
+    "search_encoded": lambda index: (
+        index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"))[0].decision.action
+    ),
+    "a view": lambda index: index.snapshot().search([QUESTION])[0].decision.action,
+    "LangChain": lambda index: of_documents(langchain_of(index).invoke(QUESTION)),
+    "LangChain, async": lambda index: of_documents(
+        asyncio.run(langchain_of(index).ainvoke(QUESTION))
+    ),
+    "LangChain, mmr": lambda index: of_documents(
+        langchain_of(index, search_type="mmr").invoke(QUESTION)
+    ),
+    "LangChain's store": lambda index: of_documents(
+        langchain.UECVectorStore(index).similarity_search_with_uncertainty(QUESTION)
+    ),
+    "LangChain's gate": lambda index: coded(
+        langchain.UECGate(retriever=langchain_of(index)).invoke(QUESTION)
+    ),
+    "LlamaIndex": lambda index: of_nodes(llama_index.UECRetriever(index).retrieve(QUESTION)),
+    "LlamaIndex's store": lambda index: of_nodes(
+        of_llama_index_store(index).as_retriever().retrieve(QUESTION)
+    ),
+    "LlamaIndex's store, mmr": lambda index: of_nodes(
+        of_llama_index_store(index).as_retriever(vector_store_query_mode="mmr").retrieve(QUESTION)
+    ),
+    "LlamaIndex's engine": lambda index: engine(index).query(QUESTION).metadata["uec_decision"],
+    "LlamaIndex's tool": lambda index: coded(
+        dict(retriever_tool(llama_index.UECRetriever(index))(QUESTION).raw_output)
+    ),
+    "the page": lambda index: ask_view(index, QUESTION, 4)["decision"],
+}
+
+
+def over_http(folder):
+    with serving(folder) as client:
+        return coded(client.post("/ask", json={"question": QUESTION}).json())
+
+
+def over_mcp(folder):
+    app = create_mcp_app(LiveIndex(Place(folder)), Access())
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+        asked = call_rpc(client, "tools/call", name="ask", arguments={"question": QUESTION})
+    return coded(asked.json()["result"]["structuredContent"])
+
+
+OF_A_FOLDER = {
+    "HTTP": over_http,
+    "MCP": over_mcp,
+    "the command line": lambda folder: coded(
+        call("ask", folder, QUESTION, "--json", json_output=True)
+    ),
+} | {
+    name: lambda folder, decide=decide: decide(Retriever.load(folder))
+    for name, decide in OF_AN_INDEX.items()
+}
+
+
+@pytest.mark.parametrize("decide", OF_A_FOLDER.values(), ids=OF_A_FOLDER)
+def test_the_gate_saved_with_an_index_decides(folder, decide):
+    (folder / "gate.json").unlink(missing_ok=True)
+    assert decide(folder) == "answer"
+    Gate(0.99999, k=3).save(folder / "gate.json")
+    assert decide(folder) == "abstain"
+
+
+@pytest.mark.parametrize("decide", OF_AN_INDEX.values(), ids=OF_AN_INDEX)
+def test_a_gate_that_is_set_decides(decide):
+    index = make()
+    index.gate = Gate(1.0)
+    assert decide(index) == "abstain"
+    index.gate = None
+    assert decide(index) == "answer"
+
+
+def test_a_retrievers_threshold_is_before_the_gate_of_the_index_and_an_empty_answer_abstains():
+    index = make()
+    index.gate = Gate(1.0)
+    for threshold, found in ((None, False), (0.1, True), (1.0, False)):
+        documents = langchain_of(index, threshold=threshold, on_abstain="empty")
+        nodes = llama_index.UECRetriever(index, threshold=threshold, on_abstain="empty")
+        for hits in (
+            documents.invoke(QUESTION),
+            asyncio.run(documents.ainvoke(QUESTION)),
+            documents.batch([QUESTION])[0],
+            nodes.retrieve(QUESTION),
+            asyncio.run(nodes.aretrieve(QUESTION)),
+        ):
+            assert bool(hits) == found
+    assert engine(index, threshold=0.1).query(QUESTION).metadata["uec_decision"] == "answer"
+    gate = langchain.UECGate(retriever=langchain_of(index, threshold=0.1))
+    assert gate.invoke(QUESTION)["decision"] == "answer"
+
+
+def test_a_view_with_another_gate_leaves_that_of_the_index():
+    index = make()
+    view = index.with_gate(Gate(1.0))
+    assert view.search([QUESTION])[0].decision.action == "abstain"
+    assert index.search([QUESTION])[0].decision.action == "answer"
+    assert view.counting({"bm25": 1.0}).gate is None  # it was made for other coefficients
+
+
+def test_with_more_hits_than_asked_for_the_gate_decides_on_its_own_number():
+    index = make()
+    index.gate = Gate(0.1, k=9)
+    found = index.search([QUESTION], 2)[0]
+    assert (len(found.passages), found.decision.threshold) == (2, 0.1)
+    assert found.decision.confidence == index.search([QUESTION], 9)[0].decision.confidence
+
+
+@pytest.mark.parametrize(
+    ("make_it", "error"),
+    [
+        (lambda index: langchain_of(index, gate=0.1), "gate: .*use threshold="),
+        (lambda index: llama_index.UECRetriever(index, gate=0.1), "gate: .*use threshold="),
+        (lambda index: langchain_of(index, threshold="0.1"), "threshold: expected a confidence"),
+        (lambda index: llama_index.UECRetriever(index, threshold=2), "threshold: expected a conf"),
+        (lambda index: llama_index.UECRetriever(index, on_abstain="none"), "expected 'nodes' or"),
+        (lambda index: langchain_of(index, on_abstain="none"), "'documents' or 'empty'"),
+        *(
+            (make_it, r"gate: expected a Gate, got 0.1; .*UECRetriever\(threshold=0.1\), or Gate\(")
+            for make_it in (
+                lambda index: langchain.UECGate(retriever=langchain_of(index), gate=0.1),
+                lambda index: llama_index.UECGatePostprocessor(gate=0.1),
+                lambda index: llama_index.UECQueryEngine(engine(index), gate=0.1),
+                lambda index: retriever_tool(llama_index.UECRetriever(index), gate=0.1),
+                lambda index: setattr(index, "gate", 0.1),
+            )
+        ),
+    ],
+)
+def test_a_gate_is_a_gate_and_a_threshold_is_a_number(make_it, error):
+    with pytest.raises((TypeError, ValueError), match=error):
+        make_it(make())
