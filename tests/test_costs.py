@@ -33,26 +33,7 @@ SHORT_ONLY = {
 """Expressions, by the beginning of their names, that only see texts up to a length; that they do is
 tested by `test_a_question_costs_its_length` and `test_a_reply_costs_its_length`."""
 
-PIECES = [
-    " ",
-    "\n",
-    "a",
-    "A",
-    "1",
-    ".",
-    "-",
-    "/",
-    "'",
-    '"',
-    "`",
-    "*",
-    "[",
-    "(",
-    "<",
-    "!",
-    "é",
-    "中",
-]
+PIECES = [*" \naA1.-/'\"`*[(<!é中"]
 PIECES += ["\t\n", "a ", "a.", "~/", "](", "[a](", "<!--", "\n\n", ", "]
 
 

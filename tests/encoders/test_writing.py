@@ -2,32 +2,20 @@
 
 import pytest
 
+from tests.helpers import rows_of
 from uec_rag.encoders.lexical import (
     LATIN,
-    NOT_ENGLISH,
     letters_in,
     letters_of,
     writing_of,
     writings,
 )
 
-IN_EACH = {
-    "When was the bridge over the river built?": LATIN,
-    "parse_args argv": LATIN,
-    "Wann wurde die Brücke gebaut, und von wem?": NOT_ENGLISH,
-    "¿Cuándo se construyó el puente sobre el río?": NOT_ENGLISH,
-    "Когда построили мост?": "Cyrillic letters",
-    "متى بني الجسر؟": "Arabic letters",
-    "这座桥是什么时候建的": "Chinese or Japanese characters",
-    "いつたてられたのですか": "Japanese characters",
-    "पुल कब बना": "Devanagari letters",
-}
 
-
-@pytest.mark.parametrize("text", IN_EACH)
-def test_a_text_is_written_in_what_most_of_its_letters_are(text):
-    assert writing_of(text) == IN_EACH[text]
-    assert letters_in(text) == letters_of(IN_EACH[text])
+@pytest.mark.parametrize("row", rows_of("writing.csv"), ids=lambda row: row["text"])
+def test_a_text_is_written_in_what_most_of_its_letters_are(row):
+    assert writing_of(row["text"]) == row["written"]
+    assert letters_in(row["text"]) == letters_of(row["written"])
 
 
 def test_a_name_in_other_letters_does_not_change_what_a_question_is_written_in():

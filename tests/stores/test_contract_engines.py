@@ -8,6 +8,7 @@ import pytest
 from tests.helpers import bag_of_words, index_of, pairs, passages
 from tests.stores.kinds import KINDS, QUICK, at_once, beside
 from tests.stores.test_contract import QUERY, gaussians, numbered
+from tests.stores.test_contract_words import with_words
 from uec_rag import UEC, FingerprintMismatch, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
 from uec_rag.stores import Passage
@@ -74,21 +75,30 @@ def test_who_had_it_open_when_another_ensemble_took_the_place_is_told(store):
 
 
 @pytest.mark.parametrize("kind", SEVERAL)
-def test_writers_at_the_same_time_lose_nothing(store):
-    """They make the place at the same time, and write the same passages and their own."""
+def test_writers_at_the_same_time_lose_nothing_and_words_are_counted_exactly(store):
+    """They make the place at the same time, write the same passages and their own, and delete."""
     stores = [store, *(beside(store) for _ in "abc")]
 
     def write(place, store):
         for turn in range(3):
             numbers = [*range(40), *range(100 * place + 100, 100 * place + 120)]
             order = np.random.default_rng([place, turn]).permutation(numbers)
-            store.add(numbered(order.tolist()), gaussians(place, 60))
+            store.add(numbered(order.tolist()), with_words(10 * place + turn, 60))
+            store.delete([f"p{i}" for i in range(turn, 40, 3 + place)])
 
     at_once(write, stores)
-    wanted = {f"p{i}" for place in range(4) for i in range(100 * place + 100, 100 * place + 120)}
+    own = {f"p{i}" for place in range(4) for i in range(100 * place + 100, 100 * place + 120)}
+    every = {f"p{i}" for i in range(40)} | own
     for one in stores:
-        assert {p.id for p in one.passages()} == wanted | {f"p{i}" for i in range(40)}
+        assert own <= {p.id for p in one.passages()} <= every
         assert one.stamp() == store.stamp()
+    points = [*store.scan(None, None)]
+    keys = np.unique(np.concatenate([point.words[0].keys for point in points]))
+    found = store.frequencies(0, keys)
+    held = [sum(key in point.words[0].keys for point in points) for key in keys]
+    assert found.held(keys).tolist() == held
+    assert found.passages == len(points) == len(store)
+    assert found.length == sum(float(point.words[0].counts.sum()) for point in points)
     for one in stores[1:]:
         one.close()
 
