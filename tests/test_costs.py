@@ -5,7 +5,6 @@ import importlib
 import re
 import string
 import time
-import warnings
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from functools import cache
@@ -179,8 +178,7 @@ letters.tokenizer = None
 
 @pytest.fixture(scope="module")
 def retriever():
-    with warnings.catch_warnings(action="ignore"):  # not fitted
-        retriever = Retriever(UEC([letters, "bm25"], coefficients="uniform"))
+    retriever = Retriever(UEC([letters, "bm25"], coefficients="uniform"))
     texts = [f"The yard {number} behind the mill." for number in range(20)]
     metadatas = [{"source": f"{number % 7}.md", "title": "The yard"} for number in range(20)]
     retriever.add([*texts, f"# {'[' * 40_000}\n\nzebra"], metadatas=[*metadatas, {}])

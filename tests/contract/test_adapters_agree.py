@@ -239,9 +239,6 @@ def flat(values):
     return out
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_same_is_found_with_the_same_numbers(uec, adapter, question):
     expected = Plain(uec, TEXTS, IDS, METADATAS).search(question)

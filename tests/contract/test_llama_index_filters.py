@@ -17,8 +17,6 @@ from tests.helpers import bag_of_words, passages
 from uec_rag import UEC
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-
 METADATA = [
     {"title": "Cats", "year": 1999, "score": 0.5, "tags": ["pets", "fur"]},
     {"title": "cats and dogs", "year": 2005, "score": -1.5, "tags": ["pets"]},

@@ -5,7 +5,18 @@ import pytest
 
 from tests.helpers import rows_of
 from uec_rag.encoders import Lexical, load_encoder
-from uec_rag.encoders.lexical import WordTokenizer, _cached_keys, key_of, split_words, weights_of
+from uec_rag.encoders.lexical import (
+    LATIN,
+    WordTokenizer,
+    _cached_keys,
+    key_of,
+    letters_in,
+    letters_of,
+    split_words,
+    weights_of,
+    writing_of,
+    writings,
+)
 
 TERMS = WordTokenizer().terms
 
@@ -162,3 +173,28 @@ def test_wrong_options_are_refused(options, error, match):
 def test_a_tokenizer_that_gives_no_strings_is_told_so():
     with pytest.raises(TypeError, match="tokenizer: expected strings, got 3"):
         Lexical(tokenizer=lambda text: [3]).encode(["a"], "query")
+
+
+# In what a text is written: scripts by their letters, English by its small words.
+
+
+@pytest.mark.parametrize("row", rows_of("writing.csv"), ids=lambda row: row["text"])
+def test_a_text_is_written_in_what_most_of_its_letters_are(row):
+    assert writing_of(row["text"]) == row["written"]
+    assert letters_in(row["text"]) == letters_of(row["written"])
+
+
+def test_a_name_in_other_letters_does_not_change_what_a_question_is_written_in():
+    assert writing_of("Who was Фёдор of Russia?") == LATIN
+
+
+@pytest.mark.parametrize("text", ["", "42 + 1 = 43", "?!"])
+def test_a_text_without_letters_is_written_in_nothing(text):
+    assert writing_of(text) is None
+
+
+def test_texts_are_written_in_what_enough_of_them_are_in_the_most_frequent_first():
+    texts = ["这座桥"] * 5 + ["the bridge"] * 94 + ["мост"]
+    assert writings(texts) == (LATIN, "Chinese or Japanese characters")
+    assert writings(texts, least=0.5) == (LATIN,)
+    assert writings(["1984"]) == ()

@@ -3,7 +3,6 @@
 import json
 import re
 import threading
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -80,9 +79,8 @@ def test_similarity_is_the_weighted_sum_of_the_encoders_own(
 
 def test_where_there_is_no_variance_the_ranking_is_that_of_the_cosine(texts, queries):
     embed = bag_of_words(64, "plain")
-    with warnings.catch_warnings(action="ignore"):
-        retriever = index_of(UEC([embed], beta=5.0), texts, [str(i) for i in range(200)])
-        result = retriever.search(queries, k=10)
+    retriever = index_of(UEC([embed], beta=5.0), texts, [str(i) for i in range(200)])
+    result = retriever.search(queries, k=10)
     cosine = unit(embed(queries)) @ unit(embed(texts)).T
     assert result.ids == [[str(i) for i in row] for row in np.argsort(-cosine, axis=1)[:, :10]]
     np.testing.assert_allclose(result.scores, -np.sort(-cosine, axis=1)[:, :10], atol=1e-6)
@@ -212,7 +210,6 @@ class Roles(LinearHead):
         return super().encode(texts, role)
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_texts_are_embedded_as_passages_and_queries_as_queries():
     encoder = Roles()
     retriever = index_of(UEC([encoder]), ["badero"])
@@ -221,14 +218,12 @@ def test_texts_are_embedded_as_passages_and_queries_as_queries():
     assert encoder.roles == ["passage", "query"]
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_queries_may_come_from_an_iterator():
     retriever = index_of(UEC([Roles()]), ["badero"])
     [found] = retriever.search(query for query in ["badero"])
     assert (found.query, len(found.ids)) == ("badero", 1)
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -69,7 +69,6 @@ def test_an_index_that_changed_is_as_one_made_anew(uec):
     assert_alike(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_a_saved_index_of_other_words_is_refused(uec, tmp_path):
     retriever = indexed(UEC([bag_of_words(24, "bag"), Lexical(tokenizer=str.split)]))
     retriever.save(tmp_path / "index")
@@ -137,7 +136,6 @@ def test_words_alone_are_an_ensemble_too_with_no_means_to_compress(tmp_path, dty
     assert len(retriever.search_diverse(QUERIES[:2], 3).ids[0]) == 3
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_unfitted_words_count_as_much_as_vectors():
     found = indexed(UEC([bag_of_words(24, "bag"), "bm25"])).search(QUERIES)
     np.testing.assert_allclose(found.coefficients, 0.5)
@@ -183,7 +181,6 @@ def test_what_words_alone_could_never_find_is_refused():
     assert len(retriever) == len(TEXTS)
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_a_tokenizer_that_makes_nothing_of_any_text_is_found_out():
     retriever = Retriever(UEC([Lexical(tokenizer=lambda text: [])]))
     with pytest.raises(ValueError, match="check the terms of your own tokenizer"):

@@ -104,8 +104,7 @@ def test_an_index_that_is_there_is_kept_while_more_is_added(store):
 
 def test_a_copy_is_indexed_when_all_of_it_is_there(store, monkeypatch):
     source = Retriever(UEC([bag_of_words(64, "bag")], coefficients="uniform"))
-    with pytest.warns(UserWarning, match="not fitted"):
-        source.add([f"text number {i}" for i in range(600)])
+    source.add([f"text number {i}" for i in range(600)])
     seen, put = [], store._put
     monkeypatch.setattr(store, "_put", lambda rows: put(rows) or seen.append(has_index(store)))
     copy = copy_index(source, store)
