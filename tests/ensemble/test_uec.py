@@ -412,14 +412,6 @@ def test_an_unknown_role_is_refused(fitted):
         fitted.embed(["a"], role="document")
 
 
-def test_vectors_that_are_none_are_refused_by_the_encoders_name(encoders):
-    def sick(texts):
-        return np.full((len(texts), 16), np.nan)
-
-    with pytest.raises(ValueError, match="encoder 'sick' returned NaN or infinity"):
-        UEC([encoders[0], sick]).embed(QUERIES)
-
-
 def test_an_encoder_object_is_taken_as_it_is():
     encoder = BlackBoxEncoder(noise, name="mine")
     uec = UEC([encoder], coefficients=Fixed((1.0,)))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from tests.helpers import (
-    LinearHead,
     as_before,
     assert_same_result,
     bag_of_words,
@@ -44,24 +43,6 @@ def test_an_index_comes_back_with_the_same_hits_to_the_last_bit(full, queries, t
             loaded.search(queries, k=3, filter={"even": True}),
             full.search(queries, k=3, filter={"even": True}),
         )
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda encoders, pairs: UEC(encoders, structure="diag").fit(pairs),
-        lambda encoders, pairs: UEC.paper([encoders[1], LinearHead(16)]).fit(pairs),
-        lambda encoders, pairs: UEC(encoders),
-    ],
-    ids=["diag", "paper", "unfitted"],
-)
-def test_so_does_one_of_another_kind_of_ensemble(
-    make, encoders, fit_pairs, texts, queries, tmp_path
-):
-    retriever = index_of(make(encoders, fit_pairs), texts[:50])
-    retriever.save(tmp_path / "index")
-    loaded = load_index(tmp_path / "index", retriever.uec)
-    assert_same_result(loaded.search(queries), retriever.search(queries))
 
 
 def test_a_loaded_index_can_be_written_to_and_saved_over_itself(small, texts, tmp_path):
@@ -285,15 +266,6 @@ def test_nothing_is_pickled(full, tmp_path):
         assert file.suffix in (".json", ".jsonl", ".npy", ".safetensors") or not file.stat().st_size
         if file.suffix == ".npy":
             assert np.load(file, allow_pickle=False).dtype != object
-
-
-def test_a_scale_of_another_number_type_is_said_to_be_corrupted(fitted, texts, tmp_path):
-    index = index_of(fitted, texts[:10], store=MemoryStore(dtype="int8"))
-    with made_up_of(index, tmp_path) as folder:
-        scales = np.load(folder / "store" / "scan_scales.0.npy")
-        np.save(folder / "store" / "scan_scales.0.npy", scales.astype(np.int64))
-    with pytest.raises(IndexCorrupted, match=r"scan_scales\.0\.npy' holds <i8 .* expected float32"):
-        load_index(tmp_path / "made up", fitted)
 
 
 def damaged(write):

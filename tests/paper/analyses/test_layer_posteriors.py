@@ -188,14 +188,6 @@ def rows(bert):
         return layers(encoder, encoder, PAIRS, PROXY)
 
 
-def test_each_size_of_the_data_has_one_row_for_each_number_of_layers(rows):
-    assert [(row["layers"], row["fraction"], row["draws"]) for row in rows] == [
-        (count, fraction, draws)
-        for count in (1, 2, 4, 6)
-        for fraction, draws in ((1.0, 1), (0.5, 3), (0.1, 3), (0.01, 3), (0.0, 1))
-    ]
-
-
 def test_every_figure_has_a_standard_error(rows):
     for row in rows:
         for name in ("ece", "ece_deterministic", "nll_gain", "error_auroc"):

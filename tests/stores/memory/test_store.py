@@ -2,6 +2,7 @@ import gc
 import os
 import signal
 import sys
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -307,53 +308,41 @@ def test_writers_do_not_lose_each_others_passages():
     assert store.vectors(wanted).mean[:, 0].tolist() == [float(i) for i in wanted]
 
 
-_FORKING = """
-import faulthandler, os, sys, threading, time, warnings
-import numpy as np
-from uec_rag import Gaussian
-from uec_rag.stores import MemoryStore, Passage
-warnings.simplefilter("ignore")
-store, stop = MemoryStore(), threading.Event()
-
-def gaussians(seed, count):
-    mean = np.random.default_rng(seed).standard_normal((count, 16))
-    return Gaussian(mean, np.zeros(mean.shape))
-
-def passages(start, count):
-    return [Passage(str(i), "text", {"even": i % 2}) for i in range(start, start + count)]
-
-def write():
-    while not stop.is_set():
-        store.add(passages(200, 40), gaussians(1, 40))
-        len(store.snapshot({"even": 1}))
-        store.snapshot().search(gaussians(2, 2), 3, beta=1.0)
-
-store.add(passages(0, 200), gaussians(0, 200))
-thread = threading.Thread(target=write)
-thread.start()
-codes = []
-for number in range(12):
-    time.sleep(0.01 + 0.003 * (number % 5))
+def exit_code_of_a_child(work):
+    """How a forked child ends: by 0 if its work is true, and at the latest after a minute."""
     child = os.fork()
     if not child:
-        faulthandler.dump_traceback_later(20, exit=True)
-        store.search(gaussians(2, 2), 3, beta=1.0)
-        len(store.snapshot({"even": 1}))
-        store.add([Passage("new", "text")], gaussians(3, 1))
-        found = store.search(gaussians(3, 1), 1, beta=1.0)
-        os._exit(0 if found.passages[0][0].id == "new" else 3)
-    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-stop.set()
-thread.join()
-print(codes)
-"""
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(60)
+        os._exit(not work())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_a_child_that_is_forked_beside_a_writer_searches_and_writes():
-    done = python(_FORKING, timeout=300)
-    assert done.stdout.strip() == str([0] * 12), done.stderr[-2000:]
+    store = MemoryStore()
+
+    def some(seed, count):
+        mean = np.random.default_rng(seed).standard_normal((count, 16))
+        return Gaussian(mean, np.zeros(mean.shape))
+
+    def write():
+        store.add([passage(str(i), even=i % 2) for i in range(200, 240)], some(1, 40))
+        len(store.snapshot({"even": 1}))
+        store.snapshot().search(some(2, 2), 3, beta=1.0)
+
+    def search_and_write():
+        store.search(some(2, 2), 3, beta=1.0)
+        len(store.snapshot({"even": 1}))
+        store.add([passage("new")], some(3, 1))
+        return store.search(some(3, 1), 1, beta=1.0).passages[0][0].id == "new"
+
+    store.add([passage(str(i), even=i % 2) for i in range(200)], some(0, 200))
+    with beside(write):
+        for number in range(12):
+            time.sleep(0.01 + 0.003 * (number % 5))
+            assert exit_code_of_a_child(search_and_write) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
@@ -364,12 +353,11 @@ def test_a_child_that_is_forked_after_a_search_of_many_queries_searches(dtype):
     store, queries = MemoryStore(dtype=dtype), Gaussian(mean[:8], np.zeros_like(mean[:8]))
     store.add([passage(str(i)) for i in range(5000)], every)
     expected = store.search(queries, 3, beta=1.0).mu
-    child = os.fork()
-    if not child:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(60)
-        os._exit(not np.array_equal(store.search(queries, 3, beta=1.0).mu, expected))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def searches_alike():
+        return np.array_equal(store.search(queries, 3, beta=1.0).mu, expected)
+
+    assert exit_code_of_a_child(searches_alike) == 0
 
 
 # Every number format finds what scoring everything in float64 finds.
