@@ -14,6 +14,7 @@ from openpyxl import Workbook
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from tests.helpers import rows_of
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
@@ -117,22 +118,6 @@ def test_markdown_is_cut_at_its_headings_and_not_at_comments_in_code(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("heading", "text"),
-    [
-        ("`cargo yank` and [*links*](http://x)", "cargo yank and links"),
-        ("Raise an `HTTPException` { #raise-an-exception }", "Raise an HTTPException"),
-        ("Options {: .wide #options}", "Options"),
-        ("The set {a, b}", "The set {a, b}"),
-        ("~~Old~~ options", "Old options"),
-        ("C# &amp; <b>F#</b>", "C# & F#"),
-    ],
-)
-def test_a_markdown_heading_is_read_without_markup_and_attributes(tmp_path, heading, text):
-    (tmp_path / "a.md").write_text(f"# {heading}\nbody")
-    assert sections_of(tmp_path, "a.md") == (Section(text, "body", is_title=True),)
-
-
 def test_markdown_lines_may_end_as_on_windows(tmp_path):
     (tmp_path / "a.md").write_bytes(b"# One\r\nfirst\r\n\r\n# Two\r\nsecond\r\n")
     one, two = sections_of(tmp_path, "a.md")
@@ -173,30 +158,13 @@ def test_html_is_cut_at_its_headings_without_scripts_and_menus(tmp_path):
 
 
 BODY = "<h1>Dough</h1><p>It rests.</p><pre>knead()</pre>"
-PAGES = {
-    "Sphinx": "<div class='related' role='navigation'>next</div><div class='body' role='main'>{}"
-    "</div><div class='sphinxsidebar' role='navigation'><h3>This Page</h3>Show Source</div>",
-    "MkDocs": "<div class='navbar'>Home</div><div class='bs-sidebar'>Dough</div>"
-    "<div class='col' role='main'>{}</div><footer>Built with MkDocs</footer>",
-    "Docusaurus": "<main><nav class='theme-doc-breadcrumbs'>Home</nav><article>{}</article>"
-    "<div class='table-of-contents'>Dough</div></main>",
-    "Javadoc": "<header><nav>Overview</nav></header><div class='flex'><main role='main'>{}</main>"
-    "</div>",
-    "Wikipedia": "<div id='mw-head'>Log in</div><div id='content'><div id='siteSub'>From W</div>{}"
-    "<table class='navbox'><tr><td>Breads</td></tr></table><div class='catlinks'>C</div></div>",
-    "man2html": "<a href='#index'>Index</a><hr>{}<hr><a name='index'>&nbsp;</a><h2>Index</h2><dl>"
-    "<dt><a href='#a'>Dough</a></dl>This document was created by man2html",
-    "Doxygen": "<div id='top'>Eigen</div><div id='side-nav'>Pages</div><div class='contents'>{}"
-    "</div><div id='nav-path'>1.8.17</div>",
-    "DocBook": "<div class='navheader'>Prev</div>{}<div class='navfooter'>Next</div>",
-    "AsciiDoc": "<div id='toc'>Contents</div><div id='content'>{}</div><div id='footer'>2.39</div>",
-    "Node": "<div id='column2'>Assert</div><div id='apicontent'>{}</div>",
-}
 
 
-@pytest.mark.parametrize("generator", PAGES)
-def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhere(generator):
-    page = f"<title>A title</title><body>{PAGES[generator].format(BODY)}</body>"
+@pytest.mark.parametrize(
+    "row", rows_of("pages_of_generators.csv"), ids=lambda row: row["generator"]
+)
+def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhere(row):
+    page = f"<title>A title</title><body>{row['page'].format(BODY)}</body>"
     read = [part for part in html_sections(page) if part.text]
     assert [(part.heading, part.text.split()) for part in read] == [
         ("Dough", ["It", "rests.", "knead()"])
@@ -508,27 +476,11 @@ def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(
     assert len(read_folder(tmp_path)) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "title"),
-    [
-        ("a.md", "Before.\n\n# Rye `bread`\n\n## Dough\nIt rests.\n# Crust\nBrown.", "Rye bread"),
-        ("a.md", '---\nid: 7\ntitle: "Rye bread"\n---\n## Dough\nIt rests.', "Rye bread"),
-        ("a.md", "---\n id: 7\n title: Rye bread\n---\nIt rests.", "Rye bread"),
-        ("a.md", "---\nin:\n  title: Oats\n---\nIt rests.", ""),
-        ("a.md", '+++\ntitle = "Rye" # its\n[menu]\ntitle = "Oats"\n+++\nIt rests.', "Rye"),
-        ("a.md", "## Dough\nIt rests.\n# Appendix\n## Rye\nIt rises.", ""),
-        ("a.md", "## Dough\nIt rests.", ""),
-        ("a.html", "<title>Rye - Manual</title><h1>Rye bread</h1><p>It rests.</p>", "Rye bread"),
-        ("a.html", "<title>Rye bread</title><h2>Dough</h2><p>It rests.</p>", "Rye bread"),
-        ("a.rst", "Rye bread\n=========\n\nIt rests.\n", "Rye bread"),
-        ("a.rst", "Dough\n=====\n\nIt rests.\n\nCrust\n=====\n\nBrown.\n", ""),
-        ("a.txt", "Rye bread\n\nIt rests.", ""),
-    ],
-)
-def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, name, text, title):
-    (tmp_path / name).write_text(text)
+@pytest.mark.parametrize("row", rows_of("titles.csv"), ids=lambda row: row["text"][:40])
+def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, row):
+    (tmp_path / row["name"]).write_text(row["text"])
     [document] = read_folder(tmp_path)
-    assert document.title == title
+    assert document.title == row["title"]
 
 
 def test_front_matter_of_a_page_is_not_read(tmp_path):
@@ -553,27 +505,22 @@ def test_what_sphinx_shows_of_its_roles_and_directives_is_read(tmp_path):
     assert (setting.heading, setting.text) == ("REST", "Hours.")
 
 
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        (
-            ".. versionchanged:: 3.3\n   :meth:`~A.rest` and ``knead`` take\n   :class:`Dough`.",
-            "Changed in version 3.3 rest and knead take Dough.",
-        ),
-        (".. impl-detail:: Doughs *rest*\n   a while.", "Doughs *rest* a while."),
-        (".. impl-detail::\n   :term:`Doughs` rest.\n\n   A while.", "Doughs rest. A while."),
-        (".. py:function:: rest(dough, *more, **how)\n", "rest(dough, *more, **how)"),
-        (".. class:: Dough(flour)\n\n   It rests.", "Dough(flour) It rests."),
-        (":class:`list<Dough>` of :ref:`all\n<them>`", "list<Dough> of all"),
-        ("3. Rest.\n\n   * an hour\n4. Bake.", "3. Rest. an hour 4. Bake."),
-        (f"{'rest ' * 4000}\n\nBake.", f"{'rest ' * 4000}Bake."),
-        (f".. note::\n\n   {'x' * 20_000}\n\n   Rest.", "Rest."),
-    ],
-)
-def test_no_text_of_restructuredtext_is_lost(tmp_path, source, shown):
-    (tmp_path / "a.rst").write_text(f"Bread\n=====\n\n{source}\n")
+@pytest.mark.parametrize("row", rows_of("markup.csv"), ids=lambda row: row["source"][:40])
+def test_no_text_of_markdown_and_restructuredtext_is_lost_and_headings_have_no_markup(
+    tmp_path, row
+):
+    (tmp_path / row["name"]).write_text(row["source"])
+    [section] = sections_of(tmp_path, row["name"])
+    assert section.heading == row["heading"]
+    assert " ".join(section.text.split()) == row["shown"]
+
+
+@pytest.mark.parametrize("long", [f"{'rest ' * 4000}\n\nBake.", f".. note::\n\n   {'x' * 20_000}"])
+def test_long_texts_of_restructuredtext_are_read_to_their_end(tmp_path, long):
+    (tmp_path / "a.rst").write_text(f"Bread\n=====\n\n{long}\n\nIt ends.\n")
     [section] = sections_of(tmp_path, "a.rst")
-    assert " ".join(section.text.split()).endswith(shown)
+    assert section.text.endswith("It ends.")
+    assert len(section.text) > 15_000
 
 
 def test_fields_above_the_title_of_restructuredtext_are_read(tmp_path):
@@ -627,29 +574,6 @@ def test_tags_of_templates_and_targets_of_links_in_markdown_are_not_read_but_in_
     ]
 
 
-MDX = """import { Tabs } from '@site/tabs'
-
-<Since/> Run `<Tabs>` {/* <A title='not'/>
-*/} here.
-
-<Card
-  title="What's next"
-/>
-
-<Tabs>
-    <Tab label="npm">
-    Type it.
-    </Tab>
-</Tabs>
-
-```js
-import x from 'y'
-```
-
-<B title='End'/>
-"""
-
-
 def test_code_right_behind_a_tag_of_mdx_is_code(tmp_path):
     code = "```sh\nls\n\n# not a heading\nimport x from 'y'\n```"
     (tmp_path / "a.mdx").write_text(f"<Tab>\n{code}\n</Tab>\n\n# Heading\n\nText.\n")
@@ -663,40 +587,6 @@ def test_indented_code_right_behind_text_of_mdx_is_code(tmp_path):
     (tmp_path / "a.mdx").write_text(f"1. Do this:\n{code}\n\n# Heading\n\nText.\n")
     before, _ = sections_of(tmp_path, "a.mdx")
     assert before.text == f"1. Do this:\n\n{code}"
-
-
-@pytest.mark.parametrize("name", ["a.mdx", "docusaurus.md"])
-def test_of_components_in_mdx_the_titles_and_labels_are_read(tmp_path, name):
-    (tmp_path / name).write_text(MDX)
-    [section] = sections_of(tmp_path, name)
-    said = "Run `<Tabs>` here. What's next npm Type it. ```js import x from 'y' ``` End"
-    assert " ".join(section.text.split()) == said
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "shown"),
-    [
-        ("a.md", "---\nBread rests.\n\n---\nIt bakes.", "--- Bread rests. --- It bakes."),
-        ("a.md", "---\n# Bread\n\n---\nIt bakes.", "--- It bakes."),
-        ("a.md", "+++\nBread rests.\n+++\nIt bakes.", "+++ Bread rests. +++ It bakes."),
-        ("a.md", "---\n---\nIt bakes.", "It bakes."),
-        ("a.md", "---\ntags:\n- rye\nlayout: a\n# no\n---\nIt bakes.", "It bakes."),
-        ("a.md", "<!-- a\nb --> Bread <!-- c --> rests.", "Bread rests."),
-        ("a.md", "<!-- Bread rests.", "<!-- Bread rests."),
-        ("a.md", "Le pain repos&eacute; `&eacute;`", "Le pain reposé `&eacute;`"),
-        ("a.md", '{% include note.html class="a b" content="Bread rests." %}', "Bread rests."),
-        ("a.md", '{{< figure src="a.png" caption="Bread `rests`" >}}', "Bread `rests`"),
-        ("a.md", '{{% warning "Bread rests." %}}\nLong.\n{{% /warning %}}', "Bread rests. Long."),
-        ("a.mdx", "<Frame caption='Rye' id='a b'>Bread</Frame>", "Rye Bread"),
-        ("a.mdx", "<Tab title={'Rye'} to={{a: 1}}/> <A text={`Bread`} />", "Rye Bread"),
-        ("a.mdx", "<Cards all={[\n  {title: 'Rye', href: '/rye'},\n]} />", "Rye"),
-        ("a.mdx", '<Card title="Rye > oats">Bread</Card>', '<Card title="Rye > oats">Bread'),
-    ],
-)
-def test_no_text_of_markdown_is_lost(tmp_path, name, source, shown):
-    (tmp_path / name).write_text(source)
-    [section] = sections_of(tmp_path, name)
-    assert " ".join(section.text.split()) == shown
 
 
 def test_the_time_to_read_a_long_line_of_restructuredtext_grows_in_proportion_to_its_length():
