@@ -1,6 +1,7 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
 import csv
+import json
 import shutil
 import subprocess
 import sys
@@ -359,3 +360,8 @@ def rows_of(name):
     """The rows of a table of tests/data, as mappings."""
     with (DATA / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def read_json(name):
+    """What a JSON file of tests/data holds."""
+    return json.loads((DATA / name).read_text(encoding="utf-8"))

@@ -15,6 +15,7 @@ import pytest
 import regex
 
 import uec_rag
+from tests.helpers import read_json
 from uec_rag import UEC, Retriever
 from uec_rag.base.text import LONGEST_ASKED, About
 from uec_rag.confidence import replies, wording
@@ -185,18 +186,7 @@ def retriever():
     return retriever
 
 
-SAID = [
-    "a ",
-    "!",
-    "it ",
-    "is that ",
-    "A",
-    "a1 ",
-    "what is ",
-    "not a, ",
-    "Do you mean a or b? ",
-    "'",
-]
+SAID = read_json("said_over_and_over.json")
 
 
 @pytest.mark.parametrize("said", SAID)

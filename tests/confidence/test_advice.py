@@ -1,14 +1,13 @@
 """An advisor is asked once, in whatever way it replies or fails."""
 
 import asyncio
-import json
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from tests.helpers import DATA
+from tests.helpers import read_json
 from uec_rag import Advice
 from uec_rag.confidence.advice import Usage, ask_advisor, prompt, read_reply, run_to_end
 
@@ -92,7 +91,7 @@ def test_no_more_than_eight_are_asked_at_once():
     assert 1 < most[0] <= 8
 
 
-INJECTIONS = json.loads((DATA / "injections.json").read_text())
+INJECTIONS = read_json("injections.json")
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)

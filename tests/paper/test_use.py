@@ -1,13 +1,12 @@
 """The Universal Sentence Encoder; its SentencePiece models are written by hand, field by field."""
 
-import json
 import struct
 
 import numpy as np
 import pytest
 
 from benchmarks.paper.use import UniversalSentenceEncoder, load, read_sentencepiece
-from tests.helpers import DATA
+from tests.helpers import read_json
 
 
 def varint(number):
@@ -129,7 +128,7 @@ def test_the_real_model_has_the_vectors_of_its_own_package():
 
     (Its tokenizer splits runs of unknown letters, where sentencepiece does not; none are here.)
     """
-    known = json.loads((DATA / "use_vectors.json").read_text(encoding="utf-8"))
+    known = read_json("use_vectors.json")
     found = load().encode(known["texts"], "query").embedding
     np.testing.assert_allclose(found[:, :6], known["first"], atol=1e-4)
     np.testing.assert_allclose(found @ found.T, known["cosines"], atol=1e-4)

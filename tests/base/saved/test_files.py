@@ -14,7 +14,6 @@ from uec_rag.base.saved.files import (
     read_json,
     read_tensors,
     replace_file,
-    to_disk,
     write_json,
 )
 
