@@ -13,38 +13,14 @@ from llama_index.core.vector_stores import (
 )
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
-from tests.helpers import bag_of_words, passages
+from tests.helpers import bag_of_words, passages, read_json
 from uec_rag import UEC
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
-METADATA = [
-    {"title": "Cats", "year": 1999, "score": 0.5, "tags": ["pets", "fur"]},
-    {"title": "cats and dogs", "year": 2005, "score": -1.5, "tags": ["pets"]},
-    {"title": "", "year": 2005, "score": 2.0, "tags": []},
-    {"title": None, "year": 2010, "tags": None},
-    {"year": 2011, "score": 0.5},
-    {},
-    {"title": "Birds", "year": 1999, "score": 3.25, "tags": ["wings", "pets"], "flag": True},
-    {"title": "birds", "year": 0, "score": 0.0, "tags": ["fur", "wings"], "flag": False},
-]
-VALUES = {
-    FilterOperator.EQ: [("title", "Cats"), ("year", 2005), ("score", 0.5), ("title", None)],
-    FilterOperator.NE: [("title", "Cats"), ("year", 2005), ("score", 0.5), ("absent", "x")],
-    FilterOperator.GT: [("year", 2005), ("score", 0.0), ("title", "Cats")],
-    FilterOperator.GTE: [("year", 2005), ("score", 0.5), ("title", "Cats")],
-    FilterOperator.LT: [("year", 2005), ("score", 0.0), ("title", "Cats")],
-    FilterOperator.LTE: [("year", 2005), ("score", 0.5), ("absent", 3)],
-    FilterOperator.IN: [("title", ["Cats", "Birds"]), ("year", [1999, 0]), ("title", "Cats!")],
-    FilterOperator.NIN: [("title", ["Cats", "Birds"]), ("year", [1999]), ("absent", ["x"])],
-    FilterOperator.ANY: [("tags", ["fur", "wings"]), ("tags", [])],
-    FilterOperator.ALL: [("tags", ["pets", "fur"]), ("tags", [])],
-    FilterOperator.CONTAINS: [("tags", "pets"), ("title", "at")],
-    FilterOperator.TEXT_MATCH: [("title", "ats"), ("title", "Bird"), ("title", "")],
-    FilterOperator.TEXT_MATCH_INSENSITIVE: [("title", "CATS"), ("title", "bird")],
-    FilterOperator.IS_EMPTY: [("title", None), ("tags", None), ("absent", None), ("year", None)],
-}
+METADATA = read_json("llama_index_metadata.json")
+VALUES = read_json("llama_index_filters.json")
 FILTERS = [
-    MetadataFilter(key=key, value=value, operator=operator)
+    MetadataFilter(key=key, value=value, operator=FilterOperator(operator))
     for operator, cases in VALUES.items()
     for key, value in cases
 ]
@@ -94,7 +70,7 @@ def same(stores, filters, **options):
 
 
 def test_every_operator_and_condition_is_among_the_cases():
-    assert set(VALUES) == set(FilterOperator)
+    assert {*VALUES} == {operator.value for operator in FilterOperator}
 
 
 @pytest.mark.parametrize("filter_", FILTERS, ids=lambda f: f"{f.key} {f.operator.value} {f.value}")

@@ -53,19 +53,11 @@ def test_marks_belong_to_their_letters():
     assert split_words("हिन्दी naïve_case, os.path") == ["हिन्दी", "naïve_case", "os", "path"]
 
 
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ("cat -n, or (--number)?", {"-n", "--number"}),
-        ("ls -N is not ls -n", {"-N", "-n"}),
-        ("--depth=3 --dry-run", {"--depth", "--dry-run"}),
-        ("使用-n选项", {"-n"}),
-        ("x-ray, café-nom, it--or not -- -5 ---", set()),
-    ],
-)
-def test_options_of_commands_are_words_with_their_dashes(text, options):
-    assert {term for term in TERMS(text) if term.startswith("-")} == options
-    assert options <= {*WordTokenizer().named(text).values()}
+@pytest.mark.parametrize("row", rows_of("options_in_texts.csv"), ids=lambda row: row["text"])
+def test_options_of_commands_are_words_with_their_dashes(row):
+    options = {*row["options"].split()}
+    assert {term for term in TERMS(row["text"]) if term.startswith("-")} == options
+    assert options <= {*WordTokenizer().named(row["text"]).values()}
 
 
 def test_parts_of_words_weigh_less():

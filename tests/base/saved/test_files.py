@@ -141,8 +141,6 @@ def test_an_array_is_not_read_unless_its_header_and_size_agree(tmp_path, content
         read_array(tmp_path / "a.npy", np.float32, 2)
 
 
-
-
 @pytest.mark.parametrize("dtype", ["<f4", "i1", "<i8"])
 @pytest.mark.parametrize("shape", [(1300,), (1300, 3), (1300, 0)])
 def test_an_array_that_grows_is_the_file_that_saving_it_whole_writes(tmp_path, dtype, shape):

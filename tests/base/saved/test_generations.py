@@ -60,8 +60,6 @@ def test_a_folder_is_written_read_back_and_replaced_whole(tmp_path):
     assert len(os.listdir(path / GENERATIONS)) == 1
 
 
-
-
 def test_a_file_that_is_as_it_was_is_linked_and_a_damaged_one_mended(tmp_path):
     save(tmp_path, "one")
     before = generation(tmp_path)
@@ -72,8 +70,6 @@ def test_a_file_that_is_as_it_was_is_linked_and_a_damaged_one_mended(tmp_path):
     (generation(tmp_path) / "same.txt").write_text("always the sane")
     save(tmp_path, "two")
     assert (generation(tmp_path) / "same.txt").read_text() == "always the same"
-
-
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
