@@ -14,7 +14,7 @@ from openpyxl import Workbook
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from tests.helpers import rows_of
+from tests.helpers import read_json, rows_of
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
@@ -51,11 +51,15 @@ def sections_of(folder, source):
     return next(document for document in read_folder(folder) if document.source == source).sections
 
 
-def test_documents_come_from_all_folders_inside_in_the_order_of_their_paths(tmp_path):
-    (tmp_path / "b").mkdir()
-    for name in ("b/two.txt", "a.TXT", "c.md"):
+def test_documents_of_all_folders_come_in_the_order_of_their_paths_and_hidden_or_others_never(
+    tmp_path,
+):
+    for name in ("b/two.txt", "a.TXT", "c.md", ".git/notes.txt", ".hidden.md", "program.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(PROSE)
-    assert [document.source for document in read_folder(tmp_path)] == ["a.TXT", "b/two.txt", "c.md"]
+    with warnings.catch_warnings(action="error"):
+        sources = [document.source for document in read_folder(tmp_path)]
+    assert sources == ["a.TXT", "b/two.txt", "c.md"]
 
 
 def test_an_index_in_the_folder_is_no_document(tmp_path):
@@ -66,14 +70,6 @@ def test_an_index_in_the_folder_is_no_document(tmp_path):
     with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble"):
         [document] = read_folder(tmp_path)
     assert document.source == "a.md"
-
-
-def test_hidden_files_and_other_kinds_are_left_out_silently(tmp_path):
-    (tmp_path / ".git").mkdir()
-    for name in ("a.txt", ".git/notes.txt", ".hidden.md", "program.py"):
-        (tmp_path / name).write_text(PROSE)
-    with warnings.catch_warnings(action="error"):
-        assert [document.source for document in read_folder(tmp_path)] == ["a.txt"]
 
 
 @pytest.mark.parametrize(
@@ -106,55 +102,19 @@ def test_a_table_of_a_header_alone_holds_no_text(tmp_path):
     assert [document.source for document in read.documents] == ["b.csv"]
 
 
-def test_markdown_is_cut_at_its_headings_and_not_at_comments_in_code(tmp_path):
-    (tmp_path / "a.md").write_text(
-        "---\ntitle: x\n---\nBefore.\n\n# Baking *bread*\n\nKnead it.\n\n```sh\n# not a heading\n"
-        "    indented\n```\n\nResting\n-------\nOne hour.\n"
-    )
-    assert sections_of(tmp_path, "a.md") == (
-        Section("", "Before."),
-        Section("Baking bread", "Knead it.\n\n```sh\n# not a heading\n    indented\n```"),
-        Section("Resting", "One hour."),
-    )
-
-
-def test_markdown_lines_may_end_as_on_windows(tmp_path):
-    (tmp_path / "a.md").write_bytes(b"# One\r\nfirst\r\n\r\n# Two\r\nsecond\r\n")
-    one, two = sections_of(tmp_path, "a.md")
-    assert one == Section("One", "first", is_title=True)
-    assert two == Section("Two", "second")
-
-
-def test_rst_is_cut_at_its_headings_and_keeps_what_only_sphinx_understands(tmp_path):
-    (tmp_path / "a.rst").write_text(
-        "Baking\n======\n\n.. contents::\n\nKnead *it*.\n\n.. comment\n\nResting\n-------\n\n"
-        ".. function:: rest(dough)\n\n   Let the dough be, see :func:`knead`.\n"
-    )
-    baking, resting = sections_of(tmp_path, "a.rst")
-    assert baking == Section("Baking", "Knead it.", is_title=True)
-    assert resting == Section("Resting", "rest(dough)\nLet the dough be, see knead.")
+@pytest.mark.parametrize(
+    "row", read_json("sections.json"), ids=lambda row: f"{row['says']}, {row['name']}"
+)
+def test_a_source_is_cut_at_its_headings_into_what_a_reader_would_see(tmp_path, row):
+    (tmp_path / row["name"]).write_bytes(row["source"].encode())
+    found = sections_of(tmp_path, row["name"])
+    assert [[s.heading, s.text, s.is_title, [*s.above]] for s in found] == row["sections"]
 
 
 def test_rst_does_not_read_other_files(tmp_path):
     (tmp_path / "secret.dat").write_text("the secret")
     (tmp_path / "a.rst").write_text("Text.\n\n.. include:: secret.dat\n")
     assert "the secret" not in "".join(part.text for part in sections_of(tmp_path, "a.rst"))
-
-
-def test_html_is_cut_at_its_headings_without_scripts_and_menus(tmp_path):
-    (tmp_path / "a.html").write_text(
-        "<html><head><title>Bread &amp; cake</title><style>p {}</style></head><body>"
-        "<nav>Home</nav><p>A <b>good</b>\n loaf.</p><!-- no --><script>x()</script>"
-        "<h2>Resting<a class='headerlink'>#</a> ¶</h2><ul><li>one</li><li>two &lt;3</li></ul>"
-        "<pre>a\n  b</pre></body></html>"
-    )
-    first, second = sections_of(tmp_path, "a.html")
-    assert first == Section("Bread & cake", "A good loaf.")
-    assert second.heading == "Resting"
-    assert [line for line in second.text.split("\n") if line.strip()] == [
-        *("one", "two <3"),
-        *("a", "  b"),
-    ]
 
 
 BODY = "<h1>Dough</h1><p>It rests.</p><pre>knead()</pre>"
@@ -168,17 +128,6 @@ def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhe
     read = [part for part in html_sections(page) if part.text]
     assert [(part.heading, part.text.split()) for part in read] == [
         ("Dough", ["It", "rests.", "knead()"])
-    ]
-
-
-def test_title_and_name_of_an_asciidoc_page_are_read(tmp_path):
-    head = "<div id=header><h1>git-tag(1)</h1><h2>NAME</h2><p>git-tag - Make a tag</p></div>"
-    body = "<div id=content><h2>SYNOPSIS</h2><p>git tag NAME</p></div>"
-    (tmp_path / "tag.html").write_text(f"<body class=manpage>{head}{body}</body>")
-    [document] = read_folder(tmp_path)
-    assert [(one.heading, one.text) for one in document.sections] == [
-        ("NAME", "git-tag - Make a tag"),
-        ("SYNOPSIS", "git tag NAME"),
     ]
 
 
@@ -314,30 +263,22 @@ def test_control_characters_in_a_name_are_shown(tmp_path):
         read_folder(tmp_path)
 
 
-def test_a_missing_folder_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"folder: there is no folder .*nowhere"):
-        read_folder(tmp_path / "nowhere")
-
-
-def test_a_file_in_place_of_a_folder_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text(PROSE)
-    with pytest.raises(NotADirectoryError, match=r"expected a folder, got the file .*a\.txt"):
-        read_folder(tmp_path / "a.txt")
-
-
-def test_a_folder_without_readable_files_is_refused_with_the_kinds_that_are(tmp_path):
-    (tmp_path / "program.py").write_text("pass")
-    with pytest.raises(ValueError, match=r"no readable files .*\.txt, \.md"):
-        read_folder(tmp_path)
-
-
-def test_a_folder_of_blank_files_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text(" ")
-    with (
-        pytest.warns(UserWarning, match=r"left out a\.txt"),
-        pytest.raises(ValueError, match=r"none among 1 file$"),
-    ):
-        read_folder(tmp_path)
+@pytest.mark.filterwarnings("ignore:left out")
+@pytest.mark.parametrize(
+    ("path", "error", "said"),
+    [
+        ("nowhere", FileNotFoundError, "folder: there is no folder .*nowhere"),
+        ("blank/a.txt", NotADirectoryError, r"expected a folder, got the file .*a\.txt"),
+        ("programs", ValueError, r"no readable files .*\.txt, \.md"),
+        ("blank", ValueError, "none among 1 file$"),
+    ],
+)
+def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, path, error, said):
+    for name, content in (("programs/a.py", "pass"), ("blank/a.txt", " ")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(content)
+    with pytest.raises(error, match=said):
+        read_folder(tmp_path / path)
 
 
 def test_missing_libraries_are_named_at_once_with_the_command_that_brings_them(
@@ -483,28 +424,6 @@ def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, row):
     assert document.title == row["title"]
 
 
-def test_front_matter_of_a_page_is_not_read(tmp_path):
-    (tmp_path / "a.html").write_text("---\nlayout: rye\n---\n<p>It rests.</p>")
-    assert sections_of(tmp_path, "a.html") == (Section("", "It rests."),)
-
-
-def test_what_sphinx_shows_of_its_roles_and_directives_is_read(tmp_path):
-    (tmp_path / "a.rst").write_text(
-        "Flask\n=====\n\n* One :meth:`~Dough.item`\n\n"
-        ".. note:: See :ref:`that <it>`.\n\n.. attribute:: Dough.rest\n   :type: int\n\n"
-        "   How :term:`long`.\n\n   .. versionadded:: 2.0\n\n"
-        ".. toctree::\n\n   b\n   Rye <c>\n\n.. seealso:: :doc:`/bread`\n\n"
-        ".. code-block:: py\n   :caption: c.py\n   :linenos:\n\n   if a:\n       f(*b)\n\n"
-        ".. setting:: REST\n\n``REST``\n--------\n\nHours.\n"
-    )
-    flask, setting = sections_of(tmp_path, "a.rst")
-    assert flask.text.split("\n\n") == [
-        *("One item", "See that.", "Dough.rest\nint\nHow long.", "Added in version 2.0"),
-        *("Rye", "/bread", "c.py\nif a:\n    f(*b)"),
-    ]
-    assert (setting.heading, setting.text) == ("REST", "Hours.")
-
-
 @pytest.mark.parametrize("row", rows_of("markup.csv"), ids=lambda row: row["source"][:40])
 def test_no_text_of_markdown_and_restructuredtext_is_lost_and_headings_have_no_markup(
     tmp_path, row
@@ -521,72 +440,6 @@ def test_long_texts_of_restructuredtext_are_read_to_their_end(tmp_path, long):
     [section] = sections_of(tmp_path, "a.rst")
     assert section.text.endswith("It ends.")
     assert len(section.text) > 15_000
-
-
-def test_fields_above_the_title_of_restructuredtext_are_read(tmp_path):
-    (tmp_path / "a.rst").write_text(":Author: Ada\n:orphan:\n\nBread\n=====\n\nIt rests.\n")
-    fields, bread = sections_of(tmp_path, "a.rst")
-    assert fields.text.split() == ["Author", "Ada"]
-    assert bread == Section("Bread", "It rests.")
-
-
-@pytest.mark.parametrize(
-    ("name", "head"),
-    [
-        ("a.md", "# Rye\n\n## Rest\n\n### A\n\nDough\n\n### B\n\nLoaf\n\n## Bake\n\nHot."),
-        ("a.html", "<h1>Rye</h1><h2>Rest</h2><h3>A</h3>Dough<h3>B</h3>Loaf<h2>Bake</h2>Hot."),
-        ("a.rst", "Rye\n===\n\nRest\n----\n\nA\n~\n\nDough\n\nB\n~\n\nLoaf\n\nBake\n----\n\nHot."),
-    ],
-)
-def test_a_heading_without_text_is_above_what_follows_it_in_its_part(tmp_path, name, head):
-    (tmp_path / name).write_text(head)
-    above = [(one.heading, one.above) for one in sections_of(tmp_path, name)]
-    assert above == [("A", ("Rest",)), ("B", ("Rest",)), ("Bake", ())]
-
-
-def test_a_heading_that_a_document_repeats_is_called_with_the_one_above(tmp_path):
-    text = "# Bread\n\n## Time\n\nAn hour.\n"
-    for name in ("Rye", "Oats"):
-        text += f"\n## {name}\n\nA cereal.\n\n### Time\n\nTwo hours.\n\n### Heat of {name}\n\nHot."
-    (tmp_path / "a.md").write_text(text)
-    headings = [section.heading for section in sections_of(tmp_path, "a.md")]
-    assert headings[:3] == ["Time", "Rye", "Rye: Time"]
-    assert headings[3:] == ["Heat of Rye", "Oats", "Oats: Time", "Heat of Oats"]
-
-
-def test_tags_of_templates_and_targets_of_links_in_markdown_are_not_read_but_in_code(tmp_path):
-    (tmp_path / "a.md").write_text(
-        "# The `{{< rye >}}` {%- include badge.html v='4.1' -%}\n\n<span id=dough></span>\n\n"
-        '{{< example file="rye" >}}\n\nUse `{% include rye %}`, `<a id=z></a>`.\n\n'
-        '[Rest]({% page "/rest" %}#long) it.\n\n<tr><td class=x>one</td><td>two</td></tr>\n\n'
-        f"[![Oven](oven.png)](data:{'x' * 200})<iframe src=film></iframe>\n\n"
-        "```\n{% raw %}\n<a id=y></a>\n```\n"
-    )
-    [section] = sections_of(tmp_path, "a.md")
-    assert section.heading == "The {{< rye >}}"
-    parts = [part.split() for part in section.text.split("\n\n")]
-    assert [part for part in parts if part] == [
-        ["Use", "`{%", "include", "rye", "%}`,", "`<a", "id=z></a>`."],
-        ["[Rest]", "it."],
-        ["one", "two"],
-        ["[Oven]"],
-        ["```", "{%", "raw", "%}", "<a", "id=y></a>", "```"],
-    ]
-
-
-def test_code_right_behind_a_tag_of_mdx_is_code(tmp_path):
-    code = "```sh\nls\n\n# not a heading\nimport x from 'y'\n```"
-    (tmp_path / "a.mdx").write_text(f"<Tab>\n{code}\n</Tab>\n\n# Heading\n\nText.\n")
-    before, section = sections_of(tmp_path, "a.mdx")
-    assert before.text == code
-    assert (section.heading, section.text) == ("Heading", "Text.")
-
-
-def test_indented_code_right_behind_text_of_mdx_is_code(tmp_path):
-    code = "    ~~~js\n    import a from 'a';\n    <Tag title='b'>\n    ~~~"
-    (tmp_path / "a.mdx").write_text(f"1. Do this:\n{code}\n\n# Heading\n\nText.\n")
-    before, _ = sections_of(tmp_path, "a.mdx")
-    assert before.text == f"1. Do this:\n\n{code}"
 
 
 def test_the_time_to_read_a_long_line_of_restructuredtext_grows_in_proportion_to_its_length():
