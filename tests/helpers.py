@@ -1,6 +1,7 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
 import csv
+import json
 import shutil
 import subprocess
 import sys
@@ -351,7 +352,16 @@ FORGED = dict.fromkeys(METADATA_KEYS, 99) | {
 """What a passage's metadata may claim that a search has found."""
 
 
+DATA = Path(__file__).parent / "data"
+"""Where rows lie that are specification: texts, and what is to be made of them."""
+
+
 def rows_of(name):
     """The rows of a table of tests/data, as mappings."""
-    with (Path(__file__).parent / "data" / name).open(encoding="utf-8", newline="") as file:
+    with (DATA / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def read_json(name):
+    """What a JSON file of tests/data holds."""
+    return json.loads((DATA / name).read_text(encoding="utf-8"))

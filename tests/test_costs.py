@@ -5,7 +5,6 @@ import importlib
 import re
 import string
 import time
-import warnings
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from functools import cache
@@ -16,6 +15,7 @@ import pytest
 import regex
 
 import uec_rag
+from tests.helpers import read_json
 from uec_rag import UEC, Retriever
 from uec_rag.base.text import LONGEST_ASKED, About
 from uec_rag.confidence import replies, wording
@@ -33,26 +33,7 @@ SHORT_ONLY = {
 """Expressions, by the beginning of their names, that only see texts up to a length; that they do is
 tested by `test_a_question_costs_its_length` and `test_a_reply_costs_its_length`."""
 
-PIECES = [
-    " ",
-    "\n",
-    "a",
-    "A",
-    "1",
-    ".",
-    "-",
-    "/",
-    "'",
-    '"',
-    "`",
-    "*",
-    "[",
-    "(",
-    "<",
-    "!",
-    "é",
-    "中",
-]
+PIECES = [*" \naA1.-/'\"`*[(<!é中"]
 PIECES += ["\t\n", "a ", "a.", "~/", "](", "[a](", "<!--", "\n\n", ", "]
 
 
@@ -198,26 +179,14 @@ letters.tokenizer = None
 
 @pytest.fixture(scope="module")
 def retriever():
-    with warnings.catch_warnings(action="ignore"):  # not fitted
-        retriever = Retriever(UEC([letters, "bm25"], coefficients="uniform"))
+    retriever = Retriever(UEC([letters, "bm25"], coefficients="uniform"))
     texts = [f"The yard {number} behind the mill." for number in range(20)]
     metadatas = [{"source": f"{number % 7}.md", "title": "The yard"} for number in range(20)]
     retriever.add([*texts, f"# {'[' * 40_000}\n\nzebra"], metadatas=[*metadatas, {}])
     return retriever
 
 
-SAID = [
-    "a ",
-    "!",
-    "it ",
-    "is that ",
-    "A",
-    "a1 ",
-    "what is ",
-    "not a, ",
-    "Do you mean a or b? ",
-    "'",
-]
+SAID = read_json("said_over_and_over.json")
 
 
 @pytest.mark.parametrize("said", SAID)

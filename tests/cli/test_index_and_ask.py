@@ -2,13 +2,14 @@
 
 import json
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers import python
+from tests.helpers import python, rows_of
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
@@ -128,48 +129,8 @@ def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
         assert asked["confidence"] == pytest.approx(own.confidence[0], abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["index", "nowhere", "--out", "idx"], "FOLDER: there is no folder 'nowhere'"),
-        (["index", "docs", "--out", "idx", "--uec", "a", "--model", "b"], "got both"),
-        (["index", "docs", "--out", "idx", "--uec", "a", "--fit", "b"], "--uec and --fit"),
-        (["index", "docs", "--out", "docs"], "was not made by uec-rag"),
-        (["index", "empty", "--out", "idx"], "no readable files"),
-        (["index", "docs", "--out", "idx", "--overlap", "9"], "expected --chunk-size with it"),
-        (
-            ["index", "docs", "--out", "idx", "--chunk-size", "99", "--model", "bm25"],
-            "expected one with a tokenizer to count tokens by, got bm25",
-        ),
-        (["index", "docs", "--out", "idx", "--model", "pypi:nothing"], "unknown encoder"),
-        (["index", "docs", "--out", "idx", "--update"], "there is no index in 'idx'"),
-        (["index", "docs", "--out", "idx", "--update", "--uec", "a"], "--update keeps the index's"),
-        (["ask", "nowhere", "What?"], "no index in 'nowhere'; make one: uec-rag index"),
-        (["index", "docs", "--out", "idx", "--uec", "docs"], "--uec: there is no ensemble in"),
-        (
-            ["index", "docs", "--out", "idx", "--chunk-size", "30", "--overlap", "16"],
-            "--overlap: expected from 0 to half of --chunk-size, 15, got 16",
-        ),
-        (
-            ["index", "docs", "--out", "idx", "--chunk-size", "19"],
-            "--chunk-size: expected at least",
-        ),
-        (["index", "docs", "--out", "idx", "--workers", "2"], "expected --engine ray with them"),
-        (["index", "docs", "--out", "idx", "--fit", "a.txt"], "--fit: expected a .jsonl"),
-        (["index", "docs", "--out", "docs/a.txt/idx"], "--out: expected a folder, got"),
-        (["ask", "saved", "What?", "--gate", "docs/a.txt"], "--gate: there is no gate in 'docs/a"),
-        (["copy", "docs", "http://host"], "TO: expected a folder or the address of an engine"),
-        (["copy", "docs", "qdrant://host:99999/x"], "qdrant:///FOLDER/COLLECTION"),
-        (["serve", "saved", "--host", "no such host"], "--host no such host: others could ask"),
-        (["serve", "saved", "--allow-host", "https://x"], "--allow-host: expected a name without"),
-        (["explore", "saved", "--gate", "docs/a.txt"], "--gate: there is no gate in 'docs/a"),
-        (["mcp", "saved", "--host", "0.0.0.0"], "expected --http with them"),
-        (["evaluate", "saved", "q.csv", "--against", "docs"], "--against: there is no index"),
-        (["fetch", "--out", "docs/a.txt"], "--out: expected a folder, got 'docs/a.txt', a file"),
-        (["copy", "docs", "idx"], "FROM: there is no index in 'docs'"),
-    ],
-)
-def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, arguments, message):
+@pytest.mark.parametrize("row", rows_of("mistakes.csv"), ids=lambda row: row["command"])
+def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, row):
     (tmp_path / "docs").mkdir()
     (tmp_path / "empty").mkdir()
     (tmp_path / "docs" / "a.txt").write_text("Some text.")
@@ -177,8 +138,8 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, arguments, m
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "manifest.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    result = run(*arguments, code=2)
-    assert message in result.stderr.splitlines()[-1]
+    result = run(*shlex.split(row["command"]), code=2)
+    assert row["message"] in result.stderr.splitlines()[-1]
     assert result.stderr.count("error:") == 1
     assert "Traceback" not in result.output
     assert result.stdout == ""

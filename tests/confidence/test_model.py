@@ -3,19 +3,31 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import logsumexp, softmax
+from torchmetrics.functional.classification import binary_calibration_error
 
 from uec_rag.confidence.model import (
     JUDGED,
+    NEAREST,
     VERSION,
     Calibrator,
     ConfidenceModel,
     Examples,
     Features,
+    FitView,
     features,
+    fit_calibrator,
+    fit_confidence,
+    fit_temperature,
     shift_prior,
+    shipped_model,
+    sigmoid,
+    view_examples,
 )
+from uec_rag.ensemble.evidence_fit import corpus_views
 
 
 def model(slope=1.0):
@@ -219,3 +231,311 @@ def test_saved_and_restored():
 def test_a_broken_file_is_refused():
     with pytest.raises(ValueError, match="ConfidenceModel: expected the fields of a saved"):
         ConfidenceModel.restore({"temperature": 1.0, "features": VERSION})
+
+
+def sample(count, seed=0, shift=0.0, scale=1.0):
+    """Two features and labels whose log odds are linear in them."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(0, 1, (count, 2)).astype(np.float32)
+    odds = scale * (features @ [2.0, 1.0] - 1) + shift
+    return features, rng.random(count) < sigmoid(odds)
+
+
+def calibration_error(probabilities, labels):
+    return float(
+        binary_calibration_error(
+            torch.as_tensor(probabilities), torch.as_tensor(labels.astype(int)), n_bins=10
+        )
+    )
+
+
+def test_probabilities_are_right_on_what_it_was_fitted_on():
+    calibrator = fit_calibrator(*sample(4000))
+    features, labels = sample(4000, seed=1)
+    assert calibration_error(calibrator.predict(features), labels) < 0.03
+
+
+def test_a_shifted_corpus_is_wrong_before_and_right_after_recalibration():
+    calibrator = fit_calibrator(*sample(4000))
+    fresh = calibrator.recalibrated(*sample(400, seed=2, shift=-2.0, scale=0.5))
+    features, labels = sample(4000, seed=3, shift=-2.0, scale=0.5)
+    assert calibration_error(calibrator.predict(features), labels) > 0.1
+    assert calibration_error(fresh.predict(features), labels) < 0.04
+
+
+def test_recalibration_keeps_the_order():
+    features, labels = sample(500)
+    calibrator = fit_calibrator(features, labels)
+    fresh = calibrator.recalibrated(features, labels[::-1])
+    order = np.argsort(calibrator.predict(features))
+    assert (np.diff(fresh.predict(features)[order]) >= -1e-6).all()
+
+
+def test_a_handful_of_labels_moves_probabilities_a_little():
+    features, labels = sample(2000)
+    calibrator = fit_calibrator(features, labels)
+    fresh = calibrator.recalibrated(features[:3], [True, True, True])
+    moved = fresh.predict(features) - calibrator.predict(features)
+    assert 0 < moved.mean() < 0.4
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_more_evidence_never_lowers_a_probability(seed):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(0, 1, (60, 3)).astype(np.float32)
+    labels = rng.random(60) < 0.5
+    labels[:2] = [True, False]
+    calibrator = fit_calibrator(features, labels)
+    assert min(calibrator.weights) >= 0
+    assert (calibrator.predict(features + 1) >= calibrator.predict(features) - 1e-6).all()
+
+
+def test_leading_axes_are_kept():
+    calibrator = fit_calibrator(*sample(200))
+    assert calibrator.predict(np.zeros((4, 7, 2), np.float32)).shape == (4, 7)
+
+
+def test_separable_labels_give_finite_weights():
+    features = np.linspace(-1, 1, 50)[:, None].astype(np.float32)
+    found = fit_calibrator(features, features[:, 0] > 0)
+    assert np.isfinite([*found.weights, found.bias]).all()
+    assert found.predict(features)[-1] > 0.9
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_labels_of_one_kind_are_refused(value):
+    with pytest.raises(ValueError, match="expected some of either kind"):
+        fit_calibrator(np.zeros((5, 2), np.float32), [value] * 5)
+
+
+def test_recalibration_to_labels_of_one_kind_goes_a_part_of_the_way():
+    calibrator, features = fit_calibrator(*sample(200)), sample(20)[0]
+    before = calibrator.predict(features)
+    for label in (False, True):
+        after = calibrator.recalibrated(features, [label] * 20).predict(features)
+        assert (after.mean() > before.mean()) == label
+        assert 0.05 < after.mean() < 0.95
+
+
+def test_lines_of_log_odds_are_put_on_one_another():
+    calibrator, features = fit_calibrator(*sample(200)), sample(20)[0]
+    lined = calibrator.on_line(2.0, 1.0).on_line(0.5, -3.0)
+    np.testing.assert_allclose(lined.logits(features), calibrator.logits(features) - 2.5, rtol=1e-4)
+
+
+def test_recalibration_without_labels_is_refused():
+    calibrator = fit_calibrator(*sample(200))
+    with pytest.raises(ValueError, match="expected at least one"):
+        calibrator.recalibrated(np.zeros((0, 2), np.float32), [])
+
+
+def hits(seed: int, rows: int, count: int) -> np.ndarray:
+    logits = np.random.default_rng(seed).normal(0, 4, (rows, count)).astype(np.float32)
+    return -np.sort(-logits, axis=1)
+
+
+def of(logits: np.ndarray, temperature: float = 1.0):
+    members = np.stack([logits[:, 0] + 1, logits[:, 0] - 3], axis=1)
+    return features(logits, np.ones_like(logits), members, temperature)
+
+
+def test_the_features_by_hand():
+    logits = hits(0, 4, NEAREST)
+    seen = of(logits, temperature=2.0)
+    soft, softest = softmax(logits / 4, axis=1), softmax(logits / 6, axis=1)
+    np.testing.assert_allclose(seen.in_corpus[:, 0], np.log(softest[:, 0]), rtol=1e-4)
+    np.testing.assert_allclose(seen.in_corpus[:, 1], (logits[:, 0] + 1) / 2, rtol=1e-6)
+    np.testing.assert_allclose(seen.in_corpus[:, 2], (logits[:, 0] - 1) / 2, rtol=1e-6)
+    among = np.clip(soft[:, :5].cumsum(axis=1), 1e-4, 1 - 1e-4)
+    np.testing.assert_allclose(seen.found[:, :5, 0], np.log(among / (1 - among)), rtol=1e-3)
+    np.testing.assert_allclose(seen.found[0, :, 1], np.log(np.arange(1, NEAREST + 1)), rtol=1e-6)
+    share = logits / 2 - logsumexp(logits / 2, axis=1, keepdims=True)
+    np.testing.assert_allclose(seen.relevance[..., 1], share, rtol=1e-4, atol=1e-5)
+    probit = logits / np.sqrt(1 + np.pi / 8)
+    np.testing.assert_allclose(seen.relevance[..., 0], probit, rtol=1e-4)
+
+
+@given(seed=st.integers(0, 99), more=st.integers(0, 40))
+def test_what_lies_behind_the_nearest_changes_nothing(seed, more):
+    near = hits(seed, 2, NEAREST)
+    behind = np.minimum(hits(seed + 1, 2, max(more, 1))[:, :more], near[:, -1:])
+    narrow, wide = of(near), of(np.concatenate([near, behind], axis=1))
+    np.testing.assert_array_equal(narrow.in_corpus, wide.in_corpus)
+    np.testing.assert_array_equal(narrow.found, wide.found[:, :NEAREST])
+    np.testing.assert_array_equal(narrow.relevance, wide.relevance[:, :NEAREST])
+
+
+@given(seed=st.integers(0, 99), count=st.integers(1, 50))
+def test_evidence_of_being_found_never_falls_with_more_hits(seed, count):
+    assert (np.diff(of(hits(seed, 3, count)).found, axis=1) >= 0).all()
+
+
+@given(seed=st.integers(0, 99), count=st.integers(1, 40), missing=st.integers(1, 20))
+def test_passages_that_are_not_there_count_for_nothing(seed, count, missing):
+    logits = hits(seed, 2, count)
+    padded = np.concatenate([logits, np.full((2, missing), -np.inf, np.float32)], axis=1)
+    plain, seen = of(logits), of(padded)
+    np.testing.assert_array_equal(plain.in_corpus, seen.in_corpus)
+    np.testing.assert_array_equal(plain.relevance, seen.relevance[:, :count])
+    # All that there is has been seen: more hits say no more.
+    for last, more in ((plain.found, seen.found), (plain.relevance, seen.relevance)):
+        np.testing.assert_array_equal(more[:, count:], np.repeat(last[:, -1:], missing, axis=1))
+
+
+@given(seed=st.integers(0, 99), offset=st.floats(-30, 30))
+def test_shares_do_not_depend_on_an_offset_of_all_logits(seed, offset):
+    logits = hits(seed, 2, NEAREST)
+    plain, moved = of(logits), of(logits + np.float32(offset))
+    np.testing.assert_allclose(plain.in_corpus[:, 0], moved.in_corpus[:, 0], atol=1e-4)
+    np.testing.assert_allclose(plain.found, moved.found, atol=1e-3)
+
+
+def test_a_corpus_of_one_passage_leaves_no_doubt_about_which():
+    seen = of(np.float32([[3.0]]))
+    assert seen.in_corpus[0, 0] == 0
+    assert seen.relevance[0, 0, 1] == 0
+
+
+def views(seed=0, sharpness=1.0, unanswerable=0.2):
+    """Logits of queries over passages, of which one each is relevant and mostly found."""
+    rng = np.random.default_rng(seed)
+    relevant = [[int(p)] for p in rng.permutation(600)[:200]]
+    logits = rng.normal(-6, 2, (200, 600))
+    logits[np.arange(200), [r[0] for r in relevant]] += rng.normal(7, 3, 200)
+    logits = (sharpness * logits).astype(np.float32)
+    cuts = corpus_views(relevant, 600, sizes=(50, 400), unanswerable=unanswerable, seed=seed)
+    return [
+        FitView(view.cut(logits), np.zeros_like(view.cut(logits)), view.relevant) for view in cuts
+    ]
+
+
+def answered(view, k=10):
+    best = np.argsort(-view.logits, axis=1)[:, :k]
+    return np.take_along_axis(view.relevant, best, axis=1).any(axis=1)
+
+
+def sureness(model, view, k=10, **told):
+    return model.probabilities(view_examples(view, model, k).features, **told)
+
+
+def test_confidence_tells_answered_from_unanswered_queries():
+    model = fit_confidence(views())
+    for view in views(seed=1):
+        sure = sureness(model, view).confidence
+        right = answered(view)
+        assert np.median(sure[right]) > np.median(sure[~right]) + 0.1
+
+
+@pytest.mark.parametrize("k", [1, 4, 10])
+def test_confidence_is_about_as_often_right_as_it_says(k):
+    model = fit_confidence(views())
+    fresh = views(seed=1)
+    sure = np.concatenate([sureness(model, view, k).by_cutoff[:, -1] for view in fresh])
+    assert abs(sure.mean() - np.concatenate([answered(v, k) for v in fresh]).mean()) < 0.08
+
+
+def test_a_fit_moves_the_level_a_part_of_the_way_to_its_pairs(monkeypatch):
+    monkeypatch.setattr("uec_rag.confidence.model._CLEAR_GAIN", np.inf)
+    hard = views(unanswerable=0.4)
+    model, known = fit_confidence(hard), shipped_model("fitted")
+    known = replace(known, temperature=model.temperature, relevance=model.relevance)
+    examples = Examples.joined([view_examples(view, model, 10) for view in hard])
+    held = [m.in_corpus.predict(examples.features.in_corpus).mean() for m in (known, model)]
+    assert examples.answerable.mean() + 0.02 < held[1] < held[0] - 0.02
+    np.testing.assert_array_equal(model.in_corpus.weights, known.in_corpus.weights)
+
+
+def test_whether_the_corpus_answers_is_as_often_so_as_it_says():
+    model = fit_confidence(views(unanswerable=0.3))
+    fresh = views(seed=1, unanswerable=0.3)
+    held = np.concatenate([sureness(model, view).in_corpus for view in fresh])
+    there = np.concatenate([view.relevant.any(axis=1) for view in fresh])
+    assert abs(held.mean() - there.mean()) < 0.07
+    assert held[there].mean() > held[~there].mean() + 0.15
+
+
+def test_a_told_share_without_an_answer_moves_the_level():
+    model = fit_confidence(views(unanswerable=0.2))
+    fresh = views(seed=1, unanswerable=0.6)
+    there = np.concatenate([view.relevant.any(axis=1) for view in fresh])
+    blind = np.concatenate([sureness(model, view).in_corpus for view in fresh])
+    told = np.concatenate([sureness(model, view, unanswerable=0.6).in_corpus for view in fresh])
+    assert abs(told.mean() - there.mean()) < abs(blind.mean() - there.mean()) / 2
+    assert (np.argsort(told) == np.argsort(blind)).mean() > 0.9
+
+
+def test_what_members_say_of_the_first_hit_is_evidence_of_an_answer():
+    def with_members(seed):
+        """Two members: one says what the ensemble does, the other nothing."""
+        for view in views(seed):
+            members = np.stack([view.logits, np.full_like(view.logits, -6)])
+            yield replace(view, members=members, words=True)
+
+    model, fresh = fit_confidence([*with_members(0)]), [*with_members(1)]
+    examples = Examples.joined([view_examples(view, model, 10) for view in fresh])
+    first = np.concatenate([view.logits.max(axis=1) for view in fresh]) / model.temperature
+    np.testing.assert_allclose(
+        examples.features.in_corpus[:, 1], np.maximum(first, -6 / model.temperature), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        examples.features.in_corpus[:, 2], (first - 6 / model.temperature) / 2, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_examples_of_corpora_of_different_sizes_join():
+    view, known = views()[0], shipped_model("fitted")
+    small = FitView(view.logits[:, :3], view.variance[:, :3], view.relevant[:, :3])
+    joined = Examples.joined([view_examples(small, known, 10), view_examples(view, known, 10)])
+    assert joined.relevant.shape == (400, 10)
+    last = view_examples(small, known, 10).features.found[:, -1]
+    np.testing.assert_array_equal(joined.features.found[:200, -1], last)
+
+
+def test_relevance_is_about_as_often_right_as_it_says():
+    model = fit_confidence(views(), k=5)
+    for view in views(seed=1):
+        best = np.argsort(-view.logits, axis=1)[:, :5]
+        found = sureness(model, view, 5).relevance
+        right = np.take_along_axis(view.relevant, best, axis=1)
+        assert abs(found.mean() - right.mean()) < 0.05
+        assert found[right].mean() > found[~right].mean() + 0.3
+
+
+def test_the_temperature_undoes_overconfidence():
+    plain, sharp = fit_temperature(views()), fit_temperature(views(sharpness=3.0))
+    assert sharp == pytest.approx(3 * plain, rel=0.02)
+
+
+def test_views_without_an_answer_are_refused():
+    empty = [FitView(v.logits, v.variance, np.zeros_like(v.relevant)) for v in views()]
+    with pytest.raises(ValueError, match="at least one query with a relevant passage"):
+        fit_confidence(empty)
+
+
+def test_corpora_smaller_than_k_are_fine():
+    model = fit_confidence(views(), k=5000)
+    assert model.temperature > 0
+
+
+# What comes with the package for ensembles that know no better.
+
+
+@pytest.mark.parametrize("kind", ["fitted", "words", "unfitted"])
+def test_it_knows_a_clear_answer_from_none(kind):
+    model = shipped_model(kind)
+    rng = np.random.default_rng(0)
+    crowd = -np.sort(-rng.normal(0 if kind == "unfitted" else -6, 1, (1, 30)), axis=1)
+    clear = crowd.copy()
+    clear[0, 0] = 6.0
+    sure = []
+    for logits in (clear.astype(np.float32), crowd.astype(np.float32)):
+        seen = features(logits, np.zeros_like(logits), logits[:, :1], model.temperature)
+        sure.append(model.probabilities(seen))
+    assert sure[0].confidence[0] > 0.7
+    assert sure[1].confidence[0] < 0.4
+
+
+def test_only_the_unfitted_ones_logits_are_standardised():
+    assert shipped_model("unfitted").standardised
+    assert not shipped_model("fitted").standardised
+    assert not shipped_model("words").standardised

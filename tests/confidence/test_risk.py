@@ -151,23 +151,6 @@ def test_an_increasing_transformation_changes_no_decision(seed, power):
     assert ((confidence > plain.threshold) == (confidence**power > bent.threshold)).all()
 
 
-@pytest.mark.parametrize("share", [0, 1, 1e-12, -0.1, 1.5, float("nan")])
-def test_targets_outside_0_1_are_refused(share):
-    with pytest.raises(ValueError, match="risk: expected a number between 0 and 1"):
-        risk_threshold([0.5], [True], risk=share)
-    with pytest.raises(ValueError, match="delta: expected a number between 0 and 1"):
-        risk_threshold([0.5], [True], delta=share)
-
-
-@pytest.mark.parametrize(
-    ("confidence", "correct", "message"),
-    [([], [], "at least 1"), ([0.1, 0.2], [True], "same length"), ([np.nan], [True], "NaN")],
-)
-def test_bad_input_is_named(confidence, correct, message):
-    with pytest.raises(ValueError, match=message):
-        risk_threshold(confidence, correct)
-
-
 @pytest.mark.parametrize("make", [risk_threshold, conformal_threshold])
 @pytest.mark.parametrize("size", [5, 200])
 def test_saved_and_restored(make, size):
@@ -180,6 +163,31 @@ def test_what_has_no_threshold_is_not_restored():
     state = risk_threshold(np.linspace(0, 1, 200), np.ones(200, bool)).metadata()
     with pytest.raises(ValueError, match="threshold"):
         Guarantee.restore({name: state[name] for name in state if name != "threshold"})
+
+
+@pytest.mark.parametrize("make", [risk_threshold, conformal_threshold])
+@pytest.mark.parametrize(
+    ("score", "labels", "message"),
+    [
+        ([], [], "at least 1"),
+        ([0.1, 0.2], [True], "same length"),
+        ([np.nan], [True], "NaN"),
+        ([10**400], [True], "expected numbers"),
+    ],
+)
+def test_bad_input_is_named(make, score, labels, message):
+    with pytest.raises(ValueError, match=message):
+        make(score, labels)
+
+
+@pytest.mark.parametrize("share", [0, 1, 1e-12, -0.1, 1.5, float("nan")])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(risk_threshold, "risk"), (risk_threshold, "delta"), (conformal_threshold, "share")],
+)
+def test_targets_outside_0_1_are_refused(make, name, share):
+    with pytest.raises(ValueError, match=f"{name}: expected a number between 0 and 1"):
+        make([0.5], [True], **{name: share})
 
 
 def test_reliability_has_ten_bins_of_as_many_each_with_wilsons_intervals():
@@ -257,19 +265,6 @@ class TestConformal:
         enough = conformal_threshold(np.linspace(0, 1, 19), np.zeros(19, bool), 0.05)
         assert enough.answered == 19
         assert "at most 5.0% of all questions answered wrongly" in enough.report
-
-    @pytest.mark.parametrize(
-        ("score", "harmful", "share", "message"),
-        [
-            ([], [], 0.1, "at least 1"),
-            ([0.1, 0.2], [True], 0.1, "same length"),
-            ([np.nan], [True], 0.1, "NaN"),
-            ([0.1], [True], 0.0, "share: expected a number between 0 and 1"),
-        ],
-    )
-    def test_bad_input_is_named(self, score, harmful, share, message):
-        with pytest.raises(ValueError, match=message):
-            conformal_threshold(score, harmful, share)
 
 
 def _labels(rng, count):

@@ -239,9 +239,6 @@ def flat(values):
     return out
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_same_is_found_with_the_same_numbers(uec, adapter, question):
     expected = Plain(uec, TEXTS, IDS, METADATAS).search(question)
@@ -296,16 +293,6 @@ def test_what_one_framework_saves_both_find_again(uec, tmp_path):
 
 def test_in_an_empty_index_nothing_is_found(fitted, adapter):
     assert adapter(fitted, [], [], []).search("lumane") == []
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [(("",), "empty"), ((" \n",), "empty"), (("ba", 0), "k: expected an integer >= 1, got 0")],
-)
-def test_an_empty_question_or_no_hits_asked_for_are_refused_by_all(fitted, adapter, asked, message):
-    for kind in (Plain, adapter):
-        with pytest.raises(ValueError, match=message):
-            kind(fitted, TEXTS, IDS, METADATAS).search(*asked)
 
 
 def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(ambiguous, tmp_path):

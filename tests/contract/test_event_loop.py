@@ -5,13 +5,10 @@ import gc
 import time
 
 import numpy as np
-import pytest
 
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.langchain import UECEmbeddings
-
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 
 TEXTS = [f"passage number {i}" for i in range(20_000)]
 VECTORS = np.random.default_rng(0).normal(size=(len(TEXTS), 64))

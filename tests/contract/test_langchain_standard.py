@@ -13,8 +13,6 @@ from uec_rag import UEC
 from uec_rag.langchain import UECEmbeddings, UECRetriever, UECVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-
 
 @pytest.fixture(scope="module", params=[False, True], ids=["not fitted", "fitted"])
 def uec(request):

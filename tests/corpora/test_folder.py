@@ -14,6 +14,7 @@ from openpyxl import Workbook
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from tests.helpers import read_json, rows_of
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
@@ -50,11 +51,15 @@ def sections_of(folder, source):
     return next(document for document in read_folder(folder) if document.source == source).sections
 
 
-def test_documents_come_from_all_folders_inside_in_the_order_of_their_paths(tmp_path):
-    (tmp_path / "b").mkdir()
-    for name in ("b/two.txt", "a.TXT", "c.md"):
+def test_documents_of_all_folders_come_in_the_order_of_their_paths_and_hidden_or_others_never(
+    tmp_path,
+):
+    for name in ("b/two.txt", "a.TXT", "c.md", ".git/notes.txt", ".hidden.md", "program.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(PROSE)
-    assert [document.source for document in read_folder(tmp_path)] == ["a.TXT", "b/two.txt", "c.md"]
+    with warnings.catch_warnings(action="error"):
+        sources = [document.source for document in read_folder(tmp_path)]
+    assert sources == ["a.TXT", "b/two.txt", "c.md"]
 
 
 def test_an_index_in_the_folder_is_no_document(tmp_path):
@@ -65,14 +70,6 @@ def test_an_index_in_the_folder_is_no_document(tmp_path):
     with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble"):
         [document] = read_folder(tmp_path)
     assert document.source == "a.md"
-
-
-def test_hidden_files_and_other_kinds_are_left_out_silently(tmp_path):
-    (tmp_path / ".git").mkdir()
-    for name in ("a.txt", ".git/notes.txt", ".hidden.md", "program.py"):
-        (tmp_path / name).write_text(PROSE)
-    with warnings.catch_warnings(action="error"):
-        assert [document.source for document in read_folder(tmp_path)] == ["a.txt"]
 
 
 @pytest.mark.parametrize(
@@ -105,49 +102,13 @@ def test_a_table_of_a_header_alone_holds_no_text(tmp_path):
     assert [document.source for document in read.documents] == ["b.csv"]
 
 
-def test_markdown_is_cut_at_its_headings_and_not_at_comments_in_code(tmp_path):
-    (tmp_path / "a.md").write_text(
-        "---\ntitle: x\n---\nBefore.\n\n# Baking *bread*\n\nKnead it.\n\n```sh\n# not a heading\n"
-        "    indented\n```\n\nResting\n-------\nOne hour.\n"
-    )
-    assert sections_of(tmp_path, "a.md") == (
-        Section("", "Before."),
-        Section("Baking bread", "Knead it.\n\n```sh\n# not a heading\n    indented\n```"),
-        Section("Resting", "One hour."),
-    )
-
-
 @pytest.mark.parametrize(
-    ("heading", "text"),
-    [
-        ("`cargo yank` and [*links*](http://x)", "cargo yank and links"),
-        ("Raise an `HTTPException` { #raise-an-exception }", "Raise an HTTPException"),
-        ("Options {: .wide #options}", "Options"),
-        ("The set {a, b}", "The set {a, b}"),
-        ("~~Old~~ options", "Old options"),
-        ("C# &amp; <b>F#</b>", "C# & F#"),
-    ],
+    "row", read_json("sections.json"), ids=lambda row: f"{row['says']}, {row['name']}"
 )
-def test_a_markdown_heading_is_read_without_markup_and_attributes(tmp_path, heading, text):
-    (tmp_path / "a.md").write_text(f"# {heading}\nbody")
-    assert sections_of(tmp_path, "a.md") == (Section(text, "body", is_title=True),)
-
-
-def test_markdown_lines_may_end_as_on_windows(tmp_path):
-    (tmp_path / "a.md").write_bytes(b"# One\r\nfirst\r\n\r\n# Two\r\nsecond\r\n")
-    one, two = sections_of(tmp_path, "a.md")
-    assert one == Section("One", "first", is_title=True)
-    assert two == Section("Two", "second")
-
-
-def test_rst_is_cut_at_its_headings_and_keeps_what_only_sphinx_understands(tmp_path):
-    (tmp_path / "a.rst").write_text(
-        "Baking\n======\n\n.. contents::\n\nKnead *it*.\n\n.. comment\n\nResting\n-------\n\n"
-        ".. function:: rest(dough)\n\n   Let the dough be, see :func:`knead`.\n"
-    )
-    baking, resting = sections_of(tmp_path, "a.rst")
-    assert baking == Section("Baking", "Knead it.", is_title=True)
-    assert resting == Section("Resting", "rest(dough)\nLet the dough be, see knead.")
+def test_a_source_is_cut_at_its_headings_into_what_a_reader_would_see(tmp_path, row):
+    (tmp_path / row["name"]).write_bytes(row["source"].encode())
+    found = sections_of(tmp_path, row["name"])
+    assert [[s.heading, s.text, s.is_title, [*s.above]] for s in found] == row["sections"]
 
 
 def test_rst_does_not_read_other_files(tmp_path):
@@ -156,61 +117,17 @@ def test_rst_does_not_read_other_files(tmp_path):
     assert "the secret" not in "".join(part.text for part in sections_of(tmp_path, "a.rst"))
 
 
-def test_html_is_cut_at_its_headings_without_scripts_and_menus(tmp_path):
-    (tmp_path / "a.html").write_text(
-        "<html><head><title>Bread &amp; cake</title><style>p {}</style></head><body>"
-        "<nav>Home</nav><p>A <b>good</b>\n loaf.</p><!-- no --><script>x()</script>"
-        "<h2>Resting<a class='headerlink'>#</a> ¶</h2><ul><li>one</li><li>two &lt;3</li></ul>"
-        "<pre>a\n  b</pre></body></html>"
-    )
-    first, second = sections_of(tmp_path, "a.html")
-    assert first == Section("Bread & cake", "A good loaf.")
-    assert second.heading == "Resting"
-    assert [line for line in second.text.split("\n") if line.strip()] == [
-        *("one", "two <3"),
-        *("a", "  b"),
-    ]
-
-
 BODY = "<h1>Dough</h1><p>It rests.</p><pre>knead()</pre>"
-PAGES = {
-    "Sphinx": "<div class='related' role='navigation'>next</div><div class='body' role='main'>{}"
-    "</div><div class='sphinxsidebar' role='navigation'><h3>This Page</h3>Show Source</div>",
-    "MkDocs": "<div class='navbar'>Home</div><div class='bs-sidebar'>Dough</div>"
-    "<div class='col' role='main'>{}</div><footer>Built with MkDocs</footer>",
-    "Docusaurus": "<main><nav class='theme-doc-breadcrumbs'>Home</nav><article>{}</article>"
-    "<div class='table-of-contents'>Dough</div></main>",
-    "Javadoc": "<header><nav>Overview</nav></header><div class='flex'><main role='main'>{}</main>"
-    "</div>",
-    "Wikipedia": "<div id='mw-head'>Log in</div><div id='content'><div id='siteSub'>From W</div>{}"
-    "<table class='navbox'><tr><td>Breads</td></tr></table><div class='catlinks'>C</div></div>",
-    "man2html": "<a href='#index'>Index</a><hr>{}<hr><a name='index'>&nbsp;</a><h2>Index</h2><dl>"
-    "<dt><a href='#a'>Dough</a></dl>This document was created by man2html",
-    "Doxygen": "<div id='top'>Eigen</div><div id='side-nav'>Pages</div><div class='contents'>{}"
-    "</div><div id='nav-path'>1.8.17</div>",
-    "DocBook": "<div class='navheader'>Prev</div>{}<div class='navfooter'>Next</div>",
-    "AsciiDoc": "<div id='toc'>Contents</div><div id='content'>{}</div><div id='footer'>2.39</div>",
-    "Node": "<div id='column2'>Assert</div><div id='apicontent'>{}</div>",
-}
 
 
-@pytest.mark.parametrize("generator", PAGES)
-def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhere(generator):
-    page = f"<title>A title</title><body>{PAGES[generator].format(BODY)}</body>"
+@pytest.mark.parametrize(
+    "row", rows_of("pages_of_generators.csv"), ids=lambda row: row["generator"]
+)
+def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhere(row):
+    page = f"<title>A title</title><body>{row['page'].format(BODY)}</body>"
     read = [part for part in html_sections(page) if part.text]
     assert [(part.heading, part.text.split()) for part in read] == [
         ("Dough", ["It", "rests.", "knead()"])
-    ]
-
-
-def test_title_and_name_of_an_asciidoc_page_are_read(tmp_path):
-    head = "<div id=header><h1>git-tag(1)</h1><h2>NAME</h2><p>git-tag - Make a tag</p></div>"
-    body = "<div id=content><h2>SYNOPSIS</h2><p>git tag NAME</p></div>"
-    (tmp_path / "tag.html").write_text(f"<body class=manpage>{head}{body}</body>")
-    [document] = read_folder(tmp_path)
-    assert [(one.heading, one.text) for one in document.sections] == [
-        ("NAME", "git-tag - Make a tag"),
-        ("SYNOPSIS", "git tag NAME"),
     ]
 
 
@@ -346,30 +263,22 @@ def test_control_characters_in_a_name_are_shown(tmp_path):
         read_folder(tmp_path)
 
 
-def test_a_missing_folder_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"folder: there is no folder .*nowhere"):
-        read_folder(tmp_path / "nowhere")
-
-
-def test_a_file_in_place_of_a_folder_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text(PROSE)
-    with pytest.raises(NotADirectoryError, match=r"expected a folder, got the file .*a\.txt"):
-        read_folder(tmp_path / "a.txt")
-
-
-def test_a_folder_without_readable_files_is_refused_with_the_kinds_that_are(tmp_path):
-    (tmp_path / "program.py").write_text("pass")
-    with pytest.raises(ValueError, match=r"no readable files .*\.txt, \.md"):
-        read_folder(tmp_path)
-
-
-def test_a_folder_of_blank_files_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text(" ")
-    with (
-        pytest.warns(UserWarning, match=r"left out a\.txt"),
-        pytest.raises(ValueError, match=r"none among 1 file$"),
-    ):
-        read_folder(tmp_path)
+@pytest.mark.filterwarnings("ignore:left out")
+@pytest.mark.parametrize(
+    ("path", "error", "said"),
+    [
+        ("nowhere", FileNotFoundError, "folder: there is no folder .*nowhere"),
+        ("blank/a.txt", NotADirectoryError, r"expected a folder, got the file .*a\.txt"),
+        ("programs", ValueError, r"no readable files .*\.txt, \.md"),
+        ("blank", ValueError, "none among 1 file$"),
+    ],
+)
+def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, path, error, said):
+    for name, content in (("programs/a.py", "pass"), ("blank/a.txt", " ")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(content)
+    with pytest.raises(error, match=said):
+        read_folder(tmp_path / path)
 
 
 def test_missing_libraries_are_named_at_once_with_the_command_that_brings_them(
@@ -508,195 +417,29 @@ def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(
     assert len(read_folder(tmp_path)) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "title"),
-    [
-        ("a.md", "Before.\n\n# Rye `bread`\n\n## Dough\nIt rests.\n# Crust\nBrown.", "Rye bread"),
-        ("a.md", '---\nid: 7\ntitle: "Rye bread"\n---\n## Dough\nIt rests.', "Rye bread"),
-        ("a.md", "---\n id: 7\n title: Rye bread\n---\nIt rests.", "Rye bread"),
-        ("a.md", "---\nin:\n  title: Oats\n---\nIt rests.", ""),
-        ("a.md", '+++\ntitle = "Rye" # its\n[menu]\ntitle = "Oats"\n+++\nIt rests.', "Rye"),
-        ("a.md", "## Dough\nIt rests.\n# Appendix\n## Rye\nIt rises.", ""),
-        ("a.md", "## Dough\nIt rests.", ""),
-        ("a.html", "<title>Rye - Manual</title><h1>Rye bread</h1><p>It rests.</p>", "Rye bread"),
-        ("a.html", "<title>Rye bread</title><h2>Dough</h2><p>It rests.</p>", "Rye bread"),
-        ("a.rst", "Rye bread\n=========\n\nIt rests.\n", "Rye bread"),
-        ("a.rst", "Dough\n=====\n\nIt rests.\n\nCrust\n=====\n\nBrown.\n", ""),
-        ("a.txt", "Rye bread\n\nIt rests.", ""),
-    ],
-)
-def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, name, text, title):
-    (tmp_path / name).write_text(text)
+@pytest.mark.parametrize("row", rows_of("titles.csv"), ids=lambda row: row["text"][:40])
+def test_a_document_has_the_title_that_its_format_marks_as_such(tmp_path, row):
+    (tmp_path / row["name"]).write_text(row["text"])
     [document] = read_folder(tmp_path)
-    assert document.title == title
+    assert document.title == row["title"]
 
 
-def test_front_matter_of_a_page_is_not_read(tmp_path):
-    (tmp_path / "a.html").write_text("---\nlayout: rye\n---\n<p>It rests.</p>")
-    assert sections_of(tmp_path, "a.html") == (Section("", "It rests."),)
+@pytest.mark.parametrize("row", rows_of("markup.csv"), ids=lambda row: row["source"][:40])
+def test_no_text_of_markdown_and_restructuredtext_is_lost_and_headings_have_no_markup(
+    tmp_path, row
+):
+    (tmp_path / row["name"]).write_text(row["source"])
+    [section] = sections_of(tmp_path, row["name"])
+    assert section.heading == row["heading"]
+    assert " ".join(section.text.split()) == row["shown"]
 
 
-def test_what_sphinx_shows_of_its_roles_and_directives_is_read(tmp_path):
-    (tmp_path / "a.rst").write_text(
-        "Flask\n=====\n\n* One :meth:`~Dough.item`\n\n"
-        ".. note:: See :ref:`that <it>`.\n\n.. attribute:: Dough.rest\n   :type: int\n\n"
-        "   How :term:`long`.\n\n   .. versionadded:: 2.0\n\n"
-        ".. toctree::\n\n   b\n   Rye <c>\n\n.. seealso:: :doc:`/bread`\n\n"
-        ".. code-block:: py\n   :caption: c.py\n   :linenos:\n\n   if a:\n       f(*b)\n\n"
-        ".. setting:: REST\n\n``REST``\n--------\n\nHours.\n"
-    )
-    flask, setting = sections_of(tmp_path, "a.rst")
-    assert flask.text.split("\n\n") == [
-        *("One item", "See that.", "Dough.rest\nint\nHow long.", "Added in version 2.0"),
-        *("Rye", "/bread", "c.py\nif a:\n    f(*b)"),
-    ]
-    assert (setting.heading, setting.text) == ("REST", "Hours.")
-
-
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        (
-            ".. versionchanged:: 3.3\n   :meth:`~A.rest` and ``knead`` take\n   :class:`Dough`.",
-            "Changed in version 3.3 rest and knead take Dough.",
-        ),
-        (".. impl-detail:: Doughs *rest*\n   a while.", "Doughs *rest* a while."),
-        (".. impl-detail::\n   :term:`Doughs` rest.\n\n   A while.", "Doughs rest. A while."),
-        (".. py:function:: rest(dough, *more, **how)\n", "rest(dough, *more, **how)"),
-        (".. class:: Dough(flour)\n\n   It rests.", "Dough(flour) It rests."),
-        (":class:`list<Dough>` of :ref:`all\n<them>`", "list<Dough> of all"),
-        ("3. Rest.\n\n   * an hour\n4. Bake.", "3. Rest. an hour 4. Bake."),
-        (f"{'rest ' * 4000}\n\nBake.", f"{'rest ' * 4000}Bake."),
-        (f".. note::\n\n   {'x' * 20_000}\n\n   Rest.", "Rest."),
-    ],
-)
-def test_no_text_of_restructuredtext_is_lost(tmp_path, source, shown):
-    (tmp_path / "a.rst").write_text(f"Bread\n=====\n\n{source}\n")
+@pytest.mark.parametrize("long", [f"{'rest ' * 4000}\n\nBake.", f".. note::\n\n   {'x' * 20_000}"])
+def test_long_texts_of_restructuredtext_are_read_to_their_end(tmp_path, long):
+    (tmp_path / "a.rst").write_text(f"Bread\n=====\n\n{long}\n\nIt ends.\n")
     [section] = sections_of(tmp_path, "a.rst")
-    assert " ".join(section.text.split()).endswith(shown)
-
-
-def test_fields_above_the_title_of_restructuredtext_are_read(tmp_path):
-    (tmp_path / "a.rst").write_text(":Author: Ada\n:orphan:\n\nBread\n=====\n\nIt rests.\n")
-    fields, bread = sections_of(tmp_path, "a.rst")
-    assert fields.text.split() == ["Author", "Ada"]
-    assert bread == Section("Bread", "It rests.")
-
-
-@pytest.mark.parametrize(
-    ("name", "head"),
-    [
-        ("a.md", "# Rye\n\n## Rest\n\n### A\n\nDough\n\n### B\n\nLoaf\n\n## Bake\n\nHot."),
-        ("a.html", "<h1>Rye</h1><h2>Rest</h2><h3>A</h3>Dough<h3>B</h3>Loaf<h2>Bake</h2>Hot."),
-        ("a.rst", "Rye\n===\n\nRest\n----\n\nA\n~\n\nDough\n\nB\n~\n\nLoaf\n\nBake\n----\n\nHot."),
-    ],
-)
-def test_a_heading_without_text_is_above_what_follows_it_in_its_part(tmp_path, name, head):
-    (tmp_path / name).write_text(head)
-    above = [(one.heading, one.above) for one in sections_of(tmp_path, name)]
-    assert above == [("A", ("Rest",)), ("B", ("Rest",)), ("Bake", ())]
-
-
-def test_a_heading_that_a_document_repeats_is_called_with_the_one_above(tmp_path):
-    text = "# Bread\n\n## Time\n\nAn hour.\n"
-    for name in ("Rye", "Oats"):
-        text += f"\n## {name}\n\nA cereal.\n\n### Time\n\nTwo hours.\n\n### Heat of {name}\n\nHot."
-    (tmp_path / "a.md").write_text(text)
-    headings = [section.heading for section in sections_of(tmp_path, "a.md")]
-    assert headings[:3] == ["Time", "Rye", "Rye: Time"]
-    assert headings[3:] == ["Heat of Rye", "Oats", "Oats: Time", "Heat of Oats"]
-
-
-def test_tags_of_templates_and_targets_of_links_in_markdown_are_not_read_but_in_code(tmp_path):
-    (tmp_path / "a.md").write_text(
-        "# The `{{< rye >}}` {%- include badge.html v='4.1' -%}\n\n<span id=dough></span>\n\n"
-        '{{< example file="rye" >}}\n\nUse `{% include rye %}`, `<a id=z></a>`.\n\n'
-        '[Rest]({% page "/rest" %}#long) it.\n\n<tr><td class=x>one</td><td>two</td></tr>\n\n'
-        f"[![Oven](oven.png)](data:{'x' * 200})<iframe src=film></iframe>\n\n"
-        "```\n{% raw %}\n<a id=y></a>\n```\n"
-    )
-    [section] = sections_of(tmp_path, "a.md")
-    assert section.heading == "The {{< rye >}}"
-    parts = [part.split() for part in section.text.split("\n\n")]
-    assert [part for part in parts if part] == [
-        ["Use", "`{%", "include", "rye", "%}`,", "`<a", "id=z></a>`."],
-        ["[Rest]", "it."],
-        ["one", "two"],
-        ["[Oven]"],
-        ["```", "{%", "raw", "%}", "<a", "id=y></a>", "```"],
-    ]
-
-
-MDX = """import { Tabs } from '@site/tabs'
-
-<Since/> Run `<Tabs>` {/* <A title='not'/>
-*/} here.
-
-<Card
-  title="What's next"
-/>
-
-<Tabs>
-    <Tab label="npm">
-    Type it.
-    </Tab>
-</Tabs>
-
-```js
-import x from 'y'
-```
-
-<B title='End'/>
-"""
-
-
-def test_code_right_behind_a_tag_of_mdx_is_code(tmp_path):
-    code = "```sh\nls\n\n# not a heading\nimport x from 'y'\n```"
-    (tmp_path / "a.mdx").write_text(f"<Tab>\n{code}\n</Tab>\n\n# Heading\n\nText.\n")
-    before, section = sections_of(tmp_path, "a.mdx")
-    assert before.text == code
-    assert (section.heading, section.text) == ("Heading", "Text.")
-
-
-def test_indented_code_right_behind_text_of_mdx_is_code(tmp_path):
-    code = "    ~~~js\n    import a from 'a';\n    <Tag title='b'>\n    ~~~"
-    (tmp_path / "a.mdx").write_text(f"1. Do this:\n{code}\n\n# Heading\n\nText.\n")
-    before, _ = sections_of(tmp_path, "a.mdx")
-    assert before.text == f"1. Do this:\n\n{code}"
-
-
-@pytest.mark.parametrize("name", ["a.mdx", "docusaurus.md"])
-def test_of_components_in_mdx_the_titles_and_labels_are_read(tmp_path, name):
-    (tmp_path / name).write_text(MDX)
-    [section] = sections_of(tmp_path, name)
-    said = "Run `<Tabs>` here. What's next npm Type it. ```js import x from 'y' ``` End"
-    assert " ".join(section.text.split()) == said
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "shown"),
-    [
-        ("a.md", "---\nBread rests.\n\n---\nIt bakes.", "--- Bread rests. --- It bakes."),
-        ("a.md", "---\n# Bread\n\n---\nIt bakes.", "--- It bakes."),
-        ("a.md", "+++\nBread rests.\n+++\nIt bakes.", "+++ Bread rests. +++ It bakes."),
-        ("a.md", "---\n---\nIt bakes.", "It bakes."),
-        ("a.md", "---\ntags:\n- rye\nlayout: a\n# no\n---\nIt bakes.", "It bakes."),
-        ("a.md", "<!-- a\nb --> Bread <!-- c --> rests.", "Bread rests."),
-        ("a.md", "<!-- Bread rests.", "<!-- Bread rests."),
-        ("a.md", "Le pain repos&eacute; `&eacute;`", "Le pain reposé `&eacute;`"),
-        ("a.md", '{% include note.html class="a b" content="Bread rests." %}', "Bread rests."),
-        ("a.md", '{{< figure src="a.png" caption="Bread `rests`" >}}', "Bread `rests`"),
-        ("a.md", '{{% warning "Bread rests." %}}\nLong.\n{{% /warning %}}', "Bread rests. Long."),
-        ("a.mdx", "<Frame caption='Rye' id='a b'>Bread</Frame>", "Rye Bread"),
-        ("a.mdx", "<Tab title={'Rye'} to={{a: 1}}/> <A text={`Bread`} />", "Rye Bread"),
-        ("a.mdx", "<Cards all={[\n  {title: 'Rye', href: '/rye'},\n]} />", "Rye"),
-        ("a.mdx", '<Card title="Rye > oats">Bread</Card>', '<Card title="Rye > oats">Bread'),
-    ],
-)
-def test_no_text_of_markdown_is_lost(tmp_path, name, source, shown):
-    (tmp_path / name).write_text(source)
-    [section] = sections_of(tmp_path, name)
-    assert " ".join(section.text.split()) == shown
+    assert section.text.endswith("It ends.")
+    assert len(section.text) > 15_000
 
 
 def test_the_time_to_read_a_long_line_of_restructuredtext_grows_in_proportion_to_its_length():

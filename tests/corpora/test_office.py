@@ -9,15 +9,22 @@ from openpyxl import Workbook
 from pptx import Presentation
 from pptx.util import Inches
 
+from tests.helpers import DATA
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
-
-WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
 def sections_of(folder):
     [document] = read_folder(folder)
     return list(document.sections)
+
+
+def zipped(name, path, change=lambda text: text):
+    """Zip a folder of tests/data, after a change to each of its files."""
+    with zipfile.ZipFile(path, "w") as file:
+        for part in (DATA / name).rglob("*"):
+            if part.is_file():
+                file.writestr(str(part.relative_to(DATA / name)), change(part.read_text()))
 
 
 def write_docx(path, paragraphs):
@@ -26,37 +33,7 @@ def write_docx(path, paragraphs):
         f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
         for style, text in paragraphs
     )
-    relations = "http://schemas.openxmlformats.org/package/2006/relationships"
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr(
-            "[Content_Types].xml",
-            '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-            '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.'
-            'relationships+xml"/><Override PartName="/word/document.xml" ContentType="application/'
-            'vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>',
-        )
-        file.writestr(
-            "_rels/.rels",
-            f'<Relationships xmlns="{relations}"><Relationship Id="r1" Type="http://schemas.'
-            'openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
-            'Target="word/document.xml"/></Relationships>',
-        )
-        styles = "".join(
-            f'<w:style w:type="paragraph" w:styleId="{style}"><w:name w:val="heading {style[-1]}"/>'
-            "</w:style>"
-            for style in ("Heading1", "Heading2")
-        )
-        file.writestr("word/styles.xml", f'<w:styles xmlns:w="{WORD}">{styles}</w:styles>')
-        file.writestr(
-            "word/_rels/document.xml.rels",
-            f'<Relationships xmlns="{relations}"><Relationship Id="s" Type="http://schemas.'
-            'openxmlformats.org/officeDocument/2006/relationships/styles" Target="styles.xml"/>'
-            "</Relationships>",
-        )
-        file.writestr(
-            "word/document.xml",
-            f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
-        )
+    zipped("docx", path, lambda text: text.replace("PARAGRAPHS", body))
 
 
 def test_a_word_document_keeps_its_headings(tmp_path):
@@ -129,22 +106,7 @@ def test_rows_of_a_csv_file_are_lines(tmp_path, content, text):
 
 
 def test_a_book_is_read_in_its_order(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.epub", "w") as book:
-        book.writestr(
-            "META-INF/container.xml",
-            '<container><rootfiles><rootfile full-path="OEBPS/b.opf"/></rootfiles></container>',
-        )
-        book.writestr(
-            "OEBPS/b.opf",
-            "<package><metadata><dc:title>Bread</dc:title></metadata>"
-            '<manifest><item id="two" href="text/2.xhtml"/>'
-            '<item id="one" href="text/one%20.xhtml"/></manifest>'
-            '<spine><itemref idref="one"/><itemref idref="two"/></spine></package>',
-        )
-        book.writestr(
-            "OEBPS/text/one .xhtml", "<html><body><h1>One</h1><p>Dough.</p></body></html>"
-        )
-        book.writestr("OEBPS/text/2.xhtml", "<html><body><h1>Two</h1><p>Crust.</p></body></html>")
+    zipped("epub", tmp_path / "a.epub")
     assert sections_of(tmp_path) == [Section("One", "Dough."), Section("Two", "Crust.")]
     assert [document.title for document in read_folder(tmp_path)] == ["Bread"]
 

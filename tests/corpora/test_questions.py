@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import rows_of
 from uec_rag.corpora.questions import make_questions, split_first_sentence
 from uec_rag.stores.base import Passage
 
@@ -76,23 +77,9 @@ def test_under_a_heading_that_asks_for_nothing_the_first_sentence_asks_for_the_r
     assert set(answers.values()) == {BODY}
 
 
-@pytest.mark.parametrize(
-    ("text", "first", "rest"),
-    [
-        ("One. Two. Three.", "One.", "Two. Three."),
-        ("Is it? It is!", "Is it?", "It is!"),
-        ('He said "no." Then he left.', 'He said "no."', "Then he left."),
-        ("Python 3.11 is out. Use it.", "Python 3.11 is out.", "Use it."),
-        ("A heading\n\nand a text. More.", "A heading", "and a text. More."),
-        ("Over two\nlines.  Then more.", "Over two lines.", "Then more."),
-        ("你好。再见。", "你好。", "再见。"),
-        ("No end at all", "No end at all", ""),
-        ("The end.", "The end.", ""),
-        ("", "", ""),
-    ],
-)
-def test_the_first_sentence_or_paragraph_is_split_off(text, first, rest):
-    assert split_first_sentence(text) == (first, rest)
+@pytest.mark.parametrize("row", rows_of("first_sentences.csv"), ids=lambda row: row["text"])
+def test_the_first_sentence_or_paragraph_is_split_off(row):
+    assert split_first_sentence(row["text"]) == (row["first"], row["rest"])
 
 
 @given(st.text(alphabet="ab .!?。\n\"')", max_size=60))

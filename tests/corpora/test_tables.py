@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.helpers import rows_of
 from uec_rag.corpora.tables import ids_named, read_pairs, read_questions
 from uec_rag.stores.base import Passage
 
@@ -52,29 +53,15 @@ def test_in_jsonl_a_question_may_have_a_list_of_ids(tmp_path):
 
 
 LABELLED = functools.partial(read_questions, labelled=True)
+READ = {"pairs": read_pairs, "questions": LABELLED}
 DEEP = '{"query": "Who?", "relevant_ids": ""}\n{"query": "What?", "relevant_ids": ' + "[" * 100_000
 
 
 @pytest.mark.parametrize(
     ("read", "name", "content", "message"),
     [
-        (read_pairs, "a.jsonl", '{"query": "q", "passage": "p"}\n{"query"', "line 2: not JSON"),
-        (read_pairs, "a.jsonl", '["q", "p"]', 'line 1: expected {"query"'),
-        (read_pairs, "a.jsonl", '{"query": "q"}', "line 1: expected the columns query and passage"),
-        (read_pairs, "a.csv", "query,passage\nq\n", "line 2: expected some text as passage"),
-        (read_pairs, "a.jsonl", '{"query": 3, "passage": "p"}', "some text as query, got 3"),
-        (read_pairs, "a.csv", "query,passage\nq,p\nq, \n", "line 3: expected some text as passage"),
-        (read_pairs, "a.csv", "ask,passage\nq,p\n", "not its id), got ask, passage"),
-        (read_pairs, "a.csv", "", "(the text that answers, not its id), got none"),
-        (read_pairs, "a.csv", "query,relevant_ids\nq,p\n", "not its id), got query, relevant_ids"),
-        (read_pairs, "a.jsonl", '{"query": "q", "relevant_ids": "p"}', "got query, relevant_ids"),
-        (read_pairs, "a.csv", "query,passage,label\nq,p,5\n", "expected 0 or 1 as label, got '5'"),
-        (read_pairs, "a.parquet", "", "expected a .jsonl, .csv, .tsv file"),
-        (LABELLED, "q.csv", "query,relevant_ids\n ,x\n", "line 2: expected some text as query"),
-        (LABELLED, "q.csv", "query\nwhat?\n", "(the id or file of what answers, not its text)"),
-        (LABELLED, "q.csv", "query,passage\nq,p\n", "not its text), got query, passage"),
+        *((READ[row.pop("read")], *row.values()) for row in rows_of("no_rows.csv")),
         (LABELLED, "q.csv", b"query,relevant_ids\nhei\xdft?,", "q.csv: this is no table in UTF-8"),
-        (LABELLED, "q.jsonl", '{"query": "a", "relevant_ids": [3]}', "expected ids or files"),
         (LABELLED, "q.jsonl", DEEP, "q.jsonl, line 2: expected a flat object"),
     ],
 )

@@ -9,16 +9,14 @@ from uec_rag.encoders.cross_encoder import cross_encoder_advisor
 WORDS = ["ba", "de", "fi", "go", "lu", "ma"]
 TEXTS = [["ba de", "fi go"], ["lu ma"], ["de fi ba"], ["go go"], ["ma de"], ["fi lu"]]
 QUESTIONS = ["ba", "lu", "de", "go", "ma", "fi"]
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 32, "max_position_embeddings": 24, "initializer_range": 0.5}
 
 
 @pytest.fixture(scope="module")
 def advisor(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cross")
-    save_bert(
-        folder, WORDS, "BertForSequenceClassification", num_labels=1, hidden_size=16,
-        num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=24, initializer_range=0.5,
-    )  # fmt: skip
+    save_bert(folder, WORDS, "BertForSequenceClassification", num_labels=1, **SIZES)
     return cross_encoder_advisor(folder)
 
 
@@ -61,10 +59,6 @@ def test_a_gate_takes_it(advisor, full, queries):
 
 
 def test_a_classifier_of_pairs_is_refused(tmp_path):
-    save_bert(
-        tmp_path, WORDS, "BertForSequenceClassification", num_labels=3, hidden_size=16,
-        num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=24,
-    )  # fmt: skip
+    save_bert(tmp_path, WORDS, "BertForSequenceClassification", num_labels=3, **SIZES)
     with pytest.raises(ValueError, match="one score per pair, as for re-ranking, got one with 3"):
         cross_encoder_advisor(tmp_path)

@@ -3,8 +3,20 @@ import time
 import numpy as np
 import pytest
 
+from tests.helpers import rows_of
 from uec_rag.encoders import Lexical, load_encoder
-from uec_rag.encoders.lexical import WordTokenizer, _cached_keys, key_of, split_words, weights_of
+from uec_rag.encoders.lexical import (
+    LATIN,
+    WordTokenizer,
+    _cached_keys,
+    key_of,
+    letters_in,
+    letters_of,
+    split_words,
+    weights_of,
+    writing_of,
+    writings,
+)
 
 TERMS = WordTokenizer().terms
 
@@ -13,24 +25,9 @@ def shared(one, other):
     return {t for t in TERMS(one) if not t.startswith("~")} & set(TERMS(other))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("connection refused", "connected"),
-        ("HTTPServer", "http"),
-        ("parse_args()", "parse"),
-        ("café", "CAFÉ"),
-        ("\uff46\uff55\uff4c\uff4c width", "full"),
-        ("Ошибка", "ошибки"),
-        ("المدرسة", "مدرسة"),
-        ("أَنْ", "أن"),
-        ("北京大学的学生", "北京大学"),
-        ("東京タワーはどこですか", "東京タワー"),
-        ("v2 of H2O", "h2o"),
-    ],
-)
-def test_forms_of_a_word_share_a_term(one, other):
-    assert shared(one, other)
+@pytest.mark.parametrize("row", rows_of("forms_of_words.csv"), ids=lambda row: row["one"])
+def test_forms_of_a_word_share_a_term(row):
+    assert shared(row["one"], row["other"])
 
 
 def test_an_identifier_gives_itself_and_its_parts():
@@ -56,19 +53,11 @@ def test_marks_belong_to_their_letters():
     assert split_words("हिन्दी naïve_case, os.path") == ["हिन्दी", "naïve_case", "os", "path"]
 
 
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ("cat -n, or (--number)?", {"-n", "--number"}),
-        ("ls -N is not ls -n", {"-N", "-n"}),
-        ("--depth=3 --dry-run", {"--depth", "--dry-run"}),
-        ("使用-n选项", {"-n"}),
-        ("x-ray, café-nom, it--or not -- -5 ---", set()),
-    ],
-)
-def test_options_of_commands_are_words_with_their_dashes(text, options):
-    assert {term for term in TERMS(text) if term.startswith("-")} == options
-    assert options <= {*WordTokenizer().named(text).values()}
+@pytest.mark.parametrize("row", rows_of("options_in_texts.csv"), ids=lambda row: row["text"])
+def test_options_of_commands_are_words_with_their_dashes(row):
+    options = {*row["options"].split()}
+    assert {term for term in TERMS(row["text"]) if term.startswith("-")} == options
+    assert options <= {*WordTokenizer().named(row["text"]).values()}
 
 
 def test_parts_of_words_weigh_less():
@@ -176,3 +165,28 @@ def test_wrong_options_are_refused(options, error, match):
 def test_a_tokenizer_that_gives_no_strings_is_told_so():
     with pytest.raises(TypeError, match="tokenizer: expected strings, got 3"):
         Lexical(tokenizer=lambda text: [3]).encode(["a"], "query")
+
+
+# In what a text is written: scripts by their letters, English by its small words.
+
+
+@pytest.mark.parametrize("row", rows_of("writing.csv"), ids=lambda row: row["text"])
+def test_a_text_is_written_in_what_most_of_its_letters_are(row):
+    assert writing_of(row["text"]) == row["written"]
+    assert letters_in(row["text"]) == letters_of(row["written"])
+
+
+def test_a_name_in_other_letters_does_not_change_what_a_question_is_written_in():
+    assert writing_of("Who was Фёдор of Russia?") == LATIN
+
+
+@pytest.mark.parametrize("text", ["", "42 + 1 = 43", "?!"])
+def test_a_text_without_letters_is_written_in_nothing(text):
+    assert writing_of(text) is None
+
+
+def test_texts_are_written_in_what_enough_of_them_are_in_the_most_frequent_first():
+    texts = ["这座桥"] * 5 + ["the bridge"] * 94 + ["мост"]
+    assert writings(texts) == (LATIN, "Chinese or Japanese characters")
+    assert writings(texts, least=0.5) == (LATIN,)
+    assert writings(["1984"]) == ()

@@ -1,32 +1,12 @@
 import pytest
 
+from tests.helpers import rows_of
 from uec_rag.encoders.hub import family_prompts, prompts_of
 
-BGE = "Represent this sentence for searching relevant passages: "
 
-
-@pytest.mark.parametrize(
-    ("name", "query", "passage"),
-    [
-        ("intfloat/e5-small-v2", "query: ", "passage: "),
-        ("intfloat/multilingual-e5-large", "query: ", "passage: "),
-        ("models/e5-small", "query: ", "passage: "),
-        ("BAAI/bge-small-en-v1.5", BGE, ""),
-        ("BAAI/bge-large-zh", "为这个句子生成表示以用于检索相关文章：", ""),
-        ("Snowflake/snowflake-arctic-embed-s", BGE, ""),
-        ("Snowflake/snowflake-arctic-embed-m-v1.5", BGE, ""),
-        ("Snowflake/snowflake-arctic-embed-l-v2.0", "query: ", ""),
-        ("intfloat/multilingual-e5-large-instruct", "", ""),
-        ("intfloat/e5-mistral-7b-instruct", "", ""),
-        ("BAAI/bge-m3", "", ""),
-        ("sentence-transformers/all-MiniLM-L6-v2", "", ""),
-        ("ibm-granite/granite-embedding-30m-english", "", ""),
-        ("moka-ai/m3e-small", "", ""),
-        ("", "", ""),
-    ],
-)
-def test_known_families_have_their_prompts_and_other_models_none(name, query, passage):
-    assert family_prompts(name) == {"query": query, "passage": passage}
+@pytest.mark.parametrize("row", rows_of("prompts_of_families.csv"), ids=lambda row: row["name"])
+def test_known_families_have_their_prompts_and_other_models_none(row):
+    assert {"name": row["name"], **family_prompts(row["name"])} == row
 
 
 SIMILAR = {"prompts": {"similarity": "S "}, "default_prompt_name": "similarity"}

@@ -28,6 +28,8 @@ from uec_rag.ensemble.convolution import (
 )
 from uec_rag.ensemble.fitted import Fitted
 
+HALVES = [[0.5, 0.5]] * 2
+WORDS = Gaussian.certain(np.zeros((2, 0)), [Terms.of([[1, 2], [3]], Saturation())])
 FACTORS = pytest.mark.parametrize("factors", [(None, None), (1, 1), (1, None), (2, 1)])
 
 
@@ -124,11 +126,17 @@ def test_the_shared_mean_has_unit_length_even_where_encoders_disagree_and_is_fin
 
 
 @FACTORS
-def test_the_direct_sum_knows_the_widths_of_its_blocks(rng, factors):
-    parts = [random_gaussian(rng, 3, d, f) for d, f in zip((4, 6), factors, strict=True)]
-    assert direct_sum(parts, Uniform()(parts), np.ones(2)).widths == (4, 6)
-    same = [random_gaussian(rng, 3, 4, f) for f in factors]
-    assert shared(same, Uniform()(same)).widths == (4,)
+@pytest.mark.parametrize(
+    ("combine", "dimensions", "widths"), [(direct_sum, (4, 6), (4, 6)), (shared, (4, 4), (4,))]
+)
+def test_a_combination_knows_its_coefficients_and_the_widths_of_its_blocks(
+    rng, factors, combine, dimensions, widths
+):
+    parts = [random_gaussian(rng, 3, d, f) for d, f in zip(dimensions, factors, strict=True)]
+    pi = convex(rng, 3, 2)
+    found = combine(parts, pi) if combine is shared else combine(parts, pi, np.ones(2))
+    assert found.widths == widths
+    np.testing.assert_array_equal(found.coefficients, pi)
 
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [0.4, 1.6], [0.4, 1.6, 1.0]])
@@ -150,26 +158,12 @@ def test_the_blocks_of_a_direct_sum_are_the_encoders_unit_vectors(rng, weights):
 
 @pytest.mark.parametrize("factors", [None, 1])
 def test_words_are_scaled_as_the_vectors_are(rng, factors):
-    words = Terms.of([[1, 2], [3]], Saturation())
-    parts = [random_gaussian(rng, 2, 4, factors), Gaussian.certain(np.zeros((2, 0)), [words])]
+    parts = [random_gaussian(rng, 2, 4, factors), WORDS]
     pi = np.float32([[0.25, 0.75], [1.0, 0.0]])
     (scaled,) = direct_sum(parts, pi, np.float32([0.5, 1.5])).terms
     np.testing.assert_allclose(scaled.scale, np.sqrt(2 * 1.5) * pi[:, 1], rtol=1e-6)
     alone = direct_sum(parts[1:], Uniform()(parts[1:]), np.ones(1))
     assert (alone.dimension, alone.widths, len(alone.terms)) == (0, (0,), 1)
-
-
-def test_words_have_no_place_in_a_shared_space():
-    words = Gaussian.certain(np.zeros((2, 0)), [Terms.of([[1, 2], [3]], Saturation())])
-    with pytest.raises(ValueError, match=r"^space: 'shared' averages vectors, and words have none"):
-        shared([words, words], Uniform()([words, words]))
-
-
-@FACTORS
-def test_the_coefficients_are_carried_along(rng, factors):
-    parts, pi = [random_gaussian(rng, 3, 4, f) for f in factors], convex(rng, 3, 2)
-    np.testing.assert_array_equal(shared(parts, pi).coefficients, pi)
-    np.testing.assert_array_equal(direct_sum(parts, pi, np.ones(2)).coefficients, pi)
 
 
 @given(st.lists(st.floats(1e-2, 1e4), min_size=1, max_size=6))
@@ -181,30 +175,26 @@ def test_block_weights_have_mean_1_and_the_ratios_of_the_slopes(slopes):
 
 
 @pytest.mark.parametrize(
-    ("dimensions", "coefficients", "message"),
+    ("combine", "shapes", "coefficients", "message"),
     [
-        (
-            (3, 4),
-            [[0.5, 0.5]] * 2,
-            "space: 'shared' needs encoders of one dimension, got [3, 4]; use space='direct', "
-            "which accepts any.",
-        ),
-        ((3, 3), [[1.0]] * 2, "coefficients: expected shape (2, 2)"),
-        ((3, 3), [[0.5, 0.5]], "coefficients: expected shape (2, 2)"),
-        ((3, 3), [[0.5, np.nan]] * 2, "coefficients: row 0 holds NaN or infinity"),
-        ((), np.zeros((2, 0)), "parts: expected one Gaussian per encoder, got none"),
+        (shared, [(2, 3), (2, 4)], HALVES, "space: 'shared' needs encoders of one dimension"),
+        (shared, [(2, 3), (2, 3)], [[1.0]] * 2, "coefficients: expected shape (2, 2)"),
+        (shared, [(2, 3), (2, 3)], [[0.5, 0.5]], "coefficients: expected shape (2, 2)"),
+        (shared, [(2, 3)] * 2, [[0.5, np.nan]] * 2, "coefficients: row 0 holds NaN or infinity"),
+        (shared, [], np.zeros((2, 0)), "parts: expected one Gaussian per encoder, got none"),
+        (direct_sum, [(2, 3), (1, 3)], HALVES, "for parts of [2, 1] texts"),
     ],
 )
-def test_parts_that_do_not_go_together_are_refused(rng, dimensions, coefficients, message):
-    parts = [random_gaussian(rng, 2, d) for d in dimensions]
+def test_parts_that_do_not_go_together_are_refused(rng, combine, shapes, coefficients, message):
+    parts = [random_gaussian(rng, *shape) for shape in shapes]
+    rest = () if combine is shared else (np.ones(2),)
     with pytest.raises(ValueError, match=re.escape(message)):
-        shared(parts, np.asarray(coefficients, dtype=np.float32))
+        combine(parts, np.float32(coefficients), *rest)
 
 
-def test_batches_of_different_length_are_refused(rng):
-    parts = [random_gaussian(rng, 2, 3), random_gaussian(rng, 1, 3)]
-    with pytest.raises(ValueError, match=re.escape("for parts of [2, 1] texts")):
-        direct_sum(parts, np.float32([[0.5, 0.5]] * 2), np.ones(2))
+def test_words_have_no_place_in_a_shared_space():
+    with pytest.raises(ValueError, match=r"^space: 'shared' averages vectors, and words have none"):
+        shared([WORDS, WORDS], Uniform()([WORDS, WORDS]))
 
 
 NAMES = ["a", "b", "c"]
@@ -252,42 +242,79 @@ def test_fixed_weights_are_scaled_to_sum_to_1(parts, weights):
 
 
 @pytest.mark.parametrize(
-    ("spec", "expected"),
+    ("spec", "temperature", "space", "expected"),
     [
-        ("uniform", Uniform()),
-        ("trace", Trace(2.0)),
-        ([1, 1, 2], Fixed((1.0, 1.0, 2.0))),
-        (np.array([1.0, 1.0, 2.0]), Fixed((1.0, 1.0, 2.0))),
-        ({"c": 2, "a": 1, "b": 1}, Fixed((1.0, 1.0, 2.0))),
-        (Trace(9.0), Trace(9.0)),
+        ("uniform", 2.0, "direct", Uniform()),
+        ("uniform", 2.0, "shared", Uniform()),
+        ("trace", 2.0, "direct", Trace(2.0)),
+        ("trace", None, "direct", Trace(1.5)),  # the paper's
+        ([1, 1, 2], 2.0, "direct", Fixed((1.0, 1.0, 2.0))),
+        (np.array([1.0, 1.0, 2.0]), 2.0, "direct", Fixed((1.0, 1.0, 2.0))),
+        ({"c": 2, "a": 1, "b": 1}, 2.0, "direct", Fixed((1.0, 1.0, 2.0))),
+        (Trace(9.0), 2.0, "direct", Trace(9.0)),
+        (None, 2.0, "direct", Evidence()),
+        (None, 2.0, "shared", Trace(2.0)),
     ],
 )
-def test_a_rule_is_made_of_a_name_of_weights_or_of_a_rule(spec, expected):
-    assert make_rule(spec, NAMES, temperature=2.0) == expected
+def test_a_rule_is_made_of_a_name_of_weights_or_of_a_rule(spec, temperature, space, expected):
+    assert make_rule(spec, NAMES, temperature, space) == expected
+
+
+WEIGHTS = {"weights": (0.0,) * 6, "location": (0.0,) * 6, "spread": (1.0,) * 6, "prior": (0.0,) * 2}
+NEGATIVE = "coefficients: expected weights >= 0 with a positive sum"
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("spec", "error", "message"),
     [
-        ("mean", "coefficients: expected 'evidence', 'trace', 'uniform'"),
-        ([1.0, 2.0], "coefficients: expected 3 weights, one per encoder, got 2"),
-        ({"a": 1.0, "d": 2.0}, "coefficients: expected a weight for each of ['a', 'b', 'c']"),
-        ([1.0, -1.0, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
-        ([0.0, 0.0, 0.0], "coefficients: expected weights >= 0 with a positive sum"),
-        ([1.0, np.nan, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
-        ([1.0, 10**400, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
-        ([1e308, 1e308, 1.0], "with a positive sum, within the range of float32, got (1e+308, "),
+        ("mean", ValueError, "coefficients: expected 'evidence', 'trace', 'uniform'"),
+        (3, TypeError, "coefficients: expected"),
+        ([1.0, 2.0], ValueError, "coefficients: expected 3 weights, one per encoder, got 2"),
+        ({"a": 1.0, "d": 2.0}, ValueError, "expected a weight for each of ['a', 'b', 'c']"),
+        ([1.0, -1.0, 1.0], ValueError, NEGATIVE),
+        ([0.0, 0.0, 0.0], ValueError, NEGATIVE),
+        ([1.0, np.nan, 1.0], ValueError, NEGATIVE),
+        ([1.0, 10**400, 1.0], ValueError, NEGATIVE),
+        ([1e308, 1e308, 1.0], ValueError, "within the range of float32, got (1e+308, "),
     ],
 )
-def test_what_is_no_rule_is_refused(spec, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_what_is_no_rule_is_refused(spec, error, message):
+    with pytest.raises(error, match=re.escape(message)):
         make_rule(spec, NAMES, temperature=1.0)
+
+
+@pytest.mark.parametrize("spec", ["evidence", Evidence()])
+def test_a_shared_space_has_no_evidence(spec):
+    said = r"^coefficients: 'evidence' needs .*; use space='direct', or coefficients='trace'\.$"
+    with pytest.raises(ValueError, match=said):
+        make_rule(spec, NAMES, 1.5, "shared")
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf, 10**400, 1e-320])
 def test_a_temperature_that_is_not_positive_is_refused(temperature):
     with pytest.raises(ValueError, match="temperature: expected a number > 0"):
         Trace(temperature)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: restore_rule({"name": "trace"}), "coefficients: expected a saved rule, got"),
+        (lambda: EvidenceWeights(**WEIGHTS | {"weights": (1.0,)}), "weights: expected 6"),
+        (lambda: EvidenceWeights(**WEIGHTS | {"spread": (1.0,)}), "spread: expected 6"),
+        (
+            lambda: EvidenceWeights.restore(weights([0.0] * 6).metadata() | {"features": ["mu"]}),
+            "EvidenceWeights: expected one learned on ",
+        ),
+        (
+            lambda: weights([0.0] * 6).coefficients(np.zeros((1, 3, 6), np.float32)),
+            "evidence: expected shape (n, 2, 6)",
+        ),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
 
 
 def test_a_temperature_is_kept_as_the_number_that_json_gives_back():
@@ -300,20 +327,15 @@ def test_without_a_corpus_evidence_counts_all_encoders_alike(parts):
     np.testing.assert_array_equal(fitted.coefficients(parts, "query"), Uniform()(parts))
 
 
-@pytest.mark.parametrize("rule", [Uniform(), Fixed((1.0, 2.0, 0.7)), Trace(0.3), Trace(2)])
-def test_a_rule_comes_back_from_its_metadata_in_json(rule, parts):
-    restored = restore_rule(json.loads(json.dumps(rule.metadata())))
-    assert restored == rule
-    np.testing.assert_array_equal(restored(parts), rule(parts))
+LEARNED = EvidenceWeights((-0.1, -0.2, 0.3, 0.4, -0.5, -0.6), (0.0,) * 6, (1.0,) * 6, (0.1, -0.1))
 
 
-def test_metadata_of_no_rule_is_refused():
-    with pytest.raises(ValueError, match="coefficients: expected a saved rule, got"):
-        restore_rule({"name": "trace"})
-
-
-def test_the_temperature_is_that_of_the_paper_by_default():
-    assert make_rule("trace", ["a"], None).temperature == 1.5
+@pytest.mark.parametrize(
+    "rule",
+    [Uniform(), Fixed((1.0, 2.0, 0.7)), Trace(0.3), Trace(2), Evidence(), Evidence(LEARNED)],
+)
+def test_a_rule_comes_back_from_its_metadata_in_json(rule):
+    assert restore_rule(json.loads(json.dumps(rule.metadata()))) == rule
 
 
 def test_a_fixed_weight_may_be_zero_and_numpys_number():
@@ -401,50 +423,3 @@ def test_coefficients_are_convex_and_follow_the_encoders_order(given, seed):
 def test_a_single_encoder_has_all_the_weight():
     found = weights([0, -1, 0, 0, 0, 0], prior=(0.0,)).coefficients(evidence_of([0.1, 0.2]))
     assert found.tolist() == [[1.0]]
-
-
-def test_evidence_of_other_encoders_is_refused():
-    with pytest.raises(ValueError, match=r"evidence: expected shape \(n, 2, 6\)"):
-        weights([0.0] * len(FEATURES)).coefficients(np.zeros((1, 3, 6), np.float32))
-
-
-def test_weights_of_other_features_are_refused():
-    state = weights([0.0] * len(FEATURES)).metadata() | {"features": ["trace"]}
-    with pytest.raises(ValueError, match="EvidenceWeights: expected one learned on "):
-        EvidenceWeights.restore(state)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [({"weights": (1.0,)}, "weights: expected 6"), ({"spread": (1.0,)}, "spread: expected 6")],
-)
-def test_weights_that_cannot_be_are_refused(change, message):
-    given = {"weights": (0.0,) * 6, "location": (0.0,) * 6, "spread": (1.0,) * 6, "prior": (0.0,)}
-    with pytest.raises(ValueError, match=message):
-        EvidenceWeights(**(given | change))
-
-
-def test_by_default_evidence_counts_in_the_direct_sum_and_the_trace_in_a_shared_space():
-    assert make_rule(None, ["a"], 2.0, "direct") == make_rule(None, ["a"], 2.0) == Evidence()
-    assert make_rule(None, ["a"], 2.0, "shared") == Trace(2.0)
-
-
-@pytest.mark.parametrize("spec", ["evidence", Evidence()])
-def test_a_shared_space_has_no_evidence(spec):
-    said = r"^coefficients: 'evidence' needs .*; use space='direct', or coefficients='trace'\.$"
-    with pytest.raises(ValueError, match=said):
-        make_rule(spec, ["a"], 1.5, "shared")
-    assert make_rule("uniform", ["a"], 1.5, "shared") == Uniform()
-
-
-@pytest.mark.parametrize("fitted", [True, False])
-def test_the_evidence_rule_comes_back_with_its_weights(fitted):
-    learned = weights((-0.1, -0.2, 0.3, 0.4, -0.5, -0.6), prior=(0.1, -0.1))
-    rule = Evidence(learned if fitted else None)
-    assert restore_rule(json.loads(json.dumps(rule.metadata()))) == rule
-
-
-@pytest.mark.parametrize("spec", [3, 2.5])
-def test_what_is_no_rule_at_all_is_refused(spec):
-    with pytest.raises(TypeError, match="coefficients: expected"):
-        make_rule(spec, ["a"], 1.5)

@@ -1,5 +1,7 @@
 import re
 import shutil
+from functools import reduce
+from operator import getitem
 
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ import pytest
 from tests.cli.conftest import make_model
 from tests.helpers import LinearHead, bag_of_words, by_name, files_of, resaved
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
+from uec_rag.base.environment import TRUSTED
 from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.encoders import hub
 from uec_rag.ensemble.save import KIND
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
@@ -65,7 +69,6 @@ def test_only_json_and_tensors_are_written(saved):
     assert files - {".lock"} == {"manifest.json", "uec.json", "posteriors.safetensors", ".held"}
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_an_ensemble_that_is_not_fitted_is_saved_too(encoders, tmp_path):
     uec = UEC(encoders)
     uec.save(tmp_path / "saved")
@@ -118,25 +121,23 @@ def test_the_same_black_box_twice_is_two_encoders(fit_pairs, tmp_path):
     assert_same(loaded, uec)
 
 
-def test_encoders_nobody_asked_for_are_refused(fitted, saved):
-    with pytest.raises(ValueError, match=re.escape("got ['other']")):
-        UEC.load(saved, encoders=by_name(fitted) | {"other": bag_of_words(4, "other")})
-
-
-def test_encoders_without_their_names_are_refused(saved):
-    with pytest.raises(TypeError, match=re.escape("expected a mapping of names to encoders")):
-        UEC.load(saved, encoders=[bag_of_words(8, "fine")])
-
-
-def test_another_model_under_the_same_name_is_refused(fitted, saved):
-    with pytest.raises(FingerprintMismatch, match="encoders: 'head' is not the model that was sav"):
-        UEC.load(saved, encoders=by_name(fitted) | {"head": LinearHead(seed=1)})
-
-
-def test_a_black_box_of_another_width_is_refused(fitted, saved):
-    said = "encoders: 'fine' returns vectors of dimension 8, expected 64"
-    with pytest.raises(FingerprintMismatch, match=said):
-        UEC.load(saved, encoders=by_name(fitted) | {"fine": bag_of_words(8, "fine")})
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ([LinearHead()], TypeError, "expected a mapping of names to encoders"),
+        ({"other": bag_of_words(4, "other")}, ValueError, "got ['other']"),
+        ({"head": LinearHead(seed=1)}, FingerprintMismatch, "encoders: 'head' is not the model"),
+        (
+            {"fine": bag_of_words(8, "fine")},
+            FingerprintMismatch,
+            "encoders: 'fine' returns vectors of dimension 8, expected 64",
+        ),
+    ],
+)
+def test_encoders_that_were_not_saved_are_refused(fitted, saved, given, error, message):
+    encoders = by_name(fitted) | given if isinstance(given, dict) else given
+    with pytest.raises(error, match=re.escape(message)):
+        UEC.load(saved, encoders=encoders)
 
 
 def test_what_is_not_a_saved_ensemble_is_not_loaded(tmp_path, fitted):
@@ -157,62 +158,45 @@ def test_files_of_two_ensembles_cannot_be_mixed(fitted, saved, fit_pairs, encode
         UEC.load(saved, encoders=by_name(fitted), verify=False)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"encoders": 3},
-        {"encoders": [{"name": "fine"}]},
-        {"encoders": [{"name": 1, "spec": None, "revision": "", "dimension": 8}]},
-        {"coefficients": {"name": "mine"}},
-        {"beta": "high"},
-        {"beta": -1.0},
-        {"beta": 1e300},
-        {"posteriors": [1, 2, 3]},
-        {"seconds": [1]},
-        {"facts": {"pairs": [1]}},
-        {"confidence": []},
-        {"fingerprint": None},
-    ],
-    ids=str,
-)
-def test_files_that_were_made_up_are_said_to_be_corrupted(fitted, saved, tmp_path, change):
-    state = read_json(files_of(saved) / "uec.json")
-    with resaved(saved, KIND) as folder:
-        write_json(folder / "uec.json", state | change)
-    with pytest.raises(IndexCorrupted):
-        UEC.load(tmp_path / "made up", encoders=by_name(fitted))
+RELEVANCE = ("confidence", "relevance")
+SUMMARY = ("posteriors", 1, "summary")
 
 
 @pytest.mark.parametrize(
-    ("of", "name", "value"),
+    ("inside", "name", "value"),
     [
-        ("confidence", "temperature", 0.0),
-        ("confidence", "temperature", -1.0),
-        ("confidence", "temperature", float("inf")),
-        ("confidence", "temperature", float("nan")),
-        ("confidence", "temperature", 10**400),
-        ("confidence", "unanswerable", 2.0),
-        ("relevance", "spread", [0.0, 1.0]),
-        ("relevance", "weights", [1.0]),
-        ("relevance", "location", [float("nan"), 0.0]),
-        ("summary", "slope", float("nan")),
-        ("summary", "scale", -1.0),
-        ("summary", "log_trace_sd", 0.0),
-        ("summary", "intercept", "high"),
+        ((), "encoders", 3),
+        ((), "encoders", [{"name": "fine"}]),
+        ((), "encoders", [{"name": 1, "spec": None, "revision": "", "dimension": 8}]),
+        ((), "coefficients", {"name": "mine"}),
+        *(((), "beta", value) for value in ("high", -1.0, 1e300)),
+        ((), "posteriors", [1, 2, 3]),
+        ((), "seconds", [1]),
+        ((), "facts", {"pairs": [1]}),
+        ((), "confidence", []),
+        ((), "fingerprint", None),
+        *((("confidence",), "temperature", value) for value in (0.0, -1.0, np.inf, np.nan)),
+        (("confidence",), "temperature", 10**400),
+        (("confidence",), "unanswerable", 2.0),
+        (RELEVANCE, "spread", [0.0, 1.0]),
+        (RELEVANCE, "weights", [1.0]),
+        (RELEVANCE, "location", [np.nan, 0.0]),
+        (SUMMARY, "slope", np.nan),
+        (SUMMARY, "scale", -1.0),
+        (SUMMARY, "log_trace_sd", 0.0),
+        (SUMMARY, "intercept", "high"),
     ],
 )
-def test_so_are_numbers_that_nothing_can_be_made_of(fitted, saved, tmp_path, of, name, value):
+def test_files_that_were_made_up_are_said_to_be_corrupted(
+    fitted, saved, tmp_path, inside, name, value
+):
     state = read_json(files_of(saved) / "uec.json")
-    inner = {
-        "confidence": state["confidence"],
-        "relevance": state["confidence"]["relevance"],
-        "summary": state["posteriors"][1]["summary"],
-    }[of]
-    assert name in inner
-    inner[name] = value
+    part = reduce(getitem, inside, state)
+    assert name in part
+    part[name] = value
     with resaved(saved, KIND) as folder:
         write_json(folder / "uec.json", state)
-    with pytest.raises(IndexCorrupted, match=r"uec\.json' has unexpected content"):
+    with pytest.raises(IndexCorrupted):
         UEC.load(tmp_path / "made up", encoders=by_name(fitted))
 
 
@@ -223,3 +207,85 @@ def test_saving_again_replaces_and_saving_elsewhere_does_not(fitted, saved, enco
     Retriever(fitted).save(tmp_path / "index")
     with pytest.raises(FileExistsError, match="exists and is not a saved UEC ensemble"):
         fitted.save(tmp_path / "index")
+
+
+# A saved folder may come from a stranger: what it names is not fetched unasked.
+
+
+@pytest.fixture
+def naming(tmp_path):
+    """Make a saved ensemble that names what it is told to."""
+
+    def make(spec):
+        UEC([bag_of_words(8, "model")]).save(tmp_path / "saved")
+        with resaved(tmp_path / "saved", KIND, "naming") as folder:
+            state = read_json(folder / "uec.json")
+            state["encoders"][0]["spec"] = spec
+            write_json(folder / "uec.json", state)
+        return tmp_path / "naming"
+
+    return make
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Where the hub is asked, and with what; it has no model."""
+    calls = []
+
+    def loader(name, **options):
+        calls.append((name, options["revision"], options["local_files_only"]))
+        raise OSError("no such model")
+
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", loader)
+    monkeypatch.setattr(hub, "_hub_is_reachable", lambda: True)
+    return calls
+
+
+@pytest.mark.parametrize("spec", ["stranger/model", "hf:stranger/model"])
+def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked, spec):
+    with pytest.raises(ValueError, match=r"names 'stranger/model', which is not on this machine"):
+        UEC.load(naming(spec))
+    assert asked == []  # a loader looks for it on the hub, whatever it is told
+
+
+def test_it_is_fetched_for_those_who_say_so(naming, asked):
+    with pytest.raises(OSError, match="no such model"):
+        UEC.load(naming("stranger/model@abc"), trust=True)
+    assert asked == [("stranger/model", "abc", False)]
+
+
+@pytest.mark.parametrize("listed", ["friend/*, stranger/model", "stranger/*"])
+def test_it_is_fetched_where_the_user_lists_it(naming, asked, monkeypatch, listed):
+    monkeypatch.setenv(TRUSTED, listed)
+    with pytest.raises(OSError, match="no such model"):
+        UEC.load(naming("stranger/model@abc"))
+    assert asked == [("stranger/model", "abc", False)]
+
+
+def test_a_list_of_others_does_not_help(naming, asked, monkeypatch):
+    monkeypatch.setenv(TRUSTED, "friend/*")
+    with pytest.raises(ValueError, match="not on this machine"):
+        UEC.load(naming("stranger/model"))
+
+
+def test_what_is_given_is_not_looked_for(naming, asked):
+    assert UEC.load(naming("stranger/model"), encoders={"model": bag_of_words(8, "model")})
+    assert asked == []
+
+
+def test_an_embedded_model_is_of_known_content_and_loaded(naming):
+    with pytest.raises(ValueError, match="unknown encoder 'pypi:stranger'"):
+        UEC.load(naming("pypi:stranger"))
+
+
+@pytest.mark.parametrize("trust", [True, False])
+def test_a_model_inside_a_saved_folder_is_never_loaded(naming, asked, tmp_path, trust):
+    path = naming(str(tmp_path / "naming" / "model"))
+    (path / "model").mkdir()
+    (path / "model" / "modules.json").write_text("[]")
+    with pytest.raises(IndexCorrupted, match="lies inside the saved folder"):
+        UEC.load(path, trust=trust)
+    (tmp_path / "link").symlink_to(path / "model")
+    with pytest.raises(IndexCorrupted, match="lies inside the saved folder"):
+        UEC.load(naming(str(tmp_path / "link")), trust=trust)
+    assert asked == []

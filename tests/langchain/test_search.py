@@ -9,7 +9,6 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import bag_of_words, passages
-from uec_rag import UEC
 from uec_rag.langchain import UECVectorStore
 
 QUERY = "bafima degopi lumane"
@@ -157,15 +156,3 @@ async def test_a_retriever_awaits_the_embedding_s_own_queries_side_by_side():
     store = await UECVectorStore.afrom_texts(passages(10), AsynchronousQueries())
     answers = await asyncio.gather(*(store.as_retriever().ainvoke(QUERY) for _ in range(6)))
     assert [len(answer) for answer in answers] == [4] * 6
-
-
-@pytest.mark.parametrize("space", ["direct", "shared"])
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-def test_vector_and_text_find_the_same_without_variance(space):
-    uec = UEC([bag_of_words(16, "a"), bag_of_words(16, "b", seed=1)], space=space)
-    store = UECVectorStore.from_documents(documents(40), uec)
-    vector = store.embeddings.embed_query(QUERY)
-    by_text = store.similarity_search_with_score(QUERY)
-    by_vector = store.similarity_search_with_score_by_vector(vector)
-    assert ids(d for d, _ in by_text) == ids(d for d, _ in by_vector)
-    np.testing.assert_allclose([s for _, s in by_text], [s for _, s in by_vector], rtol=1e-5)

@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from uec_rag.langchain import UECEmbeddings, UECVectorStore
 from uec_rag.retrieval import Retriever
@@ -23,15 +23,6 @@ def ids_of(store):
 def test_every_method_of_the_in_memory_store_is_there():
     public = [name for name in dir(InMemoryVectorStore) if not name.startswith("_")]
     assert [name for name in public if not hasattr(UECVectorStore, name)] == []
-    ours = [name for name in public if getattr(InMemoryVectorStore, name) is not None]
-    inherited = [
-        name
-        for name in ours
-        if vars(InMemoryVectorStore).get(name) is not None
-        and getattr(UECVectorStore, name) is getattr(VectorStore, name, None)
-    ]
-    # LangChain itself runs these in a thread.
-    assert all(name.startswith("a") and hasattr(UECVectorStore, name[1:]) for name in inherited)
 
 
 class TestMaking:

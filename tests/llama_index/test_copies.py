@@ -13,7 +13,6 @@ from uec_rag.confidence.risk import Guarantee
 from uec_rag.llama_index import UECEmbedding, UECGatePostprocessor, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
 
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 TEXTS = passages(30)
 
 

@@ -19,6 +19,7 @@ def test_passages_and_queries_get_the_means_of_their_role(embedding, fitted, tex
     np.testing.assert_allclose(passages, fitted.embed(texts, "passage").mean, atol=1e-6)
     np.testing.assert_allclose(query, fitted.embed(texts[:1], "query").mean[0], atol=1e-6)
     assert not np.allclose(passages[0], query)
+    assert {type(number) for number in embedding.get_query_embedding("lumane")} == {float}
 
 
 @pytest.mark.parametrize("workers", [None, 3])
@@ -30,22 +31,11 @@ async def test_asynchronous_vectors_are_the_same(fitted, texts, workers):
     assert await embedding.aget_query_embedding("lumane") == embedding.get_query_embedding("lumane")
 
 
-def test_vectors_are_lists_of_python_floats(embedding):
-    vector = embedding.get_query_embedding("lumane")
-    assert {type(number) for number in vector} == {float}
-
-
-def test_it_is_named_after_its_encoders_or_as_it_is_told(fitted):
-    assert UECEmbedding(uec=fitted).model_name == "UEC(small, large)"
-    assert UECEmbedding(uec=fitted, model_name="mine").model_name == "mine"
-
-
-def test_events_tell_its_name_and_not_its_weights(embedding):
-    assert embedding.to_payload() == {
-        "class_name": "UECEmbedding",
-        "model_name": "UEC(small, large)",
-        "embed_batch_size": 10,
-    }
+def test_events_tell_its_name_which_is_of_its_encoders_or_its_own_and_not_its_weights(fitted):
+    for options, name in (({}, "UEC(small, large)"), ({"model_name": "mine"}, "mine")):
+        told = UECEmbedding(uec=fitted, **options).to_payload()
+        known = {"class_name": "UECEmbedding", "embed_batch_size": 10}
+        assert told == known | {"model_name": name}
 
 
 def test_it_is_made_again_from_its_dict_and_its_ensemble(fitted):

@@ -5,14 +5,13 @@ import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import IndexNode, QueryBundle
 
 from tests.helpers import bag_of_words
 from tests.llama_index.conftest import build
 from uec_rag import UEC
-from uec_rag.llama_index import UECEmbedding, UECQueryEngine, UECRetriever, UECVectorStore
+from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
 
 
 @pytest.fixture
@@ -21,12 +20,18 @@ def index(fitted, nodes):
 
 
 @pytest.mark.parametrize("use_async", [False, True])
-def test_building_encodes_every_text_once(counting, nodes, texts, use_async):
+async def test_every_text_and_every_question_is_encoded_once(
+    counting, nodes, texts, question, use_async
+):
     uec, encoders = counting
     index = build(uec, nodes, use_async=use_async, insert_batch_size=16)
     for encoder in encoders:
         assert sorted(encoder.texts) == sorted(texts)
+        encoder.texts.clear()
     assert index.vector_store.get_nodes() == nodes
+    index.as_retriever().retrieve(question)
+    await index.as_retriever().aretrieve(question)
+    assert encoders[0].texts == [question]
 
 
 def test_a_pipeline_that_ends_in_the_store_encodes_every_text_once(counting, nodes, texts):
@@ -35,17 +40,6 @@ def test_a_pipeline_that_ends_in_the_store_encodes_every_text_once(counting, nod
     IngestionPipeline(transformations=[UECEmbedding(uec=uec)], vector_store=store).run(nodes=nodes)
     assert sorted(encoders[0].texts) == sorted(texts)
     assert len(store.get_nodes()) == 40
-
-
-async def test_a_question_is_encoded_once(counting, nodes, question):
-    uec, encoders = counting
-    index = build(uec, nodes)
-    retriever = index.as_retriever()
-    for encoder in encoders:
-        encoder.texts.clear()
-    retriever.retrieve(question)
-    await retriever.aretrieve(question)
-    assert encoders[0].texts == [question]
 
 
 def test_documents_can_be_added_replaced_and_removed(fitted, texts):
@@ -125,13 +119,3 @@ def test_a_few_texts_that_were_changed_after_they_were_embedded_are_not(wide, no
     store = UECVectorStore(uec)
     store.add(embedded)
     assert UECRetriever(store.retriever).retrieve("pirosu")[0].node_id == "n0"
-
-
-def test_another_models_vector_of_our_dimension_gives_way_to_the_question(wide, nodes, question):
-    uec, theirs = wide
-    store = build(uec, nodes).vector_store
-    index = VectorStoreIndex.from_vector_store(store, embed_model=theirs)
-    hits = index.as_retriever(similarity_top_k=4).retrieve(question)
-    assert hits == UECRetriever(store.retriever).retrieve(question)
-    assert hits[0].node_id == "n3"
-    assert UECQueryEngine(index.as_query_engine(MockLLM())).query(question).metadata["uec_decision"]

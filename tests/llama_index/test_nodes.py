@@ -31,10 +31,6 @@ def stored(node):
     )
 
 
-def test_a_node_comes_out_as_it_went_in(nodes):
-    assert stored(nodes[3]) == nodes[3]
-
-
 def test_how_an_index_keeps_track_of_its_files_is_not_shown_to_a_model():
     known = {"source": "a.md", "title": "Cats", "file_sha256": "ab", "file_passages": 1}
     node = node_of(Passage("a.md#0", "Cats purr.", known | {"position": 0}))
@@ -43,11 +39,6 @@ def test_how_an_index_keeps_track_of_its_files_is_not_shown_to_a_model():
     assert node.metadata["file_sha256"] == "ab"
     theirs = node_of(Passage("1", "Cats purr.", {"source": "a.md", "position": 0}))
     assert "position: 0" in theirs.get_content(MetadataMode.LLM)
-
-
-def test_the_embedding_is_not_kept_with_the_node(nodes):
-    node = nodes[0].model_copy(update={"embedding": [0.25] * 56})
-    assert "0.25" not in json.dumps(passages_of([node])[0].metadata)
 
 
 def test_what_is_embedded_is_the_text_with_the_metadata_that_is_not_excluded():
@@ -67,20 +58,18 @@ def test_what_is_embedded_is_the_text_with_the_metadata_that_is_not_excluded():
         Node(text_resource=MediaResource(text="a")),
     ],
 )
-def test_other_kinds_of_node_keep_their_kind(node):
-    assert stored(node) == node
+def test_a_node_of_any_kind_comes_out_as_it_went_in_but_for_its_embedding(nodes, node):
+    for one in (nodes[3], node):
+        assert stored(one) == one
+    embedded = nodes[0].model_copy(update={"embedding": [0.25] * 56})
+    assert "0.25" not in json.dumps(passages_of([embedded])[0].metadata)
 
 
-def test_a_document_comes_out_as_a_text_node_with_its_id_text_and_metadata():
-    document = Document(text="Cats purr.", id_="cats", metadata={"page": 3})
-    node = stored(document)
-    assert (node.node_id, node.text, node.metadata) == ("cats", "Cats purr.", {"page": 3})
-
-
-def test_a_passage_that_came_without_a_node_is_a_text_node(fitted, texts):
-    retriever = index_of(fitted, texts[:1], ["a"], [{"page": 3}])
-    node = node_of(next(retriever.passages()))
-    assert (node.node_id, node.text, node.metadata) == ("a", texts[0], {"page": 3})
+def test_a_document_and_a_passage_without_a_node_come_out_as_text_nodes():
+    document = stored(Document(text="Cats purr.", id_="cats", metadata={"page": 3}))
+    for node in (document, node_of(Passage("cats", "Cats purr.", {"page": 3}))):
+        assert type(node) is TextNode
+        assert (node.node_id, node.text, node.metadata) == ("cats", "Cats purr.", {"page": 3})
 
 
 @pytest.mark.parametrize(

@@ -71,48 +71,33 @@ def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
         UECQueryEngine(engine, gate="gate.json")
 
 
-def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retriever, llm):
-    response = UECQueryEngine.from_args(retriever, llm, gate=always("abstain")).query("fooba")
-    assert response.metadata["uec_decision"] == "abstain"
-    assert response.metadata["uec_reason"] in str(response)
-    assert str(response) == response.metadata["uec_reason"]
-    assert response.source_nodes == []
-    assert llm.calls == 0
-
-
-def test_a_gate_of_ones_own_asks_back_about_all_that_was_found(retriever, llm, texts):
-    response = UECQueryEngine.from_args(retriever, llm, gate=always("clarify")).query(texts[3])
-    found = retriever.retrieve(texts[3])
-    readings = response.metadata["uec_readings"]
-    assert str(response) == response.metadata["uec_question_back"]
-    assert all(reading["label"] in str(response) for reading in readings)
-    assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
-    assert llm.calls == 0
-
-
 @pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
-async def test_asynchronously_it_is_the_same(retriever, question, action):
-    engine = UECQueryEngine.from_args(retriever, CountingLLM(), gate=always(action))
-    ours, theirs = await engine.aquery(question), engine.query(question)
-    assert isinstance(ours, Response)
-    assert (str(ours), ours.metadata) == (str(theirs), theirs.metadata)
-    assert ours.metadata["uec_decision"] == action
-
-
-@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
-async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
+async def test_the_decision_is_said_in_every_way_of_asking_and_only_an_answer_asks_the_llm(
     retriever, llm, question, action
 ):
-    plain = UECQueryEngine.from_args(retriever, llm, gate=always(action)).query(question)
+    engine = UECQueryEngine.from_args(retriever, llm, gate=always(action))
+    said, later = engine.query(question), await engine.aquery(question)
+    known = said.metadata
+    assert isinstance(later, Response)
+    assert (str(later), later.metadata) == (str(said), known)
+    assert known["uec_decision"] == action
+    texts = {"answer": ANSWER, "abstain": known["uec_reason"]}
+    assert str(said) == texts.get(action, known["uec_question_back"])
+    assert all(reading["label"] in str(said) for reading in known["uec_readings"])
+    shown = [] if action == "abstain" else [hit.node_id for hit in retriever.retrieve(question)]
+    assert [node.node_id for node in said.source_nodes] == shown
+    assert llm.calls == (2 if action == "answer" else 0)
     engine = UECQueryEngine.from_args(retriever, llm, gate=always(action), streaming=True)
-    stream = engine.query(question)
+    stream, later = engine.query(question), await engine.aquery(question)
     assert isinstance(stream, StreamingResponse)
-    assert stream.metadata["uec_decision"] == action
-    assert "".join(stream.response_gen) == str(plain)
-    stream = await engine.aquery(question)
-    assert isinstance(stream, AsyncStreamingResponse)
-    assert stream.metadata["uec_reason"] == plain.metadata["uec_reason"]
-    assert "".join([token async for token in stream.async_response_gen()]) == str(plain)
+    assert isinstance(later, AsyncStreamingResponse)
+    for one in (stream, later):  # before it starts
+        assert (one.metadata["uec_decision"], one.metadata["uec_reason"]) == (
+            action,
+            known["uec_reason"],
+        )
+    assert "".join(stream.response_gen) == str(said)
+    assert "".join([token async for token in later.async_response_gen()]) == str(said)
 
 
 async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, question):

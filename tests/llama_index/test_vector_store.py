@@ -28,9 +28,11 @@ def ask(store, text, k=3, **options):
 # Adding and removing
 
 
-def test_added_nodes_can_be_had_back_by_id_in_the_order_asked(store, nodes):
+def test_added_nodes_can_be_had_back_by_id_in_the_order_asked_and_by_metadata(store, nodes):
     assert store.get_nodes(["n7", "absent", "n2"]) == [nodes[7], nodes[2]]
     assert store.get_nodes() == nodes
+    assert store.get_nodes(filters=GERMAN) == nodes[1::2]
+    assert store.get_nodes(["n4", "n5"], GERMAN) == [nodes[5]]
 
 
 def test_the_store_knows_the_variance_of_what_it_is_given_as_vectors(store, fitted, nodes, texts):
@@ -66,11 +68,6 @@ def test_delete_nodes_by_id_by_metadata_and_by_both(store, nodes):
     assert (found.nodes, found.similarities, found.ids) == ([], [], [])
 
 
-def test_get_nodes_by_metadata(store, nodes):
-    assert store.get_nodes(filters=GERMAN) == nodes[1::2]
-    assert store.get_nodes(["n4", "n5"], GERMAN) == [nodes[5]]
-
-
 # Searching
 
 
@@ -100,9 +97,7 @@ def test_filters_nodes_and_documents_restrict_a_query(store, question):
     assert set(ask(store, question, k=9, doc_ids=["doc2"]).ids) == {"n8", "n9", "n10", "n11"}
     both = ask(store, question, k=9, doc_ids=["doc2"], filters=GERMAN)
     assert set(both.ids) == {"n9", "n11"}
-
-
-def test_an_empty_list_of_nodes_restricts_nothing_as_llama_index_means_it(store, question):
+    # As LlamaIndex means an empty list.
     assert ask(store, question, node_ids=[]) == ask(store, question)
 
 

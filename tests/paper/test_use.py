@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paper.use import UniversalSentenceEncoder, load, read_sentencepiece
+from tests.helpers import read_json
 
 
 def varint(number):
@@ -127,27 +128,7 @@ def test_the_real_model_has_the_vectors_of_its_own_package():
 
     (Its tokenizer splits runs of unknown letters, where sentencepiece does not; none are here.)
     """
-    texts = [
-        "Photosynthesis turns light into sugar.",
-        "Кто написал «Войну и мир»?",
-        "光合作用是什么？",
-        "من هو رئيس الوزراء؟",
-        "a",
-    ]
-    first = [
-        [-0.0335, -0.0715, 0.0726, 0.0374, 0.0674, 0.0404],
-        [-0.0517, 0.0335, -0.0344, 0.0498, 0.0533, 0.0420],
-        [0.0194, -0.0462, 0.0402, -0.0172, 0.0531, 0.0199],
-        [0.0130, -0.0351, 0.0099, 0.0287, 0.0726, 0.0600],
-        [0.1047, 0.0400, 0.0219, -0.0035, -0.0015, 0.0370],
-    ]
-    cosines = [
-        [1.0000, 0.0524, 0.4086, 0.0101, -0.0011],
-        [0.0524, 1.0000, 0.2319, 0.2683, 0.1192],
-        [0.4086, 0.2319, 1.0000, 0.2640, 0.1057],
-        [0.0101, 0.2683, 0.2640, 1.0000, 0.1602],
-        [-0.0011, 0.1192, 0.1057, 0.1602, 1.0000],
-    ]
-    found = load().encode(texts, "query").embedding
-    np.testing.assert_allclose(found[:, :6], first, atol=1e-4)
-    np.testing.assert_allclose(found @ found.T, cosines, atol=1e-4)
+    known = read_json("use_vectors.json")
+    found = load().encode(known["texts"], "query").embedding
+    np.testing.assert_allclose(found[:, :6], known["first"], atol=1e-4)
+    np.testing.assert_allclose(found @ found.T, known["cosines"], atol=1e-4)

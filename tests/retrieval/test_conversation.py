@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import read_json
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
@@ -161,34 +162,13 @@ def test_a_turn_that_was_not_encoded_and_another_number_of_texts_are_refused():
 
 
 BACK = "Do you mean rsync, git add or git push?"
-WHICH = "What exactly do you mean? Which one?"
 
 
-@pytest.mark.parametrize(
-    ("said", "turns", "searched"),
-    [
-        ("How?", ["Who?"], Turn("How?", ["Who?"])),
-        ("rsync", [BACK], Turn("rsync", [BACK])),
-        ("Rsync.", ["How?", BACK], Turn("How?", [], ("rsync",))),
-        ("rsync", ["Who?", "How?", BACK], Turn("How?", ["Who?"], ("rsync",))),
-        ("neither", ["How?", BACK], Turn("How?", [], ("neither",))),
-        ("not rsync", ["How?", BACK], Turn("How?", [], ("not rsync",))),
-        ("push", ["How?", BACK], Turn("How?", [], ("git push",))),
-        ("the first and last", ["How?", BACK], Turn("How?", [], ("the first and last",))),
-        ("Who pays?", ["How?", BACK], Turn("Who pays?", ["How?", BACK])),
-        ("Thanks", ["How?", BACK], Turn("Thanks", ["How?", BACK])),
-        ("never mind", ["How?", BACK], Turn("never mind", ["How?", BACK])),
-        ("the fifth one", ["How?", BACK], Turn("How?", [])),
-        ("the work of rsync", ["How?", BACK], Turn("How?\nthe work of rsync", [])),
-        ("What else?", ["How?", BACK], Turn("What else?", ["How?", BACK])),
-        ("the second", ["Who?", "How?", WHICH], Turn("How?", ["Who?"])),
-        ("in winter", ["Who?", "How?", WHICH], Turn("How?\nin winter", ["Who?"])),
-        ("In what way?", ["How?", WHICH], Turn("In what way?", ["How?", WHICH])),
-        ("tar", ["How?", BACK, "No.", "Do you mean tar or cp?"], Turn("How?", [], ("tar",))),
-    ],
-)
-def test_a_reply_completes_the_question_that_was_asked_back_about(said, turns, searched):
-    assert Turn.of(said, turns) == searched
+@pytest.mark.parametrize("row", read_json("replies_in_turn.json"), ids=lambda row: row["said"])
+def test_a_reply_completes_the_question_that_was_asked_back_about(row):
+    """What is searched: a question, the turns before it, and the replies that choose."""
+    question, turns, replies = row["searched"]
+    assert Turn.of(row["said"], row["turns"]) == Turn(question, turns, tuple(replies))
 
 
 def test_of_thousands_of_replies_only_the_latest_count():

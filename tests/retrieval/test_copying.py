@@ -1,9 +1,21 @@
 """An index in another store."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
-from tests.helpers import Remembering, index_of, pairs, passages
+from tests.helpers import (
+    Remembering,
+    assert_same_result,
+    bag_of_words,
+    index_of,
+    labelled,
+    noise,
+    pairs,
+    passages,
+)
 from tests.stores.kinds import KINDS, close
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.retrieval.copying import copy_index
@@ -116,3 +128,40 @@ def test_a_source_that_changes_is_noticed():
     index.add(TEXTS[:10], [f"t{i}" for i in range(10)])
     with pytest.raises(RuntimeError, match="it holds 11 passages, but 10 were copied"):
         copy_index(index, MemoryStore())
+
+
+# Copied and pickled: an index of its own, with what was learned of the corpus.
+
+
+ASKED = ["badero fimafi", "golugo"]
+
+
+def test_a_copy_is_written_to_on_its_own(fitted, texts):
+    index = Retriever(fitted, unanswerable=0.3)
+    index.add(texts[:60], ids=[f"p{i}" for i in range(60)])
+    index.calibrate(*labelled(texts[:60], 60, unanswerable=0.2))
+    copied = copy.deepcopy(index)
+    assert_same_result(copied.search(ASKED), index.search(ASKED))
+    assert copied.report == index.report
+    copied.delete(["p0"])
+    assert (len(copied), len(index)) == (59, 60)
+
+
+def test_a_copied_snapshot_can_be_written_to(small):
+    copied = copy.deepcopy(small.snapshot())
+    copied.add(["lumane"])
+    assert (len(copied), len(small)) == (11, 10)
+
+
+def test_an_index_goes_to_another_process_whole():
+    index = index_of(UEC([noise, "bm25"]), passages(40))
+    there = pickle.loads(pickle.dumps(index))
+    assert_same_result(there.search(ASKED), index.search(ASKED))
+    there.add(["lumane"])
+    assert (len(there), len(index)) == (41, 40)
+
+
+def test_an_encoder_that_cannot_go_there_is_named_with_what_to_do():
+    index = Retriever(UEC([bag_of_words(8, "mine")]))
+    with pytest.raises(pickle.PicklingError, match=r"encoder 'mine' cannot be pickled.*encoders="):
+        pickle.dumps(index)

@@ -10,8 +10,6 @@ from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.corpora.document import Document, Section
 from uec_rag.retrieval.files import EncodedFiles, changes_since
 
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-
 
 def document(source, *texts):
     return Document(source, tuple(Section(f"Part {i}", text) for i, text in enumerate(texts)), "ab")

@@ -35,31 +35,6 @@ def test_it_is_what_would_have_been_saved(fitted, texts, queries, tmp_path, dtyp
     assert len(Retriever.load(tmp_path / "filled", fitted)) == len(texts) + 1
 
 
-def test_one_that_fails_leaves_what_was_there(small, texts, tmp_path):
-    small.save(tmp_path / "index")
-    before = sorted(tmp_path.rglob("*"))
-
-    def fail():
-        with Retriever.filling(tmp_path / "index", small.uec) as filled:
-            filled.add(texts)
-            raise OSError("no more")
-
-    with pytest.raises(OSError, match="no more"):
-        fail()
-    assert sorted(tmp_path.rglob("*")) == before
-    assert len(Retriever.load(tmp_path / "index", small.uec)) == 10
-
-
-def test_readers_have_the_old_one_until_the_block_ends(small, texts, tmp_path):
-    small.save(tmp_path / "index")
-    with Retriever.filling(tmp_path / "index", small.uec) as filled:
-        filled.add(texts)
-        assert len(Retriever.load(tmp_path / "index", small.uec)) == 10
-        with pytest.raises(BlockingIOError, match="another process or thread is saving"):
-            small.save(tmp_path / "index")
-    assert len(Retriever.load(tmp_path / "index", small.uec)) == len(texts)
-
-
 def test_an_ensemble_that_is_fitted_meanwhile_is_refused(encoders, fit_pairs, texts, tmp_path):
     uec = UEC(encoders).fit(fit_pairs[:100])
 

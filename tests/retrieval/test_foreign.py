@@ -38,43 +38,28 @@ def chinese():
     return [translated(text) for text in passages(60, seed=3)]
 
 
-def messages(caught):
-    return [str(one.message) for one in caught if "cannot tell them apart" in str(one.message)]
-
-
-def test_a_corpus_that_encoders_cannot_tell_apart_is_said_once(uec, chinese):
-    retriever = Retriever(uec)
-    with pytest.warns(UserWarning, match="Chinese or Japanese characters.* cannot tell them apart"):
-        retriever.add(chinese[:30])
-    with warnings.catch_warnings(action="error"):
-        retriever.add(chinese[30:])
-
-
-def test_passages_that_come_one_by_one_are_looked_at_when_there_are_enough(uec, chinese):
+@pytest.mark.parametrize("at_once", [1, 30])
+def test_a_corpus_that_encoders_cannot_tell_apart_is_said_once_when_there_is_enough_of_it(
+    uec, chinese, at_once
+):
     retriever = Retriever(uec)
     with warnings.catch_warnings(record=True, action="always") as caught:
-        for text in chinese[:15]:
-            retriever.add([text])
-        assert messages(caught) == []
-        for text in chinese[15:30]:
-            retriever.add([text])
-    assert len(messages(caught)) == 1
+        for start in range(0, 60, at_once):
+            retriever.add(chinese[start : start + at_once])
+            said = [str(one.message) for one in caught]
+            assert len(said) == (start + at_once > 15)
+    assert "Chinese or Japanese characters" in said[0]
+    assert "cannot tell them apart" in said[0]
 
 
-def test_a_corpus_in_the_language_of_the_fit_is_not_warned_of(uec):
+def test_a_corpus_in_a_language_that_an_encoder_knows_is_not_warned_of(uec, chinese):
+    several = bag_of_words(64, "multilingual")
+    multilingual = UEC([lambda texts: several([t if t.isascii() else " ".join(t) for t in texts])])
+    multilingual.fit(pairs(200))
     with warnings.catch_warnings(action="error"):
         Retriever(uec).add(passages(60, seed=4))
         Retriever(uec).add(["Ünïcode " + text for text in passages(60, seed=4)])
-
-
-def test_an_encoder_that_knows_the_language_is_not_warned_of(chinese):
-    multilingual = bag_of_words(64, "multilingual")
-    fitted = UEC(
-        [lambda texts: multilingual([" ".join(t) if not t.isascii() else t for t in texts])]
-    )
-    fitted.fit(pairs(200))
-    with warnings.catch_warnings(action="error"):
-        Retriever(fitted).add(chinese)
+        Retriever(multilingual).add(chinese)
 
 
 @pytest.mark.filterwarnings("ignore:Most of these passages")

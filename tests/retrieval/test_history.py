@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from examples.chat import PASSAGES
-from tests.helpers import agree, assert_same_result, index_of
+from tests.helpers import agree, assert_same_result, index_of, read_json
 from uec_rag import UEC
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -227,16 +227,7 @@ def test_to_choose_every_reading_makes_nothing_surer(chat):
     assert every.decision.in_corpus <= alone.decision.confidence < alone.decision.in_corpus
 
 
-FORCED = {
-    "tar": "The option --force of tar overwrites files.",
-    "git add": "git add stages changes for the next commit. The option --force adds files that are "
-    "ignored as well.",
-    "git push": "git push sends commits to another repository. The option --force overwrites the "
-    "branch there.",
-    "git clean": "git clean removes files that are not tracked. The option --force is needed "
-    "unless the configuration says otherwise.",
-    "door opener": "The door opener is repaired by the caretaker within three working days.",
-}
+FORCED = read_json("forced.json")
 
 
 @pytest.mark.parametrize("vague", [VAGUE, "What does the force option do?", "How do I force it?"])

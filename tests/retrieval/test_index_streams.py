@@ -9,8 +9,6 @@ from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import BlackBoxEncoder
 
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-
 
 @pytest.fixture(autouse=True)
 def chunk(monkeypatch):

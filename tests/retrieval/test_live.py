@@ -13,8 +13,6 @@ from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval.live import LiveIndex, Place
 
-pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-
 
 def saved(folder, *texts):
     made = index_of(UEC(["bm25"]), [*texts], [*texts])

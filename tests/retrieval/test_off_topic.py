@@ -7,6 +7,7 @@ import numpy
 import pytest
 import scipy.stats
 
+from tests.helpers import DATA
 from uec_rag import UEC, Retriever
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.document import Document, Section
@@ -14,38 +15,7 @@ from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.bundled.packages import cache_folder
 
-EVERYDAY = """
-How long do I boil an egg?
-Who painted the Mona Lisa?
-What is the capital of France?
-Who wrote Hamlet?
-How do I change a bicycle tyre?
-What are the symptoms of measles?
-Which planet has the most moons?
-Who won the football world cup in 1998?
-How far is it from London to Paris?
-What is the best way to cook rice?
-When did the Second World War end?
-How do I remove a red wine stain?
-What does a kangaroo eat?
-How tall is Mount Everest?
-Which river flows through Vienna?
-How do I get a visa for Japan?
-What is the population of Brazil?
-Who discovered penicillin?
-How often should I water a cactus?
-What is the speed of light?
-How do I treat a sprained ankle?
-Which language do people speak in Brazil?
-What time does the supermarket close?
-How do I write a cover letter for a job?
-Who is the president of the United States?
-How many strings does a violin have?
-What is the difference between a crocodile and an alligator?
-How do I knit a scarf?
-Why is the sky blue?
-Is it going to rain tomorrow?
-""".strip().split("\n")
+EVERYDAY = (DATA / "everyday.txt").read_text().splitlines()
 ON_TOPIC = [
     "How do I remove the common indentation from all lines of a text?",
     "How do I insert an item into a list and keep it sorted?",

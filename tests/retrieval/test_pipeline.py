@@ -55,7 +55,6 @@ def same_features(one, other):
     np.testing.assert_allclose(one.relevance, other.relevance, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 @pytest.mark.parametrize("k", [1, 5])
 def test_what_calibration_sees_of_a_question_is_what_a_search_makes_its_confidence_of(asked, k):
     seen = asked.as_calibrated(labelled_examples, k)
@@ -77,7 +76,6 @@ def test_what_calibration_sees_of_a_question_is_what_a_search_makes_its_confiden
         assert seen.relevant[row].tolist() == of_text
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_an_answer_that_calibration_hides_is_one_that_a_filter_leaves_out(asked):
     hidden = asked.as_calibrated(without_answers, 5)
     for row, ids in enumerate(asked.wanted):
@@ -91,7 +89,6 @@ def test_an_answer_that_calibration_hides_is_one_that_a_filter_leaves_out(asked)
         np.testing.assert_allclose(sure.in_corpus, without.in_corpus, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_confidence_and_decision_do_not_depend_on_how_many_hits_are_asked_for(copied, texts):
     asked = labelled(texts, 60, unanswerable=0.3)[0]
     results = [copied.search(asked, k) for k in (1, 3, 5, 10)]
@@ -145,7 +142,6 @@ def test_no_questions_and_no_passages_have_results_of_their_own(fitted, full):
     assert {decision.action for decision in nothing.decide(0.0)} == {"abstain"}
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders, texts):
     retriever = index_of(UEC(encoders), texts)
     there = retriever.search(texts[:40], k=3)

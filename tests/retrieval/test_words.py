@@ -45,14 +45,6 @@ def test_the_member_is_fitted_and_reported(uec):
     assert "bm25" in str(uec.report)
 
 
-def test_similarity_is_the_weighted_sum_of_the_members(uec):
-    found = indexed(uec).search(QUERIES, k=5)
-    counted, own = of_members(found, "counted"), of_members(found, "similarities")
-    np.testing.assert_allclose(counted.sum(axis=1), found.mu, atol=1e-5)
-    expected = (found.coefficients * uec.fitted.weights)[:, :, None] * own
-    np.testing.assert_allclose(counted, expected, atol=1e-6)
-
-
 def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     retriever = indexed(uec)
     found, seen = retriever.search(QUERIES, k=5), found_by(retriever, QUERIES, 5)
@@ -63,32 +55,6 @@ def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     np.testing.assert_allclose(seen.features.in_corpus[:, 1:], expected, rtol=1e-3, atol=1e-3)
 
 
-def test_an_index_that_changed_is_as_one_made_anew(uec):
-    retriever = indexed(uec, TEXTS[:100], IDS[:100])
-    retriever.add(TEXTS[100:], ids=IDS[100:], metadatas=[{"even": False}] * (len(IDS) - 100))
-    retriever.add([TEXTS[0] + " tadeba"], ids=["7"], metadatas=[{"even": True}])
-    retriever.delete(IDS[20:60])
-    left = [i for i in IDS if not 20 <= int(i) < 60 and i != "7"]
-    anew = indexed(uec, [TEXTS[int(i)] for i in left], left)
-    anew.add([TEXTS[0] + " tadeba"], ids=["7"], metadatas=[{"even": True}])
-    assert_alike(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
-    retriever.delete(IDS[60:150])  # most are gone: what is left is copied together
-    anew.delete(IDS[60:150])
-    assert_alike(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
-
-
-def test_saved_and_loaded_it_finds_the_same_and_grows(uec, tmp_path):
-    retriever = indexed(uec)
-    retriever.delete(IDS[:3])
-    retriever.save(tmp_path / "index")
-    loaded = Retriever.load(tmp_path / "index", uec)
-    assert_alike(loaded.search(QUERIES), retriever.search(QUERIES))
-    for index in (loaded, retriever):
-        index.add(["badefi badego"], ids=["new"], metadatas=[{"even": True}])
-    assert_alike(loaded.search(QUERIES), retriever.search(QUERIES))
-
-
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_a_saved_index_of_other_words_is_refused(uec, tmp_path):
     retriever = indexed(UEC([bag_of_words(24, "bag"), Lexical(tokenizer=str.split)]))
     retriever.save(tmp_path / "index")
@@ -118,20 +84,21 @@ def test_words_that_no_passage_holds_leave_the_member_out(coefficients):
     assert found[0].members.words == [{}, {}, {}]
 
 
-def test_hits_say_who_found_them_and_by_which_words(uec):
-    found = indexed(uec).search(QUERIES[:1], k=3)
-    told = found[0].metadata(0, details=True)
+def test_hits_say_who_found_them_how_much_each_counted_and_by_which_words(uec):
+    several = indexed(uec).search(QUERIES, k=5)
+    counted, own = of_members(several, "counted"), of_members(several, "similarities")
+    np.testing.assert_allclose(counted.sum(axis=1), several.mu, atol=1e-5)
+    expected = (several.coefficients * uec.fitted.weights)[:, :, None] * own
+    np.testing.assert_allclose(counted, expected, atol=1e-6)
+    found = several[0]
+    told = found.metadata(0, details=True)
     assert list(told["uec_members"]) == ["bag", "bm25"]
     for member in told["uec_members"].values():
         assert set(member) == {"similarity", "rank", "share"}
     assert sum(m["share"] for m in told["uec_members"].values()) == pytest.approx(1)
-    ranks = [
-        found[0].metadata(rank, details=True)["uec_members"]["bm25"]["rank"] for rank in range(3)
-    ]
+    ranks = [found.metadata(rank, details=True)["uec_members"]["bm25"]["rank"] for rank in range(3)]
     assert 1 in ranks
-    assert {*told["uec_matched_terms"]} == {*QUERIES[0].split()} & {
-        *found.passages[0][0].text.split()
-    }
+    assert {*told["uec_matched_terms"]} == {*QUERIES[0].split()} & {*found.passages[0].text.split()}
 
 
 def test_words_lift_a_member_that_knows_nothing():
@@ -141,36 +108,37 @@ def test_words_lift_a_member_that_knows_nothing():
     assert firsts_right(indexed(both).search(QUERIES)) > 0.6
 
 
-def test_words_alone_are_an_ensemble_too(tmp_path):
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_words_alone_are_an_ensemble_too_with_no_means_to_compress(tmp_path, dtype):
     uec = UEC(["bm25"]).fit(pairs(60))
-    retriever = indexed(uec)
+    retriever = indexed(uec, dtype=dtype)
     found = retriever.search([*QUERIES, "xylophone"])
     np.testing.assert_allclose(found.mu[:-1], of_members(found, "similarities")[:-1, 0], atol=1e-6)
     assert not found.mu[-1].any()
     assert found.confidence[-1] < found.confidence[:-1].mean()
+    for unknown in retriever.search(["?!", "xylophone"]).decisions:
+        assert unknown.action == "abstain"
+    assert_alike(found, indexed(uec).search([*QUERIES, "xylophone"]))
     retriever.save(tmp_path / "index")
     assert_alike(Retriever.load(tmp_path / "index").search(QUERIES), retriever.search(QUERIES))
     assert len(retriever.search_diverse(QUERIES[:2], 3).ids[0]) == 3
 
 
-def test_words_alone_have_no_means_to_compress(tmp_path):
-    uec = UEC(["bm25"]).fit(pairs(60))
-    retriever = indexed(uec, dtype="int8")
-    assert_alike(retriever.search(QUERIES), indexed(uec).search(QUERIES))
-    retriever.save(tmp_path / "index")
-    assert_alike(Retriever.load(tmp_path / "index", uec).search(QUERIES), retriever.search(QUERIES))
-
-
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_unfitted_words_count_as_much_as_vectors():
     found = indexed(UEC([bag_of_words(24, "bag"), "bm25"])).search(QUERIES)
     np.testing.assert_allclose(found.coefficients, 0.5)
     np.testing.assert_allclose(found.mu, of_members(found, "similarities").mean(axis=1), atol=1e-5)
 
 
-def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):
-    with pytest.raises(ValueError, match="'shared'"):
-        UEC(["bm25", "bm25"], space="shared").fit(pairs(60))
+@pytest.mark.parametrize("options", [{}, {"dtype": "int8"}])
+def test_a_vector_alone_is_compared_with_vectors(uec, options):
+    mean = uec.embed([TEXTS[5]], "query").mean[0]
+    found = indexed(uec, **options).search_vector(mean.tolist(), 3)
+    assert found.ids[0][0] == IDS[5]
+    assert np.isfinite(found.scores).all()
+
+
+def test_no_place_for_words_in_a_cache(tmp_path):
     with pytest.raises(ValueError, match="no vectors"):
         CachedEncoder(Lexical(), tmp_path)
 
@@ -199,19 +167,11 @@ def test_what_words_alone_could_never_find_is_refused():
     assert len(retriever) == len(TEXTS)
 
 
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_a_tokenizer_that_makes_nothing_of_any_text_is_found_out():
     retriever = Retriever(UEC([Lexical(tokenizer=lambda text: [])]))
     with pytest.raises(ValueError, match="check the terms of your own tokenizer"):
         retriever.add(TEXTS)
     assert not len(retriever)
-
-
-@pytest.mark.parametrize("query", ["?!", "xylophone"])
-def test_a_question_that_words_alone_know_nothing_of_is_not_answered(query):
-    found = indexed(UEC(["bm25"]).fit(pairs(60))).search([query])
-    assert not found.mu.any()
-    assert found.decisions[0].action == "abstain"
 
 
 def test_an_index_whose_words_were_split_otherwise_is_refused(tmp_path, monkeypatch):

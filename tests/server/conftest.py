@@ -3,7 +3,6 @@
 import logging
 import shutil
 import time
-import warnings
 from contextlib import contextmanager
 
 import pytest
@@ -36,13 +35,12 @@ TEXTS = {
 
 
 def make(texts=TEXTS):
-    with warnings.catch_warnings(action="ignore"):  # not fitted
-        retriever = Retriever(UEC(["bm25"]))
-        metadatas = [
-            {"source": f"{id_}.md", "title": f"Title of {id_}", "length": len(text)}
-            for id_, text in texts.items()
-        ]
-        retriever.add(list(texts.values()), [*texts], metadatas)
+    retriever = Retriever(UEC(["bm25"]))
+    metadatas = [
+        {"source": f"{id_}.md", "title": f"Title of {id_}", "length": len(text)}
+        for id_, text in texts.items()
+    ]
+    retriever.add(list(texts.values()), [*texts], metadatas)
     return retriever
 
 

@@ -7,6 +7,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from tests.helpers import read_json, rows_of
 from tests.server.conftest import HOST, TOKEN, asgi_scope
 from uec_rag.server import access
 from uec_rag.server.access import Access, Guard, Limits, limits_of, sanitised
@@ -76,29 +77,13 @@ def test_tokens_are_compared_in_constant_time(monkeypatch):
     assert seen == [(b"nearly", TOKEN.encode())]
 
 
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("127.0.0.1:8000", 200),
-        ("localhost:1", 200),
-        ("[::1]:8000", 200),
-        ("192.168.0.7", 200),  # no name that anybody can point here
-        ("docs.example.com:8000", 200),
-        ("evil.example", 421),
-        ("127.0.0.1.evil.example", 421),
-        ("localhost.evil.example:8000", 421),
-        ("evil.example@127.0.0.1", 200),
-        ("127.0.0.1@evil.example", 421),
-        ("[", 421),
-        ("", 421),
-    ],
-)
-def test_a_foreign_name_that_points_here_is_refused(host, status):
+@pytest.mark.parametrize("row", rows_of("hosts.csv"), ids=lambda row: row["host"])
+def test_a_foreign_name_that_points_here_is_refused(row):
     """Whether the server's own name was given as its host, however spelt, or as another name."""
     own = {"host": "Docs.Example.com", "token": TOKEN}
     for given in ({"names": ("docs.example.com",)}, own):
-        found = guarded(**given).get("/healthz", headers={"Host": host})
-        assert found.status_code == status
+        found = guarded(**given).get("/healthz", headers={"Host": row["host"]})
+        assert found.status_code == int(row["status"])
 
 
 @pytest.mark.parametrize(
@@ -153,20 +138,7 @@ def test_a_failure_shows_neither_the_caller_nor_the_log_where_things_are(caplog)
         assert hidden not in line
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("no index in '/home/me/idx'", "no index in 'idx'"),
-        (r"no index in 'C:\Users\me\my idx'", "no index in 'my idx'"),
-        ("cannot open /srv/data/idx/manifest.json: gone", "cannot open manifest.json: gone"),
-        ("host=db password=hunter2 user=me", "host=db password=... user=me"),
-        ("at https://key:abc@q.local:6333", "at https://q.local:6333"),
-        ("Authorization: Bearer abc.def", "Authorization: Bearer ..."),
-        ("api_key: 'abc', api-key=abc", "api_key: 'abc', api-key=..."),
-        ("$in and/or 3/4 of http://a.local/b/c", "$in and/or 3/4 of http://a.local/b/c"),
-        ("a\x1b[31mb\r\nc\x9b2J", "a\\x1b[31mb c\\x9b2J"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), read_json("sanitised.json"))
 def test_folders_passwords_and_controls_are_not_shown(text, shown):
     assert sanitised(text) == shown
 

@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from examples.chat import PASSAGES
+from tests.helpers import read_json
 from tests.server.conftest import HOST, call_rpc, serving
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
@@ -109,26 +110,7 @@ def test_questions_that_come_together_keep_their_own_conversations(client):
     assert first == ["tar", "git push", "door opener", "rsync", "git add", "rsync"] * 4
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"history": "Who?"}, "history: should be a list"),
-        ({"history": [7]}, "history.0: should be a string or an object"),
-        (
-            {"history": [{"role": "king", "content": "x"}]},
-            "history.0.role: should be 'user', 'assistant', 'system', 'developer' or 'tool'",
-        ),
-        ({"history": [{"role": "user"}]}, "history.0.content: is missing"),
-        (
-            {"history": [{"role": "user", "content": ["x"]}]},
-            "history.0.content: should be a string",
-        ),
-        ({"within": "tar"}, "within: expected a reading's ids, the label or the place ('2')"),
-        ({"within": []}, "within: should have at least 1 item"),
-        ({"within": ["gone"]}, "within: none of the passages with these ids is in the index"),
-        ({"within": {"label": "rsync"}}, "within: should be a string or a list"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "message"), read_json("wrong_turns.json"))
 def test_what_is_no_history_or_reading_is_named(client, call, wrong, message):
     found = client.post("/ask", json=VAGUE | wrong)
     assert found.status_code == 422

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers import index_of
+from tests.helpers import index_of, rows_of
 from tests.server.conftest import STRICT, TEXTS, TOKEN, make, until
 from uec_rag import UEC
 from uec_rag.cli import app
@@ -81,32 +82,17 @@ def answers(url):
         return None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere"], "there is no index in 'nowhere'"),
-        ([".", "--host", "0.0.0.0"], "there is no index in"),
-        (["idx", "--host", "0.0.0.0"], "a token is needed"),
-        (["idx", "--workers", "4"], "uvicorn starts several processes"),
-        (["idx", "--token", "short"], "--token: expected at least 16"),
-        (["idx", "--gate", "none"], "there is no gate in 'none'"),
-        (["idx", "--store", "mysql://me:hunter2@db/x"], "Invalid value for '--store'"),
-        (["broken"], "damaged"),
-        (["model"], "expected a saved UEC index"),
-    ],
-)
-def test_what_cannot_be_served_is_said_before_anything_listens(
-    arguments, message, tmp_path, monkeypatch
-):
+@pytest.mark.parametrize("row", rows_of("not_served.csv"), ids=lambda row: row["options"])
+def test_what_cannot_be_served_is_said_before_anything_listens(row, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make().save("idx")
     make().save("broken")
     for file in (tmp_path / "broken/generations").rglob("passages*"):
         file.write_bytes(b"x" * file.stat().st_size)
     make().uec.save("model")
-    result = CliRunner().invoke(app, ["serve", *arguments])
+    result = CliRunner().invoke(app, ["serve", *shlex.split(row["options"])])
     assert result.exit_code == 2
-    assert message in " ".join(result.output.split())
+    assert row["message"] in " ".join(result.output.split())
     assert "hunter2" not in result.output
     assert "Traceback" not in result.output
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.helpers import read_json
 from uec_rag.server.views import markup
 
 EVIL = "<img src=x onerror=alert(1)> [a](javascript:alert(1)) ![b](http://x.example/b.png) [c](/d)"
@@ -17,16 +18,7 @@ def test_there_are_elements_for_structure_alone_and_no_addresses():
     assert "x.example" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("cut", "first"),
-    [
-        ("| a | b |\n| c | d |\n\nmore", "table"),
-        ("| a | b |\n|---|---|\n| c | d |", "table"),
-        ("x = 1\n```\n\nmore", "pre"),
-        ("```sh\nx = 1", "pre"),
-        ("a | b", "p"),
-    ],
-)
+@pytest.mark.parametrize(("cut", "first"), read_json("cut_markup.json"))
 def test_what_was_cut_within_a_table_or_code_is_one_still(cut, first):
     assert markup(cut, is_markdown=True)[0][0] == first
 

@@ -9,51 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import random_gaussian
+from tests.helpers import random_gaussian, read_json
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, check_size, parse
 from uec_rag.stores.memory.state import MetadataIndex
 
-METADATA = [
-    {"lang": "en", "year": 2020, "tags": ["tax", "law"], "draft": True},
-    {"lang": "de", "year": 2021, "tags": ["law"], "draft": False},
-    {"lang": "en", "year": 2021.5, "tags": []},
-    {"lang": None, "year": 1999, "tags": None},
-    {"lang": "fr", "note": "taxation of law firms"},
-    {},
-    {"lang": "english", "year": 0, "tags": ["tax"], "at": {"city": "Bonn"}},
-    {"lang": "", "year": -0.0},
-    {"lang": "", "year": -1, "tags": ["tax", "law"], "draft": 1},
-    {"lang": ["en"], "year": "2020", "tags": "tax and law"},
-    {"lang": {"en": 1}, "year": [2020], "tags": 2020},
-]
-COMPARISONS = [
-    *({"lang": value} for value in ("en", "xx", None, "")),
-    *({"year": {name: 2020}} for name in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")),
-    *({"lang": {name: ["en", "fr", None]}} for name in ("$in", "$nin")),
-    {"year": 0},
-    {"year": {"$in": []}},
-    {"year": {"$gt": 0, "$lte": 2021}},
-    {"tags": ["tax", "law"]},
-    {"tags": {"$ne": ["law"]}},
-    {"tags": {"$in": [["law"], ["tax"]]}},
-    {"tags": {"$contains": "tax"}},
-    {"note": {"$contains": "law"}},
-    {"lang": {"$contains": "en"}},
-    {"at": {"city": "Bonn"}},
-    {"draft": True},
-    {"year": {"$contains": 2}},
-    {"year": {"$contains": "2"}},
-    {"tags": {"$contains": ["law"]}},
-    {"lang": {"$contains": 1}},
-    {"$or": [{"lang": "en"}, {"year": 0}, {"lang": {"$in": ["de", "fr"]}}, {"year": 1999}]},
-    *({key: {"$exists": there}} for key in ("lang", "note") for there in (True, False)),
-    {"year": {"$not": {"$gt": 2000}}},
-    {"$id": ["p0", "p5", "gone", "unknown"]},
-    {"lang": "en", "year": {"$gt": 2020}},
-    {"$where": lambda passage: "1" in passage.text},
-    {},
-]
+METADATA = read_json("filtered_metadata.json")
+COMPARISONS = [*read_json("filters.json"), {"$where": lambda passage: "1" in passage.text}]
 ORDERS_OF_TEXTS = [
     {"year": {"$gt": "1"}},
     {"year": {"$not": {"$lte": "2020"}}},

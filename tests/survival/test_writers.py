@@ -10,7 +10,6 @@ import warnings
 from pathlib import Path
 
 import httpx
-import pytest
 import uvicorn
 
 from tests.survival.in_a_child import FORKED
@@ -23,7 +22,7 @@ from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import listen
 
-pytestmark = [*FORKED, pytest.mark.filterwarnings("ignore:This UEC is not fitted")]
+pytestmark = FORKED
 
 SLOTS = 8  # passages of a writer, each written over and over
 GOES = 5  # of so many versions one is that the passage is deleted

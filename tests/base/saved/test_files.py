@@ -14,7 +14,6 @@ from uec_rag.base.saved.files import (
     read_json,
     read_tensors,
     replace_file,
-    to_disk,
     write_json,
 )
 
@@ -140,15 +139,6 @@ def test_an_array_is_not_read_unless_its_header_and_size_agree(tmp_path, content
     (tmp_path / "a.npy").write_bytes(content)
     with pytest.raises(IndexCorrupted, match=message):
         read_array(tmp_path / "a.npy", np.float32, 2)
-
-
-def test_files_and_folders_are_brought_to_the_disk(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(os, "fsync", lambda handle: seen.append(os.fstat(handle).st_ino))
-    (tmp_path / "a").write_text("x")
-    to_disk(tmp_path / "a")
-    to_disk(tmp_path)
-    assert seen == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "i1", "<i8"])

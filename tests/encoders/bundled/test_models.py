@@ -1,4 +1,3 @@
-import json
 import sys
 
 import numpy as np
@@ -69,25 +68,6 @@ def test_weights_that_are_no_table_are_refused(tensors, static_folder, tmp_path)
         StaticEncoder(tmp_path, name="tiny")
 
 
-@pytest.mark.slow
-def test_the_embedded_model_gives_the_vectors_of_sentence_transformers(texts, tmp_path):
-    from uec_rag.encoders.bundled import packages as bundled
-
-    ours = load_encoder("pypi:wordllama")
-    own = bundled.package_folder(bundled._PACKAGES["wordllama"], tmp_path)
-    kind = "sentence_transformers.models.StaticEmbedding"
-    module = {"idx": 0, "name": "0", "path": "", "type": kind}
-    (own / "modules.json").write_text(json.dumps([module]))
-    theirs = load_encoder(own, device="cpu")
-    assert isinstance(ours, StaticEncoder)
-    for role in ("query", "passage"):
-        np.testing.assert_allclose(
-            ours.encode(texts, role).embedding, theirs.encode(texts, role).embedding, atol=1e-6
-        )
-
-
-pytestmark = pytest.mark.slow
-
 BGE_PROMPT = "Represent this sentence for searching relevant passages: "
 
 
@@ -96,12 +76,14 @@ def encoder(request):
     return load_encoder(request.param)
 
 
+@pytest.mark.slow
 def test_queries_get_the_prompt_of_the_models_family(encoder):
     query = encoder.encode(["what is a cat?"], "query").embedding
     passage = encoder.encode([f"{BGE_PROMPT}what is a cat?"], "passage").embedding
     np.testing.assert_array_equal(query, passage)
 
 
+@pytest.mark.slow
 def test_a_question_that_is_asked_again_is_not_encoded_again(encoder, monkeypatch):
     first = encoder.encode(["what is a dog?"], "query").embedding
     monkeypatch.setattr(encoder, "_session", None)
@@ -111,12 +93,14 @@ def test_a_question_that_is_asked_again_is_not_encoded_again(encoder, monkeypatc
         encoder.encode(["what is a dog?"], "passage")
 
 
+@pytest.mark.slow
 def test_of_a_question_that_was_asked_only_its_vector_is_kept(encoder):
     kept = encoder._cached("what is a cow?")
     assert kept.base is None  # not the states of all tokens
     assert kept.nbytes == 4 * encoder.dimension
 
 
+@pytest.mark.slow
 def test_its_inner_layers_cannot_be_read(encoder):
     with pytest.raises(ValueError, match="no accessible inner layers"):
         load_encoder(encoder.spec, last_layer="ffn")

