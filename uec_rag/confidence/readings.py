@@ -276,16 +276,10 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
     All idf are divided by that of a word that no passage has, so that the corpus size cancels; that
     of a function word counts a quarter.
     """
-    words, idf, table = [*candidates.idf], candidates.rarity, candidates.word_coverage
-    in_title = table[2]
+    words, table = [*candidates.idf], candidates.word_coverage
     # The words of the first subject that each subject lacks.
     lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
-    rivals = np.exp(-_LACK * (lacks_text + lacks_head) @ idf)[1:].sum()
-    titles = zip(candidates.subject.tolist(), candidates.titles, strict=True)
-    best_titled = next((number for number, title in titles if title), 0)
-    lacks_text, _, lacks_title = (table[:, [best_titled]] & ~table).astype(np.float64)
-    names = (in_title & in_title[best_titled]).astype(np.float64) - (lacks_title + lacks_text)
-    shared = np.delete(names @ idf**2, best_titled)
+    rivals = np.exp(-_LACK * (lacks_text + lacks_head) @ candidates.rarity)[1:].sum()
     best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
     context = "\n".join([*turns, question])
     lacks = lacks_referent(context)
@@ -299,10 +293,7 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
             -np.log(max(sum(map(_is_content, words)), 1)),
             np.log1p(-best) - np.log(best),
             lacks,
-            max(
-                shared.max(initial=0.0) / max(float(idf @ idf), 1e-12),
-                _shared_options(candidates),
-            ),
+            max(_shared_titles(candidates), _shared_options(candidates)),
             named,
         ],
         dtype=np.float32,
@@ -338,6 +329,17 @@ def _names_title(candidates: Candidates) -> bool:
         if any(mass[name] >= least and len(bearers[name]) == 1 for name in mass):
             return True
     return False
+
+
+def _shared_titles(candidates: Candidates) -> float:
+    """Return how far the question is a name that several subjects share; see `features`."""
+    idf, (in_text, _, in_title) = candidates.rarity, candidates.word_coverage
+    titles = zip(candidates.subject.tolist(), candidates.titles, strict=True)
+    best = next((number for number, title in titles if title), 0)
+    lacks = (in_title[best] & ~in_title).astype(np.float64) + (in_text[best] & ~in_text)
+    names = (in_title & in_title[best]) - lacks
+    shared = np.delete(names @ idf**2, best)
+    return float(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12))
 
 
 def _shared_options(candidates: Candidates) -> float:
