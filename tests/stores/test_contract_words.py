@@ -144,20 +144,6 @@ def test_what_is_found_by_words_alone_is_a_candidate(store):
 
 
 @every_store
-def test_terms_without_saturation_are_inner_products(store):
-    texts = [[1, 2, 2], [2, 3], [], [3, 3, 3]]
-    query = with_words(9, 1, [[2, 3, 3]], saturation=None)
-    store.add(numbered(range(4)), with_words(0, 4, texts, saturation=None))
-    view = view_of(store, query)
-    ids = [p.id for p in view.passages()]
-    found = dict(zip(ids, view.compare(query.terms)[0][0].tolist(), strict=True))
-    assert found == pytest.approx({"p0": 0.98, "p1": 1.47, "p2": 0.0, "p3": 2.94})
-    reference = MemoryStore()
-    reference.add(numbered(range(4)), with_words(0, 4, texts, saturation=None))
-    alike(store, reference, query, k=4)
-
-
-@every_store
 def test_terms_of_another_fit_are_refused_and_change_nothing(store):
     store.add(numbered(range(5)), with_words(0, 5))
     for given_ in (

@@ -55,13 +55,12 @@ class Terms:
     keys : uint64 array, shape (t,)
         Keys of terms, distinct within a text.
     weights : array, shape (t,)
-        Weights of terms. With a `Saturation`, they are the counts of terms in a passage, and the
-        weights of terms in a query before their inverse document frequency. Without one, they are
-        the components of a sparse vector.
+        The counts of terms in a passage, or the weights of terms in a query before their inverse
+        document frequency.
     scale : array, shape (n,)
         Factor of every similarity of the text, which includes the coefficients of an ensemble.
-    saturation : Saturation or None
-        The parameters of BM25; None for plain inner products.
+    saturation : Saturation
+        The parameters of BM25.
     labels : sequence of n mappings, or None
         Readable words by key, for queries.
 
@@ -76,14 +75,14 @@ class Terms:
     keys: NDArray[np.uint64]
     weights: FloatArray
     scale: FloatArray
-    saturation: Saturation | None
+    saturation: Saturation
     labels: Sequence[Mapping[int, str]] | None = None
 
     @classmethod
     def of(
         cls,
         texts: Sequence[NDArray[np.uint64] | Sequence[int]],
-        saturation: Saturation | None,
+        saturation: Saturation,
         labels: Sequence[Mapping[int, str]] | None = None,
     ) -> Self:
         """Count the keys of each text, which are given with repetitions."""

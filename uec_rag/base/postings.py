@@ -69,11 +69,11 @@ class Segment(NamedTuple):
     weights: NDArray[Any]
 
 
-def check_segment(segment: Segment, rows: int, *, counts: bool) -> None:
+def check_segment(segment: Segment, rows: int) -> None:
     """Check a saved segment before it is used.
 
-    `rows`: number of passages. `counts`: whether weights are counts of terms. Raises ValueError if
-    an index is out of range, a weight is not finite, or the order is wrong.
+    `rows`: number of passages. Raises ValueError if an index is out of range, a count is not
+    positive and finite, or the order is wrong.
     """
     keys, starts, held, weights = segment
     if len(starts) != len(keys) + 1 or len(held) != len(weights):
@@ -85,8 +85,8 @@ def check_segment(segment: Segment, rows: int, *, counts: bool) -> None:
     # Rows ascend, so the first and the last of each term are enough.
     if not are_in_range(held[starts[:-1]], rows) or not are_in_range(held[starts[1:] - 1], rows):
         raise ValueError(f"terms: expected rows from 0 to {rows - 1}.")
-    if not are_finite(weights, least=float(np.finfo(np.float32).tiny) if counts else -np.inf):
-        raise ValueError("terms: expected finite weights, and counts above 0.")
+    if not are_finite(weights, least=float(np.finfo(np.float32).tiny)):
+        raise ValueError("terms: expected finite counts above 0.")
 
 
 def segment_of(start: int, terms: Terms) -> Segment:
@@ -200,20 +200,13 @@ def idf(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
     return counted
 
 
-def shares(
-    weights: FloatArray, idf: NDArray[np.float64] | None, scale: float
-) -> NDArray[np.float64]:
-    """Return the weight of each of a query's terms.
+def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """Return the weight of each of a query's terms; they add up to `scale`.
 
-    `weights`, array, shape (t,): weights of one query's terms. `idf`, array, shape (t,), or None:
-    their inverse document frequencies, with a `Saturation`; the results then add up to `scale`.
-    `scale`: factor of the similarity.
+    `weights`, `idf`: arrays, shape (t,), of one query's terms.
     """
-    counted = weights.astype(np.float64)
-    if idf is not None:
-        counted = counted * idf
-        counted = counted / max(counted.sum(), 1e-30)
-    return counted * scale
+    counted = weights * idf
+    return counted * (scale / max(counted.sum(), 1e-30))
 
 
 _QUERIES = 16  # queries whose terms are looked up together
@@ -289,7 +282,7 @@ class Postings:
     array([[0. , 0.5]], dtype=float32)
     """
 
-    saturation: Saturation | None
+    saturation: Saturation
     scale: float = 1.0
     lengths: FloatArray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     segments: tuple[Segment, ...] = ()
@@ -297,7 +290,7 @@ class Postings:
     @classmethod
     def none(cls) -> Postings:
         """Return the postings of no passages."""
-        return cls(None)
+        return cls(Saturation())
 
     @classmethod
     def of(cls, terms: Terms) -> Postings:
@@ -388,8 +381,7 @@ class Postings:
                 hit = piece.rows[at] == small
                 impacts[piece.term, hit] = piece.weights[at[hit]]
             norms = self._norms(self.lengths[wanted], length)
-            if norms is not None:
-                np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
+            np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
             for i, indices in enumerate(place.reshape(len(block), -1)):
                 mine = slice(block.starts[i], block.starts[i + 1])
                 columns = impacts[np.ix_(asked.term[mine], indices)]
@@ -409,8 +401,7 @@ class Postings:
         rare, counted = idf(held, passages)[term], [np.zeros(0)]
         for i, scale in enumerate(queries.scale.tolist()):
             mine = slice(queries.starts[i], queries.starts[i + 1])
-            of_query = None if self.saturation is None else rare[mine]
-            counted.append(shares(queries.weights[mine], of_query, scale * self.scale))
+            counted.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
         return _QueryTerms(pieces, len(keys), term, np.concatenate(counted, dtype="f4"), rare)
 
     def _find(
@@ -429,10 +420,8 @@ class Postings:
                 held[i] += len(rows) if alive is None else np.count_nonzero(alive.take(rows))
         return pieces, held if corpus.frequencies is None else corpus.frequencies.held(keys)
 
-    def _norms(self, lengths: FloatArray, mean_length: float) -> FloatArray | None:
+    def _norms(self, lengths: FloatArray, mean_length: float) -> FloatArray:
         """Return the BM25 damping of counts in passages of given lengths."""
-        if self.saturation is None:
-            return None
         k1, b = self.saturation.k1, self.saturation.b
         norms: FloatArray = lengths * np.float32(k1 * b / max(mean_length, 1e-30))
         norms += np.float32(k1 * (1 - b))
@@ -453,11 +442,13 @@ class Postings:
         Returns the rest of the state, for `load`.
         """
         kept = self.chosen(rows)
-        segment = kept.segments[0] if kept.segments else segment_of(0, Terms.of([], None))
+        segment = (
+            kept.segments[0] if kept.segments else segment_of(0, Terms.of([], self.saturation))
+        )
         for part, array in segment._asdict().items():
             np.save(folder / f"{name}.{part}.npy", array, allow_pickle=False)
         np.save(folder / f"{name}.lengths.npy", kept.lengths, allow_pickle=False)
-        saturation = self.saturation and [*astuple(self.saturation)]
+        saturation = [*astuple(self.saturation)]
         return {"name": name, "scale": self.scale, "saturation": saturation}
 
     @classmethod
@@ -468,16 +459,14 @@ class Postings:
         the others.
         """
         name, scale = state["name"], float(state["scale"])
-        saturation = None if state["saturation"] is None else Saturation(*state["saturation"])
+        saturation = Saturation(*state["saturation"])
         keys, starts, held, weights, lengths = (
             read_array(folder / f"{name}.{part}.npy", dtypes, 1, mapped=True)
             for part, dtypes in (*zip(Segment._fields, _TYPES, strict=True), ("lengths", "f4"))
         )
         segment = Segment(keys, starts, held, weights)
-        check_segment(segment, rows, counts=saturation is not None)
-        if len(lengths) != rows or not are_finite(
-            lengths, least=-np.inf if saturation is None else 0
-        ):
+        check_segment(segment, rows)
+        if len(lengths) != rows or not are_finite(lengths, least=0):
             raise ValueError(f"terms: expected lengths of {rows} passages.")
         if not np.isfinite(scale):
             raise ValueError(f"terms: expected a finite scale, got {scale}.")
@@ -487,7 +476,7 @@ class Postings:
 def _sum_up(
     pieces: Sequence[_Piece],
     shares: Sequence[np.float32],
-    norms: FloatArray | None,
+    norms: FloatArray,
     out: FloatArray,
 ) -> None:
     """Add up the weighted contributions of pieces in an array of zeros, shape (rows,).
@@ -508,9 +497,8 @@ def _sum_up(
         rows = np.concatenate([piece.rows[some] for piece, some in spans])
         rows -= np.int32(first)
         impacts = np.concatenate([p.weights[some] for p, some in spans], dtype=np.float32)
-        if norms is not None:
-            damped = norms[first:last].take(rows, mode="wrap")  # "wrap" skips the bounds check
-            damped += impacts
-            impacts /= damped
+        damped = norms[first:last].take(rows, mode="wrap")  # "wrap" skips the bounds check
+        damped += impacts
+        impacts /= damped
         matrix = csc_array((impacts, rows, ends), shape=(last - first, len(spans)))
         out[first:last] = matrix @ counted

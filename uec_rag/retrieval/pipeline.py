@@ -540,7 +540,7 @@ def member_evidence(
     similarities, words = attribution.similarities[:, :, 0].copy(), attribution.words
     by_words = np.array([bool(part.terms) for part in parts])
     for member, part in enumerate(parts):
-        if words is not None and part.terms and part.terms[0].saturation is not None:
+        if words is not None and part.terms:
             pairs = zip(words, hits.passages, strict=True)
             similarities[:, member] *= [whole_share(w[0], row[0].text) for w, row in pairs]
     logits = fitted.member_logits(similarities)

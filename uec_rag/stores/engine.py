@@ -460,7 +460,7 @@ class QueryTerms(NamedTuple):
     # shape (t,): rarest first
     keys: NDArray[np.uint64]
     # shape (t,): a term's contribution to the similarity of a passage, to be multiplied by its
-    # saturated count if there is saturation
+    # saturated count
     shares: FloatArray
     held: NDArray[np.int64]  # shape (t,): number of passages that contain each term
     mean_length: float  # of passages, for the saturation
@@ -483,7 +483,7 @@ def points_of(passages: list[Passage], gaussians: Gaussian) -> list[Point]:
 class BlockSchema:
     """The scale and the saturation of a sparse block, the same for all passages."""
 
-    saturation: Saturation | None
+    saturation: Saturation
     scale: float  # `Terms.scale` of every passage
     # Mean length of the first batch of passages, for engines that saturate counts when they store
     # them; it affects the choice of candidates only
@@ -497,8 +497,6 @@ class BlockSchema:
 
     def saturated(self, words: Words) -> FloatArray:
         """Compute the saturated counts of a passage."""
-        if self.saturation is None:
-            return words.counts
         k1, b = self.saturation.k1, self.saturation.b
         share = float(words.counts.sum()) / max(self.usual_length, 1e-30)
         damping = k1 * (1 - b + b * share)
@@ -508,9 +506,8 @@ class BlockSchema:
     def wanted(self, query: Terms, frequencies: Frequencies) -> QueryTerms:
         """Return the terms of one query, weighted by their rarity."""
         keys = query.keys
-        rare = None if self.saturation is None else frequencies.idf(keys)
         scale = float(query.scale[0]) * self.scale
-        share = shares(query.weights, rare, scale).astype(np.float32)
+        share = shares(query.weights, frequencies.idf(keys), scale).astype(np.float32)
         held = frequencies.held(keys)
         order = np.argsort(held, kind="stable")
         return QueryTerms(keys[order], share[order], held[order], frequencies.mean_length)
@@ -528,14 +525,12 @@ class BlockSchema:
 
     def metadata(self) -> dict[str, Any]:
         """Return the state in JSON's types."""
-        return vars(self) | {"saturation": self.saturation and [*astuple(self.saturation)]}
+        return vars(self) | {"saturation": [*astuple(self.saturation)]}
 
     @classmethod
     def restore(cls, given: dict[str, Any]) -> Self:
         """Rebuild from `metadata`."""
-        held = given["saturation"]
-        saturation = None if held is None else Saturation(*held)
-        return cls(saturation, given["scale"], given["usual_length"])
+        return cls(Saturation(*given["saturation"]), given["scale"], given["usual_length"])
 
 
 @dataclass(frozen=True, eq=False)

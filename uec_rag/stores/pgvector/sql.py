@@ -295,21 +295,18 @@ def bm25_query(
     count when the candidates are scored.
     """
     used = max(1, int(np.searchsorted(np.cumsum(wanted.held), _MAX_POSTINGS, "right")))
-    saturated, damping = "held.count", list[object]()
-    if noted.saturation is not None:
-        k1, b = noted.saturation.k1, noted.saturation.b
-        saturated = "held.count / (held.count + %s::float8 + %s::float8 * held.length)"
-        damping = [k1 * (1 - b), k1 * b / max(wanted.mean_length, 1e-30)]
+    k1, b = noted.saturation.k1, noted.saturation.b
+    damping = [k1 * (1 - b), k1 * b / max(wanted.mean_length, 1e-30)]
     among = sql.SQL("held.number IN (SELECT number FROM {} WHERE {})")
     text = sql.SQL(
         "SELECT held.number FROM unnest(%s::bigint[], %s::float8[]) AS asked (key, share) "
         "JOIN {postings} AS held USING (key) WHERE held.block = {block} AND {where} "
-        "GROUP BY held.number ORDER BY sum(share * ({saturated})) DESC LIMIT %s"
+        "GROUP BY held.number ORDER BY sum(share * "
+        "held.count / (held.count + %s::float8 + %s::float8 * held.length)) DESC LIMIT %s"
     ).format(
         postings=tables.postings,
         block=sql.Literal(block),
         where=among.format(tables.points, where.text) if where.values else where.text,
-        saturated=sql.SQL(saturated),
     )
     terms = [wanted.keys[:used].view(np.int64).tolist(), wanted.shares[:used].tolist()]
     return Clause(text, [*terms, *where.values, *damping, count])

@@ -277,7 +277,7 @@ class QdrantStore(EngineStore):
         return them together, but with those of all other terms of the same passages.
         """
         notes, name = self.notes(), query.words_name(block)
-        if notes is None or notes.words[block].saturation is None:
+        if notes is None:
             return Frequencies(0, 0.0, {})
         wheres = [
             models.Filter(
