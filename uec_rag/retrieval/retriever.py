@@ -668,7 +668,7 @@ class Retriever(Index):
             notes = [] if fit is None else fit.of_shares
         elif self.uec.fitted.confidence_model is not None:
             rests = (
-                "Relevance and confidence are those of the pairs the ensemble was fitted on; "
+                "Relevance and confidence are as high as on the collections of the shipped model; "
                 "calibrate fits them to this corpus."
             )
         else:
