@@ -24,6 +24,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -37,6 +38,8 @@ from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.confidence.decision import decide_again
 from uec_rag.corpora import passages_of, read_folder
+from uec_rag.corpora.document import Document
+from uec_rag.corpora.passages import CHUNK_SIZE as DEFAULT_SIZE
 from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.stores.base import Passage
 
@@ -103,13 +106,23 @@ def main(
     print("\n".join(wrong))
 
 
-def corpora_of(folder: Path) -> dict[str, list[Passage]]:
-    """The passages of each set of documents that is there."""
-    corpora = {"python": passages_of(gather_corpus(3000), size=CHUNK_SIZE)}
+def documents_of(folder: Path) -> dict[str, list[Document]]:
+    """The documents of each set that is there."""
+    documents = {"python": gather_corpus(3000)}
     for name in FOLDERS:
         if (folder / name).is_dir():
-            corpora[name] = passages_of(read_folder(folder / name))
-    return corpora
+            documents[name] = read_folder(folder / name)
+    return documents
+
+
+def passages_in(name: str, documents: Sequence[Document]) -> list[Passage]:
+    """The passages of a set."""
+    return passages_of(documents, size=CHUNK_SIZE if name == "python" else DEFAULT_SIZE)
+
+
+def corpora_of(folder: Path) -> dict[str, list[Passage]]:
+    """The passages of each set that is there."""
+    return {name: passages_in(name, of_set) for name, of_set in documents_of(folder).items()}
 
 
 def named(passage: Passage) -> str:

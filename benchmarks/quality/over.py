@@ -11,7 +11,7 @@ this package, which finds candidates by words, too. DATA is a folder of test col
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -23,48 +23,24 @@ from benchmarks.quality.members import sampled
 from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
 from benchmarks.quality.retrieval import evaluate
 from benchmarks.tables import print_table
-from uec_rag import UEC
+from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.retrieval.over import DIRECTIONS, NEAR_EACH, random_directions, retriever_over
+from uec_rag.retrieval.over import Candidates
 from uec_rag.stores import Passage
 
 _K = 10
 
 
-class Theirs:
-    """A vector store that keeps one model's vectors."""
+def nearest(encoder: Encoder, collection: Collection, count: int) -> Callable[[str], list[Passage]]:
+    """A search by the cosine of one model."""
+    passages = [Passage(id_, text) for id_, text in collection.passages.items()]
+    vectors = encoder.encode([passage.text for passage in passages], "passage").embedding
 
-    def __init__(self, encoder: Encoder, collection: Collection) -> None:
-        self._encoder = encoder
-        self._passages = [Passage(id_, text) for id_, text in collection.passages.items()]
-        self._place = {passage.id: place for place, passage in enumerate(self._passages)}
-        self._vectors = encoder.encode([p.text for p in self._passages], "passage").embedding
+    def find(question: str) -> list[Passage]:
+        near = vectors @ encoder.encode([question], "query").embedding[0]
+        return [passages[place] for place in np.argsort(-near, kind="stable")[:count]]
 
-    def _nearest(self, vector: np.ndarray, count: int) -> list[Passage]:
-        order = np.argsort(-(self._vectors @ vector), kind="stable")[:count]
-        return [self._passages[place] for place in order]
-
-    def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """The nearest by the model."""
-        return self._nearest(self._encoder.encode([query], "query").embedding[0], count)
-
-    def anywhere(self) -> list[Passage]:
-        """Passages near random directions."""
-        directions = random_directions(self._vectors.shape[1])
-        assert len(directions) == DIRECTIONS
-        return [p for one in directions for p in self._nearest(one, NEAR_EACH)]
-
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages of ids."""
-        return [self._passages[self._place[id_]] for id_ in ids]
-
-    def stored(self, ids: list[str]) -> list[list[float]]:
-        """The model's vectors of ids."""
-        return [self._vectors[self._place[id_]].tolist() for id_ in ids]
-
-    def size(self) -> int:
-        """How many there are."""
-        return len(self._passages)
+    return find
 
 
 def main(
@@ -85,11 +61,11 @@ def main(
     for name in sets.split(","):
         collection = sampled(load_collection(data / name), queries)
         asked = [*collection.queries.values()]
-        theirs = Theirs(encoder, collection)
-        own = [[p.id for p in theirs.near(query, _K, None)] for query in asked]
+        find = nearest(encoder, collection, candidates)
+        own = [[passage.id for passage in find(query)[:_K]] for query in asked]
         scores = [score_retrieval(collection, own, np.zeros(len(own)))]
         for uec in (alone, both):
-            found = retriever_over(uec, theirs, candidates).search(asked, _K)
+            found = Retriever(uec, Candidates(uec, find, "a model's nearest")).search(asked, _K)
             scores.append(score_retrieval(collection, found.ids, found.confidence))
         scores.append(evaluate(both, collection))
         rows.append([name, *(f"{one.ndcg10:.3f}" for one in scores)])

@@ -13,7 +13,7 @@ from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdra
 from qdrant_client import QdrantClient, models
 
 from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
-from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag import UEC, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.gate import Gate
 
@@ -21,7 +21,8 @@ TEXTS = list(dict.fromkeys(passages(60)))
 IDS = [f"00000000-0000-0000-0000-{i:012}" for i in range(len(TEXTS))]  # Qdrant takes no other
 QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:6]]
 METADATAS = [{"place": i, "even": i % 2 == 0} for i in range(len(TEXTS))]
-EVERY = {"candidates": len(TEXTS), "size": len(TEXTS)}
+EVEN = range(0, len(TEXTS), 2)
+EVERY = {"candidates": len(TEXTS)}
 
 
 class LangChain:
@@ -36,9 +37,6 @@ class LangChain:
         def embed_query(self, text):
             return self.embed_documents([text])[0]
 
-    def own(self, uec):
-        return langchain.UECEmbeddings(uec)
-
     def store(self, embedding, texts=TEXTS):
         store = InMemoryVectorStore(embedding)
         return self.filled(store, texts)
@@ -47,8 +45,16 @@ class LangChain:
         store.add_texts(texts, [dict(m) for m in METADATAS[: len(texts)]], ids=IDS[: len(texts)])
         return store
 
+    def vectors(self, store):
+        return lambda ids: {id_: store.store[id_]["vector"] for id_ in ids}
+
     def over(self, store, uec, k=4, **options):
         return langchain.UECRetriever.over(store, uec, k=k, details=True, **options)
+
+    def few(self, store, uec):
+        """Over a retriever that has a filter of its own."""
+        keep = {"k": 30, "filter": lambda found: found.metadata["place"] < 40}
+        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
 
     def index(self, over):
         return over.index
@@ -67,14 +73,17 @@ class LangChainInQdrant(LangChain):
         client.create_collection("texts", size)
         return self.filled(LangChainQdrant(client, "texts", embedding), texts)
 
-    def over(self, store, uec, k=4, **options):
-        def stored(ids):
+    def vectors(self, store):
+        def of(ids):
             found = store.client.retrieve(store.collection_name, ids, with_vectors=True)
-            held = {point.id: point.vector for point in found}
-            return [held[id_] for id_ in ids]
+            return {point.id: point.vector for point in found}
 
-        there = {"stored": stored} if "vectors" in options else {}
-        return super().over(store, uec, k, **there, **options)
+        return of
+
+    def few(self, store, uec):
+        low = models.FieldCondition(key="metadata.place", range=models.Range(lt=40))
+        keep = {"k": 30, "filter": models.Filter(must=[low])}
+        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
 
 
 class LlamaIndex:
@@ -92,9 +101,6 @@ class LlamaIndex:
         async def _aget_query_embedding(self, query):
             return self._get_text_embedding(query)
 
-    def own(self, uec):
-        return llama_index.UECEmbedding(uec=uec)
-
     def store(self, embedding, texts=TEXTS, **options):
         given = zip(texts, IDS, METADATAS, strict=False)
         nodes = [
@@ -109,8 +115,17 @@ class LlamaIndex:
         ]
         return VectorStoreIndex(nodes, embed_model=embedding, **options)
 
+    def vectors(self, store):
+        return lambda ids: store.vector_store.data.embedding_dict
+
     def over(self, store, uec, k=4, **options):
         return llama_index.UECRetriever.over(store, uec, k, details=True, **options)
+
+    def few(self, store, uec):
+        low = MetadataFilters(filters=[MetadataFilter(key="place", value=40, operator="<")])
+        even = MetadataFilters(filters=[MetadataFilter(key="place", value=[*EVEN], operator="in")])
+        found = store.as_retriever(similarity_top_k=30, filters=low)
+        return self.over(found, uec, filters=even)
 
     def index(self, over):
         return over.retriever
@@ -129,6 +144,9 @@ class LlamaIndexInQdrant(LlamaIndex):
         store = LlamaIndexQdrant("nodes", client=QdrantClient(":memory:"))
         storage = StorageContext.from_defaults(vector_store=store)
         return super().store(embedding, texts, storage_context=storage)
+
+    def vectors(self, store):
+        return lambda ids: {n.node_id: n.embedding for n in store.vector_store.get_nodes(ids)}
 
 
 KINDS = [LangChain, LangChainInQdrant, LlamaIndex, LlamaIndexInQdrant]
@@ -194,21 +212,19 @@ def test_candidates_are_the_stores_own_and_are_ranked_with_uncertainty(theirs, f
         assert not found.exact
 
 
-@pytest.mark.parametrize("vectors", ["small", "ensemble"])
-def test_vectors_that_lie_there_spare_encoders(theirs, fitted, remembering, vectors):
-    embedding = theirs.Member() if vectors == "small" else theirs.own(fitted)
-    store, (uec, encoders) = theirs.store(embedding), remembering()
-    over = theirs.index(theirs.over(store, uec, candidates=20, vectors=vectors))
+def test_vectors_that_lie_there_spare_an_encoder(theirs, fitted, remembering):
+    store, (uec, encoders) = theirs.store(theirs.Member()), remembering()
+    over = theirs.index(theirs.over(store, uec, candidates=20, vectors=theirs.vectors(store)))
     plain = theirs.index(theirs.over(store, fitted, candidates=20))
     found, expected = over.search(QUERIES, 4), plain.search(QUERIES, 4)
     assert found.ids == expected.ids
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
     small, large = ([text for text in e.texts if text not in QUERIES] for e in encoders)
-    assert len(small) == 1  # to check the vectors
-    assert len(large) == 1 if vectors == "ensemble" else len(large) == len({*large}) > 20
+    assert len(small) <= len(QUERIES)  # to compare with a vector, of the first candidate
+    assert len(large) == len({*large}) > 20
 
 
-def test_vectors_of_a_stranger_only_name_candidates(theirs, remembering, ours):
+def test_candidates_are_encoded_once(theirs, remembering, ours):
     uec, encoders = remembering()
     over = theirs.index(theirs.over(theirs.store(theirs.Member()), uec, **EVERY))
     for _ in range(2):
@@ -218,76 +234,56 @@ def test_vectors_of_a_stranger_only_name_candidates(theirs, remembering, ours):
 
 
 @pytest.mark.parametrize("theirs", KINDS[:3], indirect=True)  # LlamaIndex's Qdrant has none yet
-def test_nothing_is_found_in_an_empty_store_which_is_looked_at_again_when_it_holds_something(
-    theirs, fitted
-):
-    store = theirs.store(theirs.Member(), [])
-    over = theirs.over(store, fitted, candidates=8)
+def test_nothing_is_found_in_an_empty_store(theirs, fitted):
+    over = theirs.over(theirs.store(theirs.Member(), []), fitted)
     assert theirs.hits(over, "ba") == []
     assert theirs.index(over).search(["ba", "de"]).ids == [[], []]
     assert len(theirs.index(over).search([])) == 0
-    if isinstance(theirs, LangChain):
-        theirs.filled(store, TEXTS)
-        fresh = theirs.over(store, fitted, candidates=8)
-        (_, found), (_, expected) = (theirs.hits(one, QUERIES[0])[0] for one in (over, fresh))
-        assert found["uec_confidence"] == pytest.approx(expected["uec_confidence"])
 
 
-def test_what_cannot_be_done_from_here_is_said_before_the_store_is_asked(
-    theirs, fitted, monkeypatch
-):
+def test_filters_of_theirs_choose_candidates_and_ours_keep_some(theirs, fitted):
+    over = theirs.few(theirs.store(theirs.Member()), fitted)
+    found = theirs.hits(over, QUERIES[0])
+    assert found
+    assert all(known["even"] and known["place"] < 40 for _, known in found)
+
+
+def test_what_a_question_costs_and_what_cannot_be_done_from_here_are_said(theirs, fitted):
     store = theirs.store(theirs.Member())
-    over = theirs.over(store, fitted)
-    index, searched = theirs.index(over), []
-    assert isinstance(index, Retriever)
-    monkeypatch.setattr(index.store, "fetch", lambda *asked: searched.append(asked))
+    index = theirs.index(theirs.over(store, fitted))
+    assert "50 candidates of " in repr(index)
+    assert "each encoded by small and large, UEC" in repr(index)
+    known = theirs.index(theirs.over(store, fitted, vectors=theirs.vectors(store)))
+    assert "each encoded by large, UEC" in repr(known)
     for refused in (
         lambda: index.calibrate(TEXTS[:20], [[id_] for id_ in IDS[:20]]),
         lambda: index.add(["a"]),
         lambda: index.delete(IDS[:1]),
+        lambda: index.search_diverse(QUERIES),
         lambda: Gate.calibrate(index, QUERIES, [[IDS[0]]] * len(QUERIES)),
     ):
         with pytest.raises(ValueError, match="in another package's vector store"):
             refused()
-    for within in ("no reading of the question", IDS[:1]):
-        with pytest.raises(ValueError, match="within: another package's vector store"):
-            index.search(QUERIES[:1], within=within)
-    assert not searched
     for wrong in ("a member", theirs.Member()):
         with pytest.raises(TypeError, match="uec: expected a UEC, got"):
             theirs.over(store, wrong)
     with pytest.raises(ValueError, match="candidates: expected an integer >= 1, got 0"):
         theirs.over(store, fitted, candidates=0)
+    with pytest.raises(TypeError, match=r"theirs: expected a retriever or .* got list"):
+        theirs.over([store], fitted)
 
 
-async def test_filters_are_the_stores_own_in_every_way_to_ask_of_langchain(fitted):
-    store = LangChain().store(LangChain.Member())
-    over, even = langchain.UECRetriever.over(store, fitted), lambda found: found.metadata["even"]
-    own = langchain.UECRetriever.over(store, fitted, search_kwargs={"filter": even})
-    for found in (
-        over.invoke(QUERIES[0], filter=even),
-        await over.ainvoke(QUERIES[0], filter=even),
-        *over.batch(QUERIES[:2], filter=even),
-        own.invoke(QUERIES[0]),
-    ):
-        assert [document.metadata["even"] for document in found] == [True] * 4
-
-
-async def test_filters_are_the_indexs_own_in_every_way_to_ask_of_llama_index(fitted):
-    store = LlamaIndex().store(LlamaIndex.Member())
-    first = MetadataFilters(filters=[MetadataFilter(key="place", value=9, operator="<=")])
-    over = llama_index.UECRetriever.over(store, fitted, filters=first, candidates=40)
+async def test_nodes_keep_their_documents_and_keys_are_hidden_from_models(fitted):
+    over = llama_index.UECRetriever.over(LlamaIndex().store(LlamaIndex.Member()), fitted)
     found = over.retrieve(QUERIES[2])
-    assert max(node.metadata["place"] for node in found) <= 9
     assert [n.node_id for n in await over.aretrieve(QUERIES[2])] == [n.node_id for n in found]
     assert (found[0].node_id, found[0].node.ref_doc_id) == (IDS[2], "doc")
     assert "uec_score" in found[0].node.excluded_llm_metadata_keys
 
 
 def test_a_store_of_ours_needs_none(fitted):
-    for ours in (fitted, langchain.UECEmbeddings(fitted)):
-        with pytest.raises(TypeError, match="for which there is from_store"):
-            langchain.UECRetriever.over(langchain.UECVectorStore(ours), fitted)
+    with pytest.raises(TypeError, match="for which there is from_store"):
+        langchain.UECRetriever.over(langchain.UECVectorStore(fitted), fitted)
     embedding, ours = llama_index.UECEmbedding(uec=fitted), llama_index.UECVectorStore(fitted)
     index = VectorStoreIndex.from_vector_store(ours, embed_model=embedding)
     with pytest.raises(TypeError, match="for which there is from_index"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, index_of, pairs
+from tests.helpers import bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, IndexCorrupted
 from uec_rag.encoders import DEFAULT_ENCODERS, Lexical
 from uec_rag.ensemble import save
@@ -68,6 +68,31 @@ def test_who_wants_another_fit_waits_for_it(known, unfitted, other):
 def test_a_rule_that_was_chosen_stays(known, unfitted):
     fitted = with_shipped_fit(known, replace(unfitted, rule=Uniform()), OPTIONS)
     assert fitted.rule == Uniform()
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """An ensemble whose fit, on hard questions, comes with the package."""
+    uec = UEC([bag_of_words(24, "small"), "bm25"]).fit(pairs(300, seed=1))
+    save.write_ensemble(tmp_path, uec.encoders, uec.fitted, uec.options)
+    monkeypatch.setattr(save, "SHIPPED_FIT", tmp_path)
+    return uec
+
+
+def test_a_fit_on_headings_keeps_its_level_and_a_calibration_on_questions_moves_it(shipped):
+    texts = passages(300)
+    headings = [(" ".join(text.split()[:8]), text) for text in texts]
+    questions = [question for question, _ in pairs(300)]
+    answers = [[f"p{place}"] if place % 3 else [] for place in range(300)]  # what users find
+    uec = UEC([bag_of_words(24, "small"), "bm25"])
+    levels = []
+    for fitted in (shipped, uec.fit(headings)):
+        index = index_of(fitted, texts, [f"p{place}" for place in range(300)])
+        levels.append(index.search(questions).confidence.mean())
+    assert levels[1] == pytest.approx(levels[0], abs=0.1)
+    calibrated = index.calibrate(questions, answers).search(questions).confidence.mean()
+    assert abs(calibrated - levels[1]) > 0.05
+    assert abs(calibrated - 2 / 3) < abs(levels[1] - 2 / 3)
 
 
 def test_a_damaged_package_is_noticed(known, unfitted, monkeypatch):

@@ -4,7 +4,7 @@ They are logistic functions of a few features of the best hits of a question. Ot
 used only for an ensemble that was not fitted, to standardise similarities over a sample. The
 probabilities of a fitted ensemble are therefore the same in every store (except for the rounding of
 dtype "int8"), and none depends on the number of hits that a user requests. A fit of the ensemble
-adjusts the shipped model to its queries over small corpora (`fit_confidence`).
+changes their order, but not their level (`at_level`), for which there is `Retriever.calibrate`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,6 @@ VERSION = 2
 
 _LEAST_SHARE = 1e-4
 _SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature
-_CLEAR_GAIN = 0.05  # nats per query
-# `fit` searches for each question in several corpora, and all are of one domain. With full weight
-# they shift the level of confidence too far in other domains (docs/measurements); at this weight,
-# 1,200 of them are balanced by a prior with deviations of .1 of the slope and .14 of the offset.
-_WEIGHT = np.float32(0.01)
 # Mean for ensembles of small encoders; standard deviation of the log over all ensembles.
 _PRIOR_TEMPERATURE, _LOG_DEVIATION = 0.8, 1.5
 
@@ -528,18 +523,6 @@ class ConfidenceModel(Record):
         logs: FloatArray = np.log(np.asarray(counts, dtype=np.float32))
         return sigmoid(self.found.logits(features) + np.float32(self.per_count) * logs)
 
-    def moved(self, examples: Examples) -> Self:
-        """Return this model with each of its calibrators Platt-scaled to examples."""
-        features, right, weight = examples.cutoffs()
-        there = examples.answerable
-        return replace(
-            self,
-            relevance=self.relevance.recalibrated(*examples.hits(first=0)),
-            in_corpus=self.in_corpus.recalibrated(*examples.questions),
-            found=self.found.recalibrated(features[there], right[there], weight[there]),
-            unanswerable=examples.unanswerable,
-        )
-
     def recalibrated(self, examples: Examples) -> Self:
         """Return this model recalibrated on the examples of a user's corpus.
 
@@ -570,14 +553,6 @@ class ConfidenceModel(Record):
             unanswerable=examples.unanswerable,
         )
 
-    def nll(self, examples: Examples) -> float:
-        """Compute the mean NLL of `in_corpus` plus that of `found`, in nats."""
-        features, right, weight = examples.cutoffs()
-        evidence, there, weights, penalty = examples.questions
-        held = _nll(self.in_corpus.predict(evidence, penalty), there)
-        found = _nll(self.found_among(features[there], examples.counts), right[there])
-        return float(np.average(held, weights=weights) + np.average(found, weights=weight[there]))
-
     def relearned(self, examples: Examples) -> Self:
         """Return a model learned from examples alone, at the temperature of this one.
 
@@ -602,12 +577,6 @@ def _learned(
     if labels.all() or not labels.any():
         return known.recalibrated(features, labels, weights)
     return fit_calibrator(features, labels, weights=weights)
-
-
-def _nll(probability: FloatArray, truth: NDArray[np.bool_]) -> FloatArray:
-    stated = np.where(truth, probability, 1 - probability)
-    surprise: FloatArray = -np.log(np.maximum(stated, _SMALLEST)).astype(np.float32)
-    return surprise
 
 
 def log_odds(probability: NDArray[_Float]) -> NDArray[_Float]:
@@ -665,48 +634,45 @@ class FitView:
         Whether a passage answers a query; a row without any True is an unanswerable query.
     members : array, shape (K, n, N), or None
         Logit of each member for every passage; None in the shared space, which has none.
-    words : bool
-        Whether BM25 is a member.
     """
 
     logits: FloatArray
     variance: FloatArray
     relevant: NDArray[np.bool_]
     members: FloatArray | None = None
-    words: bool = False
 
 
-def fit_confidence(
-    views: Sequence[FitView], k: int = 10, *, standardised: bool = False
+def at_level(
+    known: ConfidenceModel,
+    before: Sequence[FitView],
+    after: Sequence[FitView],
+    temperature: float,
 ) -> ConfidenceModel:
-    """Fit the model to queries over several corpora, some of which lack the answer.
+    """Return the model of an ensemble after a fit, at the level that it had before.
 
-    The shipped model, which was fitted to many collections (see `shipped_model`), is adjusted
-    slightly to these queries, without a change of order. Only if a new model is clearly better on
-    them, as for an ensemble with unusual logits, does it replace the shipped one.
+    The log odds of an answer in the corpus keep their mean and deviation over the fit queries. How
+    many of these are answered says little about the questions of users: most headings, for
+    instance, are easier to answer.
 
     Parameters
     ----------
-    views : sequence of FitView
-        Small and larger corpora; about 20 % of the queries should be unanswerable.
-    k : int
-        Number of hits that confidence is about.
-    standardised : bool
-        Whether the logits are those of an unfitted ensemble; see `ConfidenceModel`.
-
-    Raises
-    ------
-    ValueError
-        If no query is answerable, or no hit of any is relevant.
+    known : ConfidenceModel
+        The model before the fit.
+    before, after : sequence of FitView
+        The logits of the same queries before and after it.
+    temperature : float
+        The temperature after it.
     """
-    words = all(view.words for view in views)
-    shipped = shipped_model("unfitted" if standardised else "words" if words else "fitted")
-    known = replace(shipped, temperature=fit_temperature(views))
-    examples = Examples.joined([view_examples(view, known, k) for view in views])
-    moved, relearned = known.moved(examples), known.relearned(examples)
-    if moved.nll(examples) - relearned.nll(examples) > _CLEAR_GAIN:
-        return relearned
-    return known.moved(replace(examples, weight=_WEIGHT * examples.weight))
+    model = replace(known, temperature=temperature)
+    wanted, own = (
+        each.in_corpus.logits(
+            np.concatenate([view_examples(view, each, 1).features.in_corpus for view in views])
+        )
+        for each, views in ((known, before), (model, after))
+    )
+    slope = float(wanted.std() / max(own.std(), _LEAST_SHARE))
+    offset = float(wanted.mean() - slope * own.mean())
+    return replace(model, in_corpus=model.in_corpus.on_line(slope, offset))
 
 
 def view_examples(view: FitView, model: ConfidenceModel, k: int) -> Examples:

@@ -9,7 +9,7 @@ from typing import Self
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.model import fit_confidence, shipped_model
+from uec_rag.confidence.model import at_level, fit_temperature, shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.ensemble.convolution import Evidence, check_one_space
@@ -22,6 +22,7 @@ from uec_rag.ensemble.fit_queries import (
     translated_to_made_up,
 )
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
+from uec_rag.ensemble.save import shipped_fit
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
@@ -60,22 +61,21 @@ def fit(
     start = time.perf_counter()
     found = fit_posteriors(encoders, given, options, show_progress=show_progress)
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
-    questions = FitQueries(
-        found.queries,
-        fitted.combine_as(found.corpus, "passage"),
-        [moments(q, c)[0] for q, c in zip(found.queries, found.corpus, strict=True)]
-        if fitted.space == "direct"
-        else None,
-        found.questions,
-        options.seed,
-    )
+    questions = found.asked(fitted, options.seed)
     if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
         strange = _in_no_language(encoders, fitted, found.questions, options.seed, show_progress)
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
-    model = fit_confidence(questions.views(fitted))
-    words = any(part.terms for part in found.queries)
-    known = shipped_model("words" if words else "fitted")
+    views = questions.views(fitted)
+    known = shipped_fit(encoders, unfitted, options)
+    if known is None or known.confidence_model is None:
+        words = any(part.terms for part in found.queries)
+        shipped = shipped_model("words" if words else "fitted")
+        model = replace(shipped, temperature=fit_temperature(views))
+    else:
+        model, before = known.confidence_model, found.asked(known, options.seed).views(known)
+        temperature = model.temperature * fitted.slope / known.slope
+        model = at_level(model, before, views, temperature)
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
     shares = fitted.shares(questions.coefficients(fitted))
     seconds = time.perf_counter() - start - found.encoding_seconds
@@ -89,8 +89,6 @@ def fit(
             tuple(sum(map(len, each.positives)) for each in given),
             tuple(shares.mean(axis=0).tolist()),
             tuple(shares.std(axis=0).tolist()),
-            model.unanswerable,
-            model.in_corpus.weights != known.in_corpus.weights,
         ),
     )
     texts = [*found.questions.queries[:_PROFILED], *found.questions.corpus[:_PROFILED]]
@@ -158,6 +156,14 @@ class FittedPosteriors:
     corpus: list[Gaussian]
     questions: Questions
     encoding_seconds: float
+
+    def asked(self, fitted: Fitted, seed: int) -> FitQueries:
+        """Return the questions as an ensemble of these encoders asks them, whatever its fit."""
+        own = None
+        if fitted.space == "direct":
+            own = [moments(q, c)[0] for q, c in zip(self.queries, self.corpus, strict=True)]
+        corpus = fitted.combine_as(self.corpus, "passage")
+        return FitQueries(self.queries, corpus, own, self.questions, seed)
 
 
 @dataclass(frozen=True, eq=False)

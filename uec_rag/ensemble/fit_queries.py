@@ -112,7 +112,6 @@ class FitQueries:
             slope**2 * sigma2,
             view.relevant,
             members,
-            words=any(part.terms for part in smaller.queries),
         )
 
 

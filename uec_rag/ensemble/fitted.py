@@ -161,18 +161,11 @@ class FitFacts(Record):
         Number of distinct pairs of a query and its passage that each encoder was fitted on.
     shares, deviations : tuple of K float
         Mean and standard deviation of the share of each encoder in the fit queries.
-    unanswerable : float
-        Share of questions without an answer that confidence was learned with.
-    own_confidence : bool
-        Whether confidence was learned from these pairs alone, since they clearly contradict the
-        collections that the shipped model was learned on.
     """
 
     pairs: tuple[int, ...]
     shares: tuple[float, ...]
     deviations: tuple[float, ...]
-    unanswerable: float
-    own_confidence: bool
 
 
 @dataclass(frozen=True)
@@ -229,7 +222,7 @@ class FitReport:
     @property
     def notes(self) -> list[str]:
         """The warnings about the fit, as sentences."""
-        return [*self._of_pairs(), *self.of_shares, *self._of_confidence()]
+        return [*self._of_pairs(), *self.of_shares]
 
     def _of_pairs(self) -> Iterator[str]:
         fewest = min(self.facts.pairs) if self.facts else _ENOUGH
@@ -262,19 +255,6 @@ class FitReport:
             for name, share in shares
             if share < _IGNORED
         ]
-
-    def _of_confidence(self) -> Iterator[str]:
-        if self.facts is None:
-            return
-        rests = (
-            "these pairs alone, which clearly contradict other collections"
-            if self.facts.own_confidence
-            else "many collections, its level in part on these pairs"
-        )
-        yield (
-            f"Confidence was learned from {rests}; {self.facts.unanswerable:.0%} of the "
-            "questions had no answer."
-        )
 
 
 ENOUGH_PASSAGES = 16

@@ -238,6 +238,11 @@ class SavedFit:
     fingerprint: str
 
 
+def _facts(state: Mapping[str, object]) -> FitFacts:
+    # Earlier fits also recorded how confidence was learned.
+    return FitFacts.restore({field.name: state[field.name] for field in fields(FitFacts)})
+
+
 def read_fit(folder: Path) -> SavedFit:
     """Read the files of `write_ensemble`."""
     file = folder / "uec.json"
@@ -272,7 +277,7 @@ def read_fit(folder: Path) -> SavedFit:
                 encoding_seconds,
                 fitting_seconds,
                 state.get("source", ""),
-                FitFacts.restore(state["facts"]) if "facts" in state else None,
+                _facts(state["facts"]) if "facts" in state else None,
             )
             fitted = replace(fitted, posteriors=posteriors, report=report)
         if "confidence" in state:
@@ -336,6 +341,18 @@ SHIPPED_FIT = Path(__file__).with_name("shipped")
 It was made by `benchmarks/quality/shipped_fit.py`. Its posterior is an approximation of the fitted
 one that differs from a multiple of the identity in 64 directions.
 """
+
+
+def shipped_fit(
+    encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions
+) -> Fitted | None:
+    """Return the shipped fit if it is for these encoders and options, whoever chose them."""
+    known = [(encoder.name, encoder.revision) for encoder in read_fit(SHIPPED_FIT).encoders]
+    if known != [(encoder.name, encoder.revision) for encoder in encoders]:
+        return None
+    rule = Evidence() if isinstance(unfitted.rule, Evidence) else unfitted.rule
+    fitted = with_shipped_fit(encoders, replace(unfitted, rule=rule, posteriors=None), options)
+    return None if fitted.posteriors is None else fitted
 
 
 def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions) -> Fitted:

@@ -17,10 +17,10 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text, listed
@@ -46,13 +46,7 @@ from uec_rag.langchain.gated import AsTool
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import check_threshold
-from uec_rag.retrieval.over import (
-    NEAR_EACH,
-    ExternalRetriever,
-    Stored,
-    random_directions,
-    retriever_over,
-)
+from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Passage, Store, content_id
 
@@ -539,46 +533,55 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     @classmethod
     def over(
         cls,
-        vectorstore: VectorStore,
+        theirs: VectorStore | BaseRetriever,
         uec: UEC,
         k: int = 4,
         *,
         candidates: int = 50,
-        vectors: str | None = None,
-        stored: Stored | None = None,
-        size: int | None = None,
+        vectors: Vectors | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Return a retriever over another vector store, whose candidates `uec` ranks.
+        """Return a retriever over another vector store or retriever, whose documents `uec` ranks.
 
-        `uec_rag.retrieval.over` describes the ranking and what confidence means.
+        `uec_rag.retrieval.over` says what a question costs, as does the `repr` of the retriever.
 
         Parameters
         ----------
-        vectorstore : VectorStore
-            A store to fill through its own methods.
-        uec, candidates, vectors, size
-            As in `uec_rag.retrieval.over.retriever_over`.
+        theirs : VectorStore or BaseRetriever
+            What finds the candidates, such as a store's
+            ``as_retriever(search_kwargs={"k": 50, "filter": ...})``.
+        uec : UEC
         k : int
-        stored : callable(list of id) -> list of vectors, optional
-            How to get vectors from the store; not needed for an `InMemoryVectorStore`.
+        candidates : int
+            Number of documents to request from a vector store for each question.
+        vectors : callable(list of id) -> mapping of id to vector, optional
+            How to get the vectors that the first encoder made of documents, so that it need not
+            encode them again.
         **kwargs
-            Other parameters of the class. A filter is passed to the store unchanged; if it is
-            neither a mapping nor a callable, pass it in `search_kwargs` or to a call.
+            Other parameters of the class. A `filter` keeps some of the candidates.
 
         Raises
         ------
         TypeError, ValueError
-            If vectorstore is not a vector store, or is a `UECVectorStore`.
+            If `theirs` is neither, or is a `UECVectorStore`, or another argument is invalid.
         """
-        if not isinstance(vectorstore, VectorStore) or isinstance(vectorstore, UECVectorStore):
+        source, count = theirs, "the documents"
+        if isinstance(theirs, VectorStore) and not isinstance(theirs, UECVectorStore):
+            count = f"{check_k(candidates, 'candidates')} candidates"
+            source = theirs.as_retriever(search_kwargs={"k": candidates})
+        if not isinstance(source, BaseRetriever):
             raise TypeError(
-                "vectorstore: expected a LangChain VectorStore other than UECVectorStore (for "
-                f"which there is from_store), got {type(vectorstore).__name__}."
+                "theirs: expected a retriever or a VectorStore other than UECVectorStore (for "
+                f"which there is from_store), got {type(theirs).__name__}."
             )
-        engine = LangChainEngine(vectorstore)
-        found = retriever_over(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
-        return cls(vectorstore=UECVectorStore(found), k=k, **kwargs)
+        search = source.invoke
+        store = Candidates(
+            uec,
+            lambda question: [*map(_passage, search(question))],
+            f"{count} of {type(theirs).__name__}",
+            vectors,
+        )
+        return cls(vectorstore=UECVectorStore(Retriever(uec, store)), k=k, **kwargs)
 
     @property
     def index(self) -> Retriever:
@@ -643,9 +646,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         if (gate := self.gate) is not index.gate:
             index = index.with_gate(gate)
         arguments.pop("score_threshold", None)
-        # Over an external store, the filter is in the format of that store.
-        if not isinstance(index, ExternalRetriever):
-            arguments["filter"] = passage_filter(arguments["filter"])
+        arguments["filter"] = passage_filter(arguments["filter"])
         if isinstance(arguments["history"], Sequence):  # else the index says what it expected
             arguments["history"] = [turns(one) for one in arguments["history"]]
         arguments["queries"] = [check_text(query, "query") for query in queries]
@@ -778,50 +779,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         params = super()._get_ls_params(**kwargs)
         params["ls_embedding_model"] = ", ".join(self.vectorstore.retriever.uec.fitted.names)
         return params
-
-
-class LangChainEngine:
-    """A LangChain vector store as an `Engine` of `uec_rag.retrieval.over`."""
-
-    def __init__(self, vectorstore: VectorStore) -> None:
-        self._vectorstore, self.name = vectorstore, type(vectorstore).__name__
-
-    def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """Return the results of the store's own search, best first."""
-        options = {} if filter is None else {"filter": filter}
-        found = self._vectorstore.similarity_search(query, k=count, **options)
-        return [*map(_passage, found)]
-
-    def anywhere(self) -> list[Passage]:
-        """Return passages near random directions, if the store can be searched by vector."""
-        embeddings = self._vectorstore.embeddings
-        if embeddings is None:
-            return []
-        found: list[Document] = []
-        try:
-            for direction in random_directions(len(embeddings.embed_query("anything"))):
-                found += self._vectorstore.similarity_search_by_vector(
-                    direction.tolist(), k=NEAR_EACH
-                )
-        except NotImplementedError:
-            return []
-        return [*map(_passage, found)]
-
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with the given ids, leaving out unknown ids."""
-        return [*map(_passage, self._vectorstore.get_by_ids(list(ids)))]
-
-    def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
-        """Return the vectors of documents if the store is known to provide them, else None."""
-        if isinstance(self._vectorstore, InMemoryVectorStore):
-            held = self._vectorstore.store
-            return [held[id_]["vector"] if id_ in held else None for id_ in ids]
-        return None
-
-    def size(self) -> int | None:
-        """Return the number of documents, or None if not known."""
-        held = self._vectorstore
-        return len(held.store) if isinstance(held, InMemoryVectorStore) else None
 
 
 def _passage(document: Document) -> Passage:

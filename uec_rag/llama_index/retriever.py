@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -13,9 +12,8 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.memory import BaseMemory
 from llama_index.core.node_parser import NodeParser
-from llama_index.core.schema import BaseNode, Document, MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle
 from llama_index.core.settings import Settings
-from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k
@@ -27,69 +25,10 @@ from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.gate import check_threshold
-from uec_rag.retrieval.over import (
-    NEAR_EACH,
-    ExternalRetriever,
-    Stored,
-    random_directions,
-    retriever_over,
-)
+from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
 from uec_rag.retrieval.retriever import Options
-from uec_rag.stores.base import Filter, Passage, Store
-
-
-class LlamaIndexEngine:
-    """Any LlamaIndex index as a source of candidates for the ensemble to rank."""
-
-    def __init__(self, index: VectorStoreIndex) -> None:
-        self._index, self.name = index, type(index.vector_store).__name__
-
-    def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """Return the results of the index's own search, best first."""
-        retriever = self._index.as_retriever(similarity_top_k=count, filters=filter)
-        return _passages(retriever.retrieve(query))
-
-    def anywhere(self) -> list[Passage]:
-        """Return passages near random directions."""
-        retriever = self._index.as_retriever(similarity_top_k=NEAR_EACH)
-        width = len(self._index._embed_model.get_query_embedding("anything"))
-        found: list[NodeWithScore] = []
-        for direction in random_directions(width):
-            found += retriever.retrieve(QueryBundle("anything", embedding=direction.tolist()))
-        return _passages(found)
-
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with the given ids, leaving out unknown ids."""
-        held = [*self._index.docstore.get_nodes(list(ids), raise_error=False)]
-        missing = {*ids} - {node.node_id for node in held}
-        with suppress(NotImplementedError):
-            held += self._index.vector_store.get_nodes([*missing]) if missing else []
-        return _passages([NodeWithScore(node=node) for node in held])
-
-    def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
-        """Return the vectors of nodes; None if the store does not provide them."""
-        store = self._index.vector_store
-        if isinstance(store, SimpleVectorStore):
-            return [store.data.embedding_dict.get(id_) for id_ in ids]
-        try:
-            found = {node.node_id: node.embedding for node in store.get_nodes(list(ids))}
-        except NotImplementedError:
-            return None
-        return [found.get(id_) for id_ in ids]
-
-    def size(self) -> int | None:
-        """Return the number of nodes, or None if not known."""
-        store = self._index.vector_store
-        return len(store.data.embedding_dict) if isinstance(store, SimpleVectorStore) else None
-
-
-def _passages(found: Sequence[NodeWithScore]) -> list[Passage]:
-    nodes: dict[str, BaseNode] = {}
-    for one in found:
-        if one.node.get_content(metadata_mode=MetadataMode.NONE).strip():
-            nodes.setdefault(one.node.node_id, one.node)
-    return passages_of([*nodes.values()])
+from uec_rag.stores.base import Passage, Store
 
 
 class UECRetriever(BaseRetriever):
@@ -286,47 +225,58 @@ class UECRetriever(BaseRetriever):
     @classmethod
     def over(
         cls,
-        index: VectorStoreIndex,
+        theirs: VectorStoreIndex | BaseRetriever,
         uec: UEC,
         similarity_top_k: int = 4,
         *,
         candidates: int = 50,
-        vectors: str | None = None,
-        stored: Stored | None = None,
-        size: int | None = None,
+        vectors: Vectors | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Return a retriever over any other index, whose candidates `uec` ranks.
+        """Return a retriever over any other index or retriever, whose nodes `uec` ranks.
 
-        `uec_rag.retrieval.over` describes the ranking and what confidence means.
+        `uec_rag.retrieval.over` says what a question costs, as does the `repr` of the index of
+        the retriever, its attribute `retriever`.
 
         Parameters
         ----------
-        index : VectorStoreIndex
-            An index over any vector store, to fill through its own methods.
-        uec, candidates, vectors, size
-            As in `uec_rag.retrieval.over.retriever_over`.
+        theirs : VectorStoreIndex or BaseRetriever
+            What finds the candidates, such as an index's
+            ``as_retriever(similarity_top_k=50, filters=...)``.
+        uec : UEC
         similarity_top_k : int
-        stored : callable(list of id) -> list of vectors, optional
-            How to get vectors from the store, if it has no `get_nodes` that returns them.
+        candidates : int
+            Number of nodes to request from an index for each question.
+        vectors : callable(list of id) -> mapping of id to vector, optional
+            How to get the vectors that the first encoder made of nodes, so that it need not encode
+            them again.
         **kwargs
-            The class's other parameters; `filters` are passed to the index's own search.
+            The class's other parameters. `filters` keep some of the candidates.
 
         Raises
         ------
         TypeError, ValueError
-            If index is not an index, or is over a `UECVectorStore`.
+            If `theirs` is neither, or is over a `UECVectorStore`, or another argument is invalid.
         """
-        if not isinstance(index, VectorStoreIndex) or isinstance(
-            index.vector_store, UECVectorStore
-        ):
+        source, count, kind = theirs, "the nodes", type(theirs).__name__
+        if isinstance(theirs, VectorStoreIndex):
+            kind = type(theirs.vector_store).__name__
+            if not isinstance(theirs.vector_store, UECVectorStore):
+                count = f"{check_k(candidates, 'candidates')} candidates"
+                source = theirs.as_retriever(similarity_top_k=candidates)
+        if not isinstance(source, BaseRetriever):
             raise TypeError(
-                "index: expected a VectorStoreIndex over another store than UECVectorStore (for "
-                f"which there is from_index), got {type(index).__name__}."
+                "theirs: expected a retriever or a VectorStoreIndex over another store than "
+                f"UECVectorStore (for which there is from_index), got {kind}."
             )
-        engine = LlamaIndexEngine(index)
-        found = retriever_over(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
-        return cls(found, similarity_top_k, **kwargs)
+        retrieve = source.retrieve
+
+        def find(question: str) -> list[Passage]:
+            nodes = {found.node.node_id: found.node for found in retrieve(question)}
+            return passages_of(with_text([*nodes.values()]))
+
+        store = Candidates(uec, find, f"{count} of {kind}", vectors)
+        return cls(Retriever(uec, store), similarity_top_k, **kwargs)
 
     @property
     def report(self) -> str:
@@ -358,10 +308,8 @@ class UECRetriever(BaseRetriever):
         if not text:
             raise ValueError("query: expected a text, got an empty one.")
         index, k = self.retriever, self.similarity_top_k
-        # Over an external store, the filters are in the format of that store.
-        theirs = isinstance(index, ExternalRetriever)
         options: Options = {
-            "filter": cast(Filter, self.filters) if theirs else passage_filter(self.filters),
+            "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
             "history": [turns(history)],
         }

@@ -53,6 +53,7 @@ from uec_rag.retrieval.conversation import (
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.index import Index
+from uec_rag.retrieval.over import Candidates
 from uec_rag.retrieval.pipeline import Method
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
@@ -154,7 +155,8 @@ class Retriever(Index):
             raise removed("Retriever", name)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
+        held = self.store if isinstance(self.store, Candidates) else f"{len(self)} passages"
+        return f"{type(self).__name__}({held}, {self.uec!r})"
 
     @property
     def gate(self) -> Gate | None:
@@ -666,7 +668,7 @@ class Retriever(Index):
             notes = [] if fit is None else fit.of_shares
         elif self.uec.fitted.confidence_model is not None:
             rests = (
-                "Relevance and confidence are those of the pairs the ensemble was fitted on; "
+                "Relevance and confidence are as high as on the collections of the shipped model; "
                 "calibrate fits them to this corpus."
             )
         else:
