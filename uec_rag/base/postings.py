@@ -205,8 +205,8 @@ def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArr
 
     `weights`, `idf`: arrays, shape (t,), of one query's terms.
     """
-    counted = weights * idf
-    return counted * (scale / max(counted.sum(), 1e-30))
+    counted: NDArray[np.float64] = weights * idf
+    return counted * (scale / max(float(counted.sum()), 1e-30))
 
 
 _QUERIES = 16  # queries whose terms are looked up together
