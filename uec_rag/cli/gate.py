@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,13 +19,14 @@ from uec_rag.cli.console import (
     Trust,
     check_file,
     check_index,
+    note_labels,
     open_index,
     print_json,
     print_text,
     progress,
     say,
 )
-from uec_rag.corpora.tables import ids_named, read_questions
+from uec_rag.corpora.tables import find_labels, read_questions
 
 if TYPE_CHECKING:
     from uec_rag.confidence.risk import Guarantee
@@ -92,10 +94,12 @@ def gate(
     check_file(to, "--out")
     asked = read_questions(questions, labelled=True)
     retriever = open_index(index, store, trust)
-    relevant = ids_named(asked.values(), retriever.passages(), questions.name)
+    labels = find_labels(asked, retriever.passages(), questions.name)
+    note_labels(labels, questions.name, own)
+    relevant = [*labels.relevant.values()]
     with progress() as bar:
         advance = partial(bar.show, "Searching")
-        searched = LabelledSearch.of(retriever, [*asked], relevant, k=k, progress=advance)
+        searched = LabelledSearch.of(retriever, [*labels.relevant], relevant, k=k, progress=advance)
         made = searched.gate(risk, sure, wrong=wrong)
     assert made.guarantee is not None
     if not made.guarantee.is_controlled:
@@ -106,7 +110,7 @@ def gate(
             "no gate was saved: the index changed while the questions were being searched, so "
             "the gate's guarantee would not hold for it; run 'uec-rag gate' again"
         )
-    made.save(to)
+    replace(made, labels=labels.digests).save(to)
     if json:
         print_json({"path": str(to), **made.metadata(), "report": made.report})
     else:

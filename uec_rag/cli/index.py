@@ -300,6 +300,13 @@ def _bring_up(
                 "removed; expected the folder that it was made from. If the new files are to "
                 "replace it, leave out --update"
             )
+        if changes.numbered:
+            note(
+                f"the passages of {counted(len(changes.numbered), 'file')}"
+                f"{named(sorted(changes.numbered))} have numbers as ids, from an earlier version; "
+                "they are read again and get ids from their headings ('faq.md#12' becomes "
+                "'faq.md#returns'), so labels that name the numbers must be written anew"
+            )
         _note_other_files(folder, follow_symlinks)
         read = FolderRead()
         if unknown := changes.new | changes.changed:

@@ -270,7 +270,9 @@ def _with_text(sections: Sequence[Section]) -> tuple[Section, ...]:
         if outer and counts[heading] > 1:
             heading = f"{outer[-1].heading}: {heading}"
         if has_words(section.text):
-            kept.append(replace(section, heading=heading, above=above))
+            headings = (*(one.heading for one in outer), section.heading)
+            path = () if section.is_title else tuple(filter(None, headings))
+            kept.append(replace(section, heading=heading, above=above, path=path))
         if section.heading and not section.is_title:
             outer.append(section)
     return tuple(kept)

@@ -101,6 +101,8 @@ class Gate(Record):
         of later questions are compared with them, without labels: see `Drift`.
     size : int
         Number of passages that were searched at calibration; 0 if unknown.
+    labels : mapping of str to str
+        Hashes of the passages that 'uec-rag gate' was told answer, by their names in its table.
 
     Raises
     ------
@@ -126,6 +128,7 @@ class Gate(Record):
     corpus: str = ""
     confidences: tuple[float, ...] = field(default=(), repr=False)
     size: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.threshold, str | PathLike):
