@@ -25,9 +25,12 @@ def questions(tmp_path):
 def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
     to = tmp_path / "gate.json"
     shown = run("gate", index, questions, "--out", to, "--risk", "0.2", "-k", "3")
-    assert "queries share an answer" in " ".join(shown.stderr.split())
+    assert "162 questions share an answer" in " ".join(shown.stderr.split())
     gate = Gate.load(to)
-    assert gate.report in shown.stdout
+    assert shown.stdout == f"{gate.report}\n"
+    known = gate.guarantee
+    counts = f"Of 162 questions, {known.answered} answered: {known.answered - known.wrong} right, "
+    assert gate.report.startswith(f"{counts}{known.wrong} wrong. ")
     assert (gate.k, gate.guarantee.risk, gate.guarantee.queries) == (3, 0.2, 162)
     assert gate.guarantee.is_controlled
     asked = run("ask", index, "honey in the hive", "--gate", to, "--json", json_output=True)

@@ -39,8 +39,9 @@ def evaluate(
     questions: Annotated[
         Path | None,
         typer.Argument(
-            help="A .jsonl, .csv or .tsv file: query and relevant_ids. Without it questions are "
-            "made from the passages."
+            metavar="QUESTIONS",
+            help="A table, as 'uec-rag gate' takes it. Without it, questions are made from the "
+            "passages.",
         ),
     ] = None,
     against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,

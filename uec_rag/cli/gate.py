@@ -39,7 +39,9 @@ def gate(
     index: Index,
     questions: Annotated[
         Path,
-        typer.Argument(help="A .jsonl, .csv or .tsv file with query and relevant_ids."),
+        typer.Argument(
+            metavar="QUESTIONS", help="A .jsonl, .csv or .tsv file with query and relevant_ids."
+        ),
     ],
     to: Annotated[
         Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
@@ -47,15 +49,13 @@ def gate(
     wrong: Annotated[
         float | None,
         typer.Option(
-            help="Largest share of all questions that get a wrong answer, on average.",
+            help="At most this share of all questions get a wrong answer, on average.",
             show_default="0.1",
         ),
     ] = None,
     risk: Annotated[
         float | None,
-        typer.Option(
-            help="Instead: largest share of wrong answers among those given, with --certainty."
-        ),
+        typer.Option(help="Instead: at most this share of the answers is wrong, with --certainty."),
     ] = None,
     certainty: Annotated[
         float | None,
@@ -68,11 +68,12 @@ def gate(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Set the confidence threshold for answers, from questions as users ask them.
+    """Set the confidence above which to answer, from questions as users ask them.
 
-    relevant_ids holds the id of a passage, as 'uec-rag ask --json' prints it, or a file, all of
-    whose passages then answer; leave it empty if nothing answers. A question with several answers
-    has several rows, or a list in .jsonl. A gate that would abstain on every question is not saved.
+    Each row has a question and, as relevant_ids, what answers it: an id that 'uec-rag ask --json'
+    prints, a heading as it reads (faq.md#How do I return it?), or a file, any passage of which then
+    answers; nothing, if the documents do not. A question with several answers has several rows, or
+    a list in .jsonl. A gate that would abstain on every question is not saved.
 
     Example: uec-rag gate idx questions.csv --wrong 0.1
     """

@@ -822,9 +822,9 @@ def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:
         seen.update(ids)
     if alike:
         warn(
-            f"relevant_ids: {alike} of {len(relevant)} queries share an answer with an earlier "
-            "one. They succeed or fail together, and the guarantee, which assumes independent "
-            "questions, would fail more often than stated. Keep one question per answer."
+            f"{alike} of {len(relevant)} questions share an answer with an earlier one. They "
+            "succeed or fail together, so the guarantee, which assumes independent questions, "
+            "fails more often than it says. Keep one question for each answer."
         )
 
 
