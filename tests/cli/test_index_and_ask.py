@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 import shutil
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.helpers import python
+from tests.markdown import ROOT
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
@@ -384,6 +388,30 @@ def test_an_update_in_an_engine_brings_what_another_left_out(run, words, tmp_pat
         told = run(*made, "--update", "--json", json_output=True)
         assert (told["new"], told["changed"], told["unchanged"]) == (0, expected, 2 - expected)
     assert {passage.id: passage.text for passage in retriever.passages()} == before
+
+
+def test_markdown_and_text_need_no_extra(tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [one for some in project["optional-dependencies"].values() for one in some]
+    extras = {re.match(r"[\w.-]+", one)[0] for one in wanted} - {"numpy", "packaging", "uec-rag"}
+    gone, folder = tmp_path / "gone", tmp_path / "folder"
+    for part in (gone, folder):
+        part.mkdir()
+    for module, owners in metadata.packages_distributions().items():
+        if extras & {*owners} and module.isidentifier():
+            (gone / f"{module}.py").write_text("raise ModuleNotFoundError(__name__)")
+    assert {"bs4", "docutils", "langchain_core", "torch"} <= {one.stem for one in gone.iterdir()}
+    (folder / "bread.md").write_text("# Bread\n\n" + "|dough|\n|---|\n" + "|the oven|\n" * 200)
+    (folder / "boats.txt").write_text("The sail is up, and the anchor lies in the harbour.")
+    code = "import sys; from uec_rag.cli import app; app(sys.argv[1:])"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(gone), str(ROOT)])}
+    for command in (
+        ["index", folder, "--out", tmp_path / "idx", "--model", "bm25"],
+        ["ask", tmp_path / "idx", "oven"],
+    ):
+        told = python(code, *command, env=environment)
+        assert told.returncode == 0, told.stderr
+    assert "bread.md" in told.stdout
 
 
 class TestFilesThatCannotBeIndexed:

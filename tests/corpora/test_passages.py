@@ -1,7 +1,6 @@
 """Documents become passages with stable ids, and fitting pairs that give nothing away."""
 
 import itertools
-import sys
 from dataclasses import replace
 
 import pytest
@@ -114,13 +113,6 @@ def test_two_documents_of_one_source_are_refused():
 def test_a_size_too_small_for_a_sentence_is_refused(make):
     with pytest.raises(ValueError, match="size: expected at least 100, got 20"):
         make([document(("", BODY))], size=20)
-
-
-@pytest.mark.parametrize("make", [passages_of, fitting_pairs])
-def test_a_missing_splitter_is_named_with_the_command_that_brings_it(monkeypatch, make):
-    monkeypatch.setitem(sys.modules, "langchain_text_splitters", None)
-    with pytest.raises(ImportError, match=r'pip install "uec-rag\[documents\]"'):
-        make([document(("", BODY))])
 
 
 def test_a_heading_asks_for_the_text_under_it():

@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import PurePath
 from typing import TypedDict
 
-from uec_rag.base.environment import missing_extra
+from uec_rag.corpora.chunks import split_text
 from uec_rag.corpora.document import Document, Section, has_words
 from uec_rag.corpora.questions import occurs_in, question_of
 from uec_rag.corpora.readers import READERS
@@ -88,8 +88,6 @@ def passages_of(
     ValueError
         If size is below 100 characters (20 in another unit), overlap is negative or more than half
         of size, or two documents have the same source.
-    ImportError
-        If langchain-text-splitters is missing.
     """
     documents = list(documents)
     counts = Counter(document.source for document in documents)
@@ -332,8 +330,6 @@ def fitting_pairs(
     ------
     ValueError
         If size is below 100.
-    ImportError
-        If langchain-text-splitters is missing.
 
     Examples
     --------
@@ -377,11 +373,4 @@ def _splitter(
     size: int, overlap: int = 0, length: Callable[[str], int] = len
 ) -> Callable[[str], list[str]]:
     check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
-    try:
-        from langchain_text_splitters import RecursiveCharacterTextSplitter
-    except ImportError as error:
-        raise ImportError(missing_extra("langchain-text-splitters", "documents")) from error
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=size, chunk_overlap=overlap, length_function=length
-    )
-    return lambda text: [chunk for chunk in splitter.split_text(text) if has_words(chunk)]
+    return lambda text: [*filter(has_words, split_text(text, size, overlap, length))]
