@@ -248,6 +248,17 @@ class TestUpdating:
         assert [p["id"] for p in after["passages"]] == [p["id"] for p in before["passages"]]
         assert after["passages"][0]["score"] == pytest.approx(before["passages"][0]["score"], 1e-2)
 
+    def test_what_the_patterns_leave_out_is_not_in_the_index(self, run, folder, index):
+        (folder / "drafts").mkdir()
+        (folder / "drafts" / "bees.md").write_text("# Hives\n\nA draft.")
+        (folder / "CHANGELOG.md").write_text("# 0.2\n\nHoney is sweeter.")
+        told = run("index", folder, "--out", index, "--update", "--exclude", "drafts/")
+        assert "0 new, 0 changed, 0 removed" in told.stdout
+        assert told.stderr.count("left out CHANGELOG.md, as changelogs and licences") == 1
+        update = ("index", folder, "--out", index, "--update", "--json")
+        told = run(*update, "--include", "*", "--exclude", "boats.*", json_output=True)
+        assert (told["new"], told["removed"]) == (2, 1)
+
     def test_numbers_as_ids_of_an_earlier_version_become_headings_and_that_is_said(
         self, run, folder, index, tmp_path
     ):
@@ -459,8 +470,8 @@ class TestFilesThatCannotBeIndexed:
     ):
         found = folder_module._found
 
-        def find_and_remove(*given):
-            listed = found(*given)
+        def find_and_remove(*given, **options):
+            listed = found(*given, **options)
             (folder / "bread.txt").unlink(missing_ok=True)
             return listed
 
