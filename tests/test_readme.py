@@ -37,6 +37,21 @@ def test_the_changelog_begins_with_this_version_and_its_day_and_the_image_instal
     assert f"]=={version}" in (ROOT / "examples/Dockerfile").read_text()
 
 
+NEEDS = {"index": "documents"} | dict.fromkeys(("explore", "serve", "mcp", "evaluate"), "serve")
+
+
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if "```sh" in text])
+def test_what_a_command_needs_is_installed_in_a_command_above_it(name):
+    installed = set()
+    for block in re.findall(r"^```sh\n(.*?)^```$", TEXTS[name], re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            for extras in re.findall(r'pip install "uec-rag\[(.+?)\]', line):
+                installed |= {*extras.split(",")}
+            for command in re.findall(r"^uec-rag (\w+)", line):
+                is_on_rays = "--engine ray" in line  # which reads rows
+                assert is_on_rays or {NEEDS.get(command)} <= {*installed, None}, line
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if examples(text)])
 def test_the_code_runs_and_prints_what_follows_it(name, tmp_path, monkeypatch):

@@ -25,9 +25,12 @@ def questions(tmp_path):
 def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
     to = tmp_path / "gate.json"
     shown = run("gate", index, questions, "--out", to, "--risk", "0.2", "-k", "3")
-    assert "queries share an answer" in " ".join(shown.stderr.split())
+    assert "162 questions share an answer" in " ".join(shown.stderr.split())
     gate = Gate.load(to)
-    assert gate.report in shown.stdout
+    assert shown.stdout == f"{gate.report}\n"
+    known = gate.guarantee
+    counts = f"Of 162 questions, {known.answered} answered: {known.answered - known.wrong} right, "
+    assert gate.report.startswith(f"{counts}{known.wrong} wrong. ")
     assert (gate.k, gate.guarantee.risk, gate.guarantee.queries) == (3, 0.2, 162)
     assert gate.guarantee.is_controlled
     asked = run("ask", index, "honey in the hive", "--gate", to, "--json", json_output=True)
@@ -68,6 +71,23 @@ def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
     before = (tmp_path / "gate.json").read_bytes()
     assert "the index changed" in " ".join(run(*command, code=2).stderr.split())
     assert (tmp_path / "gate.json").read_bytes() == before
+
+
+def test_labels_whose_passage_is_gone_or_has_changed_are_noted(run, index, documents, tmp_path):
+    table, folder = tmp_path / "labels.csv", shutil.copytree(documents, tmp_path / "documents")
+    heading = "All that number {} says on bees"
+    rows = [f"hive of matter {n}?,bees.md#{heading.format(n)}" for n in range(25)]
+    table.write_text("\n".join(["query,relevant_ids", *rows]))
+    assert "labels.csv" not in run("gate", index, table, "--wrong", "0.5").stderr
+    text = (folder / "bees.md").read_text().replace(heading.format(3), "Three")
+    (folder / "bees.md").write_text(text.replace("in matter 4.", "in matter four."))
+    run("index", folder, "--out", index, "--update")
+    for command in ("evaluate", "gate"):
+        said = " ".join(run(command, index, table).stderr.split())
+        assert f"1 label not in the index, first 'bees.md#{heading.format(3)}'" in said
+        assert "1 label whose passages have changed since the gate was made" in said
+        assert f"first 'bees.md#{heading.format(4)}'" in said
+    assert "labels.csv: 1 label whose" not in run("evaluate", index, table).stderr
 
 
 def test_an_index_made_anew_keeps_no_gate_of_other_documents(

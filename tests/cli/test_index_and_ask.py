@@ -2,14 +2,18 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.helpers import python, rows_of
+from tests.markdown import ROOT
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
@@ -205,6 +209,38 @@ class TestUpdating:
         assert [p["id"] for p in after["passages"]] == [p["id"] for p in before["passages"]]
         assert after["passages"][0]["score"] == pytest.approx(before["passages"][0]["score"], 1e-2)
 
+    def test_what_the_patterns_leave_out_is_not_in_the_index(self, run, folder, index):
+        (folder / "drafts").mkdir()
+        (folder / "drafts" / "bees.md").write_text("# Hives\n\nA draft.")
+        (folder / "CHANGELOG.md").write_text("# 0.2\n\nHoney is sweeter.")
+        told = run("index", folder, "--out", index, "--update", "--exclude", "drafts/")
+        assert "0 new, 0 changed, 0 removed" in told.stdout
+        assert told.stderr.count("left out CHANGELOG.md, as changelogs and licences") == 1
+        update = ("index", folder, "--out", index, "--update", "--json")
+        told = run(*update, "--include", "*", "--exclude", "boats.*", json_output=True)
+        assert (told["new"], told["removed"]) == (2, 1)
+
+    def test_numbers_as_ids_of_an_earlier_version_become_headings_and_that_is_said(
+        self, run, folder, index, tmp_path
+    ):
+        retriever = Retriever.load(index)
+        passages = [*retriever.passages()]
+        numbered = [f"{p.metadata['source']}#{p.metadata['position']}" for p in passages]
+        retriever.delete([passage.id for passage in passages])
+        retriever.add([p.text for p in passages], numbered, [p.metadata for p in passages])
+        retriever.save(index)
+        labels = tmp_path / "questions.csv"
+        labels.write_text("query,relevant_ids\nhoney?,bees.md#3\nanchor?,boats.md#0\n")
+        assert "is an id of an earlier" not in run("evaluate", index, labels).output
+        told = run("index", folder, "--out", index, "--update")
+        assert "4 files (bees.md, boats.md, bread.md, ...) have numbers as ids" in told.stderr
+        assert "labels that name the numbers must be written anew" in told.stderr
+        assert "4 changed" in told.stdout
+        assert {p.id for p in Retriever.load(index).passages()} == {p.id for p in passages}
+        said = run("evaluate", index, labels, code=2).stderr
+        assert "'bees.md#3' is an id of an earlier version" in " ".join(said.split())
+        assert "numbers as ids" not in run("index", folder, "--out", index, "--update").stderr
+
     def test_a_folder_of_other_files_is_refused(self, run, index, few_documents, tmp_path):
         other = shutil.copytree(few_documents, tmp_path / "other")
         for said in (
@@ -314,7 +350,7 @@ def test_an_update_in_an_engine_brings_what_another_left_out(run, words, tmp_pat
     retriever = Retriever.load(tmp_path / "idx", store=open_store(place))
     before = {passage.id: passage.text for passage in retriever.passages()}
     if left == "a part of each file":
-        retriever.delete([f"new.md#{i}" for i in range(64, 200)])
+        retriever.delete([f"new.md#about-new-{i}" for i in range(64, 200)])
     else:
         passages = [*retriever.passages()]
         known = [{k: v for k, v in p.metadata.items() if k != "file_passages"} for p in passages]
@@ -324,6 +360,30 @@ def test_an_update_in_an_engine_brings_what_another_left_out(run, words, tmp_pat
         told = run(*made, "--update", "--json", json_output=True)
         assert (told["new"], told["changed"], told["unchanged"]) == (0, expected, 2 - expected)
     assert {passage.id: passage.text for passage in retriever.passages()} == before
+
+
+def test_markdown_and_text_need_no_extra(tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [one for some in project["optional-dependencies"].values() for one in some]
+    extras = {re.match(r"[\w.-]+", one)[0] for one in wanted} - {"numpy", "packaging", "uec-rag"}
+    gone, folder = tmp_path / "gone", tmp_path / "folder"
+    for part in (gone, folder):
+        part.mkdir()
+    for module, owners in metadata.packages_distributions().items():
+        if extras & {*owners} and module.isidentifier():
+            (gone / f"{module}.py").write_text("raise ModuleNotFoundError(__name__)")
+    assert {"bs4", "docutils", "langchain_core", "torch"} <= {one.stem for one in gone.iterdir()}
+    (folder / "bread.md").write_text("# Bread\n\n" + "|dough|\n|---|\n" + "|the oven|\n" * 200)
+    (folder / "boats.txt").write_text("The sail is up, and the anchor lies in the harbour.")
+    code = "import sys; from uec_rag.cli import app; app(sys.argv[1:])"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(gone), str(ROOT)])}
+    for command in (
+        ["index", folder, "--out", tmp_path / "idx", "--model", "bm25"],
+        ["ask", tmp_path / "idx", "oven"],
+    ):
+        told = python(code, *command, env=environment)
+        assert told.returncode == 0, told.stderr
+    assert "bread.md" in told.stdout
 
 
 class TestFilesThatCannotBeIndexed:
@@ -371,8 +431,8 @@ class TestFilesThatCannotBeIndexed:
     ):
         found = folder_module._found
 
-        def find_and_remove(*given):
-            listed = found(*given)
+        def find_and_remove(*given, **options):
+            listed = found(*given, **options)
             (folder / "bread.txt").unlink(missing_ok=True)
             return listed
 

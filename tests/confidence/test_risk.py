@@ -60,7 +60,7 @@ def test_enough_right_queries_are_all_answered():
     found = risk_threshold(confidence, np.ones(59, bool))
     assert (found.answered, found.wrong) == (59, 0)
     assert (confidence > found.threshold).all()
-    assert "59 are answered" in found.report
+    assert "59 answered" in found.report
 
 
 def test_hopeless_retrieval_abstains_on_everything():

@@ -73,6 +73,47 @@ def test_an_index_in_the_folder_is_no_document(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("options", "sources"),
+    [
+        ({}, ["a.md", "de/a.md", "de/b.txt", "licensing.md"]),
+        ({"exclude": ["de/"]}, ["a.md", "licensing.md"]),
+        ({"exclude": ["a.md", "!/a.md"]}, ["a.md", "de/b.txt", "licensing.md"]),
+        (
+            {"exclude": ["!Changelog.md"]},
+            ["Changelog.md", "a.md", "de/a.md", "de/b.txt", "licensing.md"],
+        ),
+        ({"include": ["de/*.md", "Change*"]}, ["Changelog.md", "de/a.md"]),
+        ({"include": ["*.md"], "exclude": ["a*"]}, ["Changelog.md", "licensing.md"]),
+    ],
+)
+def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path, options, sources):
+    (tmp_path / "de").mkdir()
+    for name in ("a.md", "de/a.md", "de/b.txt", "Changelog.md", "de/LICENCE.txt", "licensing.md"):
+        (tmp_path / name).write_text(PROSE)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        read = read_folder(tmp_path, **options)
+        assert sorted(file_hashes(tmp_path, **options)[0]) == sources
+    assert [document.source for document in read] == sources
+    if not options:
+        assert "left out Changelog.md, de/LICENCE.txt, as" in str(told[0].message)
+        assert "include=['*'] (--include '*') reads them" in str(told[0].message)
+
+
+def test_a_folder_of_changelogs_alone_is_refused_with_what_reads_them(tmp_path):
+    (tmp_path / "CHANGES.rst").write_text(PROSE)
+    with pytest.raises(ValueError, match=r"no readable files .*left out CHANGES\.rst.*--include"):
+        read_folder(tmp_path)
+
+
+def test_a_pattern_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"include: expected patterns as in a \.gitignore; .*'!'"):
+        read_folder(tmp_path, include=["!"])
+    with pytest.raises(TypeError, match="exclude: expected a list of strings, got one string"):
+        read_folder(tmp_path, exclude="*.md")
+
+
+@pytest.mark.parametrize(
     "data",
     [
         "Größe – 5 €".encode(),

@@ -1,14 +1,13 @@
 """Documents become passages with stable ids, and fitting pairs that give nothing away."""
 
 import itertools
-import sys
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.corpora import fitting_pairs, passages_of
+from uec_rag.corpora import fitting_pairs, passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
 
 BODY = "Bread wants time. " + "Let the dough rest in a cool place until it has doubled. " * 3
@@ -24,10 +23,37 @@ def sentences(n):
 
 def test_a_passage_begins_with_its_heading_and_knows_where_it_comes_from():
     (passage,) = passages_of([document(("Baking bread", "Knead it."), source="b/bread.md")])
-    assert passage.id == "b/bread.md#0"
+    assert passage.id == "b/bread.md#baking-bread"
     assert passage.text == "Baking bread\n\nKnead it."
     known = {"source": "b/bread.md", "title": "Baking bread", "position": 0}
     assert passage.metadata == known | {"document_title": "bread"}
+
+
+def test_an_id_is_that_of_the_heading_and_stays_if_sections_are_added_above(tmp_path):
+    def ids(text):
+        (tmp_path / "a.md").write_text(text)
+        return [passage.id.partition("#")[2] for passage in passages_of(read_folder(tmp_path))]
+
+    server = "\n## Server\n\nIt runs.\n\n### Who's admin?\n\nYou.\n"
+    backup = "\n## Backup\n\nBy tar.\n\n### Who's admin?\n\nNobody.\n"
+    old = ["0", "server", "server/whos-admin", "backup", "backup/whos-admin"]
+    assert ids(f"# Manual\n\nAll of it.\n{server}{backup}") == old
+    new = f"# Manual\n\nAll of it.\n\n## News\n\nA.\n\n## News\n\nB.\n{server}{backup}"
+    assert ids(new) == ["0", "news", "news-2", *old[1:]]
+    assert ids(f"Before.\n{server}\n## ***\n\nStars.\n") == [*old[:3], "1"]
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ([("Step", "x"), ("Step 2", "x"), ("Step", "x")], ["step", "step-2", "step-3"]),
+        ([("", "x", 3), ("", "x", 3), ("", "x", 4)], ["page-3", "page-3-2", "page-4"]),
+        ([("Größe & Preis", "x"), ("数量", "x")], ["größe-preis", "数量"]),
+    ],
+)
+def test_ids_of_a_document_are_distinct_and_readable(sections, expected):
+    passages = passages_of([document(*sections)])
+    assert [passage.id for passage in passages] == [f"a.md#{one}" for one in expected]
 
 
 def test_positions_count_through_all_sections_of_a_document():
@@ -87,13 +113,6 @@ def test_two_documents_of_one_source_are_refused():
 def test_a_size_too_small_for_a_sentence_is_refused(make):
     with pytest.raises(ValueError, match="size: expected at least 100, got 20"):
         make([document(("", BODY))], size=20)
-
-
-@pytest.mark.parametrize("make", [passages_of, fitting_pairs])
-def test_a_missing_splitter_is_named_with_the_command_that_brings_it(monkeypatch, make):
-    monkeypatch.setitem(sys.modules, "langchain_text_splitters", None)
-    with pytest.raises(ImportError, match=r'pip install "uec-rag\[documents\]"'):
-        make([document(("", BODY))])
 
 
 def test_a_heading_asks_for_the_text_under_it():

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.corpora.tables import ids_named, read_pairs, read_questions
+from uec_rag.corpora.tables import find_labels, read_pairs, read_questions
 from uec_rag.stores.base import Passage
 
 
@@ -72,8 +72,39 @@ def test_a_row_that_is_none_is_named(tmp_path, read, name, content, message):
         read(tmp_path / "no.csv")
 
 
-def test_passages_are_named_by_their_id_or_their_file():
-    held = [Passage("a", "", {"source": "f.md"}), Passage("b", "", {"source": "f.md"})]
-    assert ids_named([{"a"}, {"f.md"}, set()], held, "q.csv") == [{"a"}, {"a", "b"}, set()]
+HELD = [
+    Passage("f.md#fees", "a", {"source": "f.md", "title": "Fees"}),
+    Passage("f.md#fees-2", "b", {"source": "f.md", "title": "Fees"}),
+    Passage("f.md#how-late", "c", {"source": "f.md", "title": "How *late*?"}),
+    Passage("note", "d", {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("f.md#fees", {"f.md#fees"}),
+        ("f.md#Fees", {"f.md#fees", "f.md#fees-2"}),
+        ("f.md#How late?", {"f.md#how-late"}),
+        ("f.md", {one.id for one in HELD[:3]}),
+        ("note", {"note"}),
+    ],
+)
+def test_passages_are_named_by_id_by_file_or_by_the_heading_as_it_reads(name, ids):
+    asked = {"one": {name}, "two": set()}
+    assert find_labels(asked, HELD, "q.csv").relevant == {"one": ids, "two": set()}
+
+
+def test_a_question_whose_answers_are_all_gone_is_left_out_and_they_are_named():
+    labels = find_labels({"a": {"note", "f.md#gone"}, "b": {"x"}, "c": set()}, HELD, "q.csv")
+    assert (labels.relevant, labels.gone) == ({"a": {"note"}, "c": set()}, ["f.md#gone", "x"])
+    with pytest.raises(ValueError, match=r"q\.csv: 2 passages not in the index, first 'f.md#gone'"):
+        labels.check_complete("q.csv")
     with pytest.raises(ValueError, match=r"q\.csv: 1 passage not in the index, first 'nobody'"):
-        ids_named([{"a", "nobody"}], held, "q.csv")
+        find_labels({"a": {"nobody"}}, HELD, "q.csv")
+
+
+def test_the_number_of_an_earlier_version_is_refused_with_what_to_write():
+    message = "'f.md#172' is an id of an earlier version, which numbered .*'faq.md#returns'"
+    with pytest.raises(ValueError, match=message):
+        find_labels({"a": {"note"}, "b": {"f.md#172"}}, HELD, "q.csv")

@@ -32,7 +32,7 @@ def test_a_file_takes_the_place_of_what_was_known_of_it(retriever):
     files = encoded(retriever, document("a.md", "five"), document("c.md", "six"))
     assert (len(files), files.replace_in(retriever)) == (2, 3)
     assert sorted(p.text.split()[-1] for p in retriever.passages()) == ["five", "four", "six"]
-    [passage] = retriever.get(["a.md#0"])
+    [passage] = retriever.get(["a.md#part-0"])
     assert (passage.metadata["file_sha256"], passage.metadata["file_passages"]) == ("ab", 1)
 
 
@@ -43,9 +43,21 @@ def test_only_files_are_replaced_and_removed_whatever_the_source_of_other_passag
     retriever.add(["a note"], ["note"], [{} if source is None else {"source": source}])
     files = EncodedFiles.of(retriever, [document("a.md", "five")], lambda *_: None, gone=["b.md"])
     assert files.replace_in(retriever) == 4
-    assert {p.id for p in retriever.passages()} == {"a.md#0", "note"}
+    assert {p.id for p in retriever.passages()} == {"a.md#part-0", "note"}
     changes = changes_since(retriever, {"c.md": "cd"})
     assert (changes.new, changes.removed) == ({"c.md"}, {"a.md"})
+
+
+def test_a_file_whose_ids_are_numbers_of_an_earlier_version_has_changed(retriever):
+    hashes = {"a.md": "ab", "b.md": "ab"}
+    assert changes_since(retriever, hashes).unchanged == {"a.md", "b.md"}
+    [old] = retriever.get(["b.md#part-0"])
+    retriever.delete([old.id])
+    retriever.add([old.text], ["b.md#0"], [old.metadata])
+    changes = changes_since(retriever, hashes)
+    assert (changes.changed, changes.numbered, changes.unchanged) == ({"b.md"}, {"b.md"}, {"a.md"})
+    encoded(retriever, document("b.md", "four")).replace_in(retriever)
+    assert changes_since(retriever, hashes).unchanged == {"a.md", "b.md"}
 
 
 def test_of_two_who_change_a_file_the_second_is_told_and_nothing_is_changed(retriever):
@@ -55,7 +67,7 @@ def test_of_two_who_change_a_file_the_second_is_told_and_nothing_is_changed(retr
     first.replace_in(retriever)
     with pytest.raises(SavedMeanwhile):
         second.replace_in(retriever)
-    assert retriever.get(["a.md#0"])[0].text.endswith("xx")
+    assert retriever.get(["a.md#part-0"])[0].text.endswith("xx")
     first.replace_in(retriever)  # the same once more is no conflict
 
 

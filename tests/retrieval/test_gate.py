@@ -59,7 +59,7 @@ def test_on_other_queries_it_is_rarely_wrong_though_answering_all_would_be(gate,
 def test_the_report_says_what_was_promised_and_what_was_seen(gate):
     assert "at most 25.0% wrong answers with 95% certainty" in gate.report
     kept = gate.guarantee
-    told = f"Of these 800, {kept.answered} are answered: {kept.answered - kept.wrong} right, "
+    told = f"Of 800 questions, {kept.answered} answered: {kept.answered - kept.wrong} right, "
     assert f"{told}{kept.wrong} wrong." in gate.report
 
 
@@ -231,7 +231,7 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
 def test_queries_that_share_an_answer_are_warned_of(full, texts):
     queries, relevant = labelled(texts, 300, seed=5)
     again = [f"{query} again" for query in queries]
-    with pytest.warns(UserWarning, match=r"\d+ of 600 queries share an answer"):
+    with pytest.warns(UserWarning, match=r"\d+ of 600 questions share an answer"):
         Gate.calibrate(full, queries + again, relevant * 2, risk=0.5)
 
 

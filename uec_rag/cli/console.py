@@ -6,7 +6,8 @@ import functools
 import json
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
@@ -15,12 +16,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from uec_rag.base.checks import one_line, visible, visible_json
+from uec_rag.base.checks import counted, one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
 from uec_rag.base.saved.manifest import MANIFEST
 from uec_rag.stores.places import check_engine, open_store
 
 if TYPE_CHECKING:
+    from uec_rag.corpora.tables import Labels
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.live import Place
 
@@ -208,6 +210,29 @@ def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
 
     place = None if store is None else open_store(store, existing=True)
     return Retriever.load(index, store=place, trust=trust)
+
+
+def note_labels(labels: Labels, table: str, gate: Path) -> None:
+    """Note which labels name nothing in the index, or passages that changed since a gate was made.
+
+    `gate`: file of the gate, which may be missing or damaged.
+    """
+    from uec_rag.retrieval.gate import Gate
+
+    if labels.gone:
+        note(
+            f"{table}: {counted(len(labels.gone), 'label')} not in the index, first "
+            f"{labels.gone[0]!r}; questions without another answer are left out"
+        )
+    before: Mapping[str, str] = {}
+    with suppress(ValueError, FileNotFoundError):
+        before = Gate.load(gate).labels
+    changed = sorted(n for n, text in labels.digests.items() if before.get(n, text) != text)
+    if changed:
+        note(
+            f"{table}: {counted(len(changed), 'label')} whose passages have changed since the gate "
+            f"was made, first {changed[0]!r}; check that they still answer"
+        )
 
 
 def check_file(path: Path, argument: str) -> None:

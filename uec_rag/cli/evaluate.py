@@ -19,6 +19,7 @@ from uec_rag.cli.console import (
     check_file,
     check_index,
     note,
+    note_labels,
     open_index,
     out,
     plain,
@@ -38,8 +39,9 @@ def evaluate(
     questions: Annotated[
         Path | None,
         typer.Argument(
-            help="A .jsonl, .csv or .tsv file: query and relevant_ids. Without it questions are "
-            "made from the passages."
+            metavar="QUESTIONS",
+            help="A table, as 'uec-rag gate' takes it. Without it, questions are made from the "
+            "passages.",
         ),
     ] = None,
     against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,
@@ -62,7 +64,7 @@ def evaluate(
         raise ValueError(
             "--against: two indexes are compared by labelled questions; give QUESTIONS"
         )
-    from uec_rag.corpora.tables import ids_named, read_questions
+    from uec_rag.corpora.tables import find_labels, read_questions
 
     asked = None if questions is None else read_questions(questions, labelled=True)
     check_index(index)
@@ -71,6 +73,7 @@ def evaluate(
     require("serve", "ir-measures", "jinja2")
     from uec_rag.evaluation.evaluate import compared
     from uec_rag.evaluation.evaluate import evaluate as measured
+    from uec_rag.retrieval.gate import GATE_FILE
     from uec_rag.server.static import report
 
     def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
@@ -78,8 +81,11 @@ def evaluate(
         if asked is None or questions is None:
             return retriever, None
         where = f"{questions.name}, asked of {place}"
-        ids = ids_named(asked.values(), retriever.passages(), where)
-        return retriever, dict(zip(asked, ids, strict=True))
+        labels = find_labels(asked, retriever.passages(), where)
+        if against is not None:  # both are asked the same questions
+            labels.check_complete(where)
+        note_labels(labels, questions.name, place / GATE_FILE)
+        return retriever, labels.relevant
 
     def of(retriever: Retriever, labels: dict[str, set[str]] | None) -> Evaluation:
         with progress() as bar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,13 +19,14 @@ from uec_rag.cli.console import (
     Trust,
     check_file,
     check_index,
+    note_labels,
     open_index,
     print_json,
     print_text,
     progress,
     say,
 )
-from uec_rag.corpora.tables import ids_named, read_questions
+from uec_rag.corpora.tables import find_labels, read_questions
 
 if TYPE_CHECKING:
     from uec_rag.confidence.risk import Guarantee
@@ -37,7 +39,9 @@ def gate(
     index: Index,
     questions: Annotated[
         Path,
-        typer.Argument(help="A .jsonl, .csv or .tsv file with query and relevant_ids."),
+        typer.Argument(
+            metavar="QUESTIONS", help="A .jsonl, .csv or .tsv file with query and relevant_ids."
+        ),
     ],
     to: Annotated[
         Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
@@ -45,15 +49,13 @@ def gate(
     wrong: Annotated[
         float | None,
         typer.Option(
-            help="Largest share of all questions that get a wrong answer, on average.",
+            help="At most this share of all questions get a wrong answer, on average.",
             show_default="0.1",
         ),
     ] = None,
     risk: Annotated[
         float | None,
-        typer.Option(
-            help="Instead: largest share of wrong answers among those given, with --certainty."
-        ),
+        typer.Option(help="Instead: at most this share of the answers is wrong, with --certainty."),
     ] = None,
     certainty: Annotated[
         float | None,
@@ -66,11 +68,12 @@ def gate(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Set the confidence threshold for answers, from questions as users ask them.
+    """Set the confidence above which to answer, from questions as users ask them.
 
-    relevant_ids holds the id of a passage, as 'uec-rag ask --json' prints it, or a file, all of
-    whose passages then answer; leave it empty if nothing answers. A question with several answers
-    has several rows, or a list in .jsonl. A gate that would abstain on every question is not saved.
+    Each row has a question and, as relevant_ids, what answers it: an id that 'uec-rag ask --json'
+    prints, a heading as it reads (faq.md#How do I return it?), or a file, any passage of which then
+    answers; nothing, if the documents do not. A question with several answers has several rows, or
+    a list in .jsonl. A gate that would abstain on every question is not saved.
 
     Example: uec-rag gate idx questions.csv --wrong 0.1
     """
@@ -92,10 +95,12 @@ def gate(
     check_file(to, "--out")
     asked = read_questions(questions, labelled=True)
     retriever = open_index(index, store, trust)
-    relevant = ids_named(asked.values(), retriever.passages(), questions.name)
+    labels = find_labels(asked, retriever.passages(), questions.name)
+    note_labels(labels, questions.name, own)
+    relevant = [*labels.relevant.values()]
     with progress() as bar:
         advance = partial(bar.show, "Searching")
-        searched = LabelledSearch.of(retriever, [*asked], relevant, k=k, progress=advance)
+        searched = LabelledSearch.of(retriever, [*labels.relevant], relevant, k=k, progress=advance)
         made = searched.gate(risk, sure, wrong=wrong)
     assert made.guarantee is not None
     if not made.guarantee.is_controlled:
@@ -106,7 +111,7 @@ def gate(
             "no gate was saved: the index changed while the questions were being searched, so "
             "the gate's guarantee would not hold for it; run 'uec-rag gate' again"
         )
-    made.save(to)
+    replace(made, labels=labels.digests).save(to)
     if json:
         print_json({"path": str(to), **made.metadata(), "report": made.report})
     else:

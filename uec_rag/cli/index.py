@@ -39,7 +39,7 @@ from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import check_engine, open_store
 
 if TYPE_CHECKING:
-    from uec_rag.corpora.folder import FolderRead
+    from uec_rag.corpora.folder import FolderRead, Selection
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
     from uec_rag.retrieval.live import LiveIndex
@@ -71,6 +71,20 @@ def index(
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")
     ] = False,
+    exclude: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."
+        ),
+    ] = [],  # noqa: B006
+    include: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PATTERN",
+            help="Read such files alone; repeatable. The default is all but changelogs and "
+            "licences.",
+        ),
+    ] = [],  # noqa: B006
     chunk_size: Annotated[
         int | None,
         typer.Option(
@@ -109,7 +123,8 @@ def index(
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
-    folder that lacks most of them and has none unchanged is refused.
+    folder that lacks most of them and has none unchanged is refused. Give the same --exclude and
+    --include as before.
 
     With --engine ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
     "text", or lines of .txt. This requires --uec. After an interruption, run it again; it resumes
@@ -132,18 +147,23 @@ def index(
     if chunk_size is not None:
         check_chunks(chunk_size, overlap, FEWEST_TOKENS, ("--chunk-size", "--overlap"))
     cut = "" if chunk_size is None else f"{chunk_size}/{overlap}"
+    selection: Selection = {
+        "follow_symlinks": follow_symlinks,
+        "exclude": exclude,
+        "include": include,
+    }
     check_output(to)
     if engine == "ray":
-        if model or fit or chunk_size is not None or follow_symlinks:
+        if model or fit or chunk_size is not None or any(selection.values()):
             raise ValueError(
                 "--engine ray reads rows, and encodes them with the ensemble of --uec; expected no "
-                "--model, --fit, --chunk-size, --follow-symlinks"
+                "--model, --fit, --chunk-size, --follow-symlinks, --exclude, --include"
             )
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
     check_folder(folder, "FOLDER")
     if update:
-        _update(folder, to, follow_symlinks, cut, max_characters, store, trust, json)
+        _update(folder, to, selection, cut, max_characters, store, trust, json)
         return
     pairs = None if fit is None else read_pairs(fit, "--fit")
     place = None if store is None else open_store(store)
@@ -160,16 +180,11 @@ def index(
     from uec_rag.corpora.passages import add_file_metadata
 
     with progress() as bar:
-        read = read_files(
-            folder,
-            follow_symlinks=follow_symlinks,
-            max_characters=max_characters,
-            progress=bar.show,
-        )
+        read = read_files(folder, max_characters=max_characters, progress=bar.show, **selection)
     documents = read.documents
     if not documents:
         raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
-    _note_other_files(folder, follow_symlinks)
+    _note_other_files(folder, selection)
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of
     from uec_rag.stores.places import filling
@@ -214,7 +229,7 @@ def _say_how_to_ask(index: Path, store: str | None) -> None:
 def _update(
     folder: Path,
     to: Path,
-    follow_symlinks: bool,
+    selection: Selection,
     cut: str,
     max_characters: int,
     store: str | None,
@@ -242,7 +257,7 @@ def _update(
         )
     for left in reversed(range(_ATTEMPTS)):
         try:
-            changes, read, files = _bring_up(live, folder, follow_symlinks, max_characters)
+            changes, read, files = _bring_up(live, folder, selection, max_characters)
             break
         except SavedMeanwhile:
             if not left:
@@ -279,14 +294,14 @@ def _option(cut: str) -> str:
 
 
 def _bring_up(
-    live: LiveIndex, folder: Path, follow_symlinks: bool, max_characters: int
+    live: LiveIndex, folder: Path, selection: Selection, max_characters: int
 ) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read the changed files of a folder, and replace their passages in an index."""
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
     with progress() as bar:
-        hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, progress=bar.show)
+        hashes, unreadable = file_hashes(folder, progress=bar.show, **selection)
         for source, problem in unreadable.items():
             note(f"left out {source}, which {problem}")
         with live.use() as opened:
@@ -300,16 +315,23 @@ def _bring_up(
                 "removed; expected the folder that it was made from. If the new files are to "
                 "replace it, leave out --update"
             )
-        _note_other_files(folder, follow_symlinks)
+        if changes.numbered:
+            note(
+                f"the passages of {counted(len(changes.numbered), 'file')}"
+                f"{named(sorted(changes.numbered))} have numbers as ids, from an earlier version; "
+                "they are read again and get ids from their headings ('faq.md#12' becomes "
+                "'faq.md#returns'), so labels that name the numbers must be written anew"
+            )
+        _note_other_files(folder, selection)
         read = FolderRead()
         if unknown := changes.new | changes.changed:
             say(f"Reading {counted(len(unknown), 'file')} ...")
             read = read_files(
                 folder,
-                follow_symlinks=follow_symlinks,
                 max_characters=max_characters,
                 only=unknown,
                 progress=bar.show,
+                **selection,
             )
         encoded = partial(bar.show, "Encoding passages")
         # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
@@ -323,10 +345,10 @@ def _bring_up(
     return changes, read, files
 
 
-def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
+def _note_other_files(folder: Path, selection: Selection) -> None:
     from uec_rag.corpora.folder import other_files
 
-    if files := other_files(folder, follow_symlinks=follow_symlinks):
+    if files := other_files(folder, **selection):
         note(f"left out {counted(len(files), 'file')} of other kinds{named(files)}")
 
 

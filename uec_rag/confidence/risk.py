@@ -92,9 +92,9 @@ class Guarantee(Record):
             over = "on average over" if self.delta is None else "over"
             right = self.answered - self.wrong
             return (
-                f"Answering above confidence {self.threshold:.3f}: {self.target}, {over} random "
-                f"sets of calibration questions. Of these {self.queries}, {self.answered} are "
-                f"answered: {right} right, {self.wrong} wrong."
+                f"Of {self.queries} questions, {self.answered} answered: {right} right, "
+                f"{self.wrong} wrong. Answering above confidence {self.threshold:.3f}: "
+                f"{self.target}, {over} random sets of such questions."
             )
         if self.queries < self.needed:
             return (

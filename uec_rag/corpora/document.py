@@ -28,6 +28,9 @@ class Section:
         Depth of the heading: 1 for a chapter, 2 for a part of it; 0 if it is not known.
     above : tuple of str
         The headings above that have no text of their own, except the title of the document.
+    path : tuple of str
+        The headings from the outermost to this one, without the title of the document; empty if
+        they are not known, or the section has none.
     """
 
     heading: str
@@ -36,6 +39,7 @@ class Section:
     is_title: bool = False
     depth: int = field(default=0, compare=False)
     above: tuple[str, ...] = ()
+    path: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias, TypedDict, Unpack
 
-from uec_rag.base.checks import counted, visible
+from uec_rag.base.checks import counted, listed, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
 from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
@@ -22,6 +22,9 @@ from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST
 from uec_rag.corpora.document import Document, Section, has_words
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 SECONDS = 60.0
 """The default time limit for a file, in seconds; a PDF of a thousand pages takes less."""
@@ -38,6 +41,19 @@ LARGEST = 2**28
 _AT_ONCE = 4  # files read at a time
 _LINK = "is a link; follow_symlinks (--follow-symlinks) reads it"
 _NAMED = 3  # files that a message names
+# They share words with every question and answer few.
+_RARELY_ANSWER = (
+    *("changelog.*", "changelogs/", "changes.*", "copying.*"),
+    *("licence.*", "licences.*", "license.*", "licenses.*"),
+)
+
+
+class Selection(TypedDict, total=False):
+    """The options of `read_folder`, which says what they mean."""
+
+    follow_symlinks: bool
+    exclude: Sequence[str]
+    include: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,13 @@ class FolderRead:
     unreadable: dict[str, str] = field(default_factory=dict)
 
 
-def read_folder(folder: str | Path, *, follow_symlinks: bool = False) -> list[Document]:
+def read_folder(
+    folder: str | Path,
+    *,
+    follow_symlinks: bool = False,
+    exclude: Sequence[str] = (),
+    include: Sequence[str] = (),
+) -> list[Document]:
     """Read all files in a folder and its subfolders that a reader in `READERS` supports.
 
     Files are read in other processes with limited time and memory, so that a damaged or malicious
@@ -73,6 +95,12 @@ def read_folder(folder: str | Path, *, follow_symlinks: bool = False) -> list[Do
         saved there are left out.
     follow_symlinks : bool
         Whether to follow links in the folder, even to targets outside it.
+    exclude : sequence of str
+        Patterns as in a .gitignore, "drafts/" or "*.de.md", of files to leave out; "!drafts/a.md"
+        reads one nevertheless.
+    include : sequence of str
+        Patterns of the only files to read, "guide/**" or "*.md"; by default, all but changelogs and
+        licences, which share words with every question.
 
     Returns
     -------
@@ -84,7 +112,7 @@ def read_folder(folder: str | Path, *, follow_symlinks: bool = False) -> list[Do
     FileNotFoundError, NotADirectoryError
         If there is no such folder.
     ValueError
-        If it contains no file of a supported format, or none with text.
+        If it contains no file of a supported format, or none with text, or a pattern is invalid.
     ImportError
         If the library for the format of one of the files is missing.
 
@@ -93,9 +121,9 @@ def read_folder(folder: str | Path, *, follow_symlinks: bool = False) -> list[Do
     UserWarning
         For each file that cannot be read, takes too long, contains too much text or none, or is
         not a regular file; for each folder that cannot be listed or is a saved index; and once for
-        all links that are not followed. All other files are read.
+        all links that are not followed, and for changelogs and licences. All other files are read.
     """
-    read = read_files(folder, follow_symlinks=follow_symlinks)
+    read = read_files(folder, follow_symlinks=follow_symlinks, exclude=exclude, include=include)
     if not read.documents:
         count = len(read.empty) + len(read.unreadable)
         raise ValueError(
@@ -113,10 +141,10 @@ def read_files(
     folder: str | Path,
     *,
     progress: Progress = _ignored,
-    follow_symlinks: bool = False,
     seconds: float = SECONDS,
     max_characters: int = CHARACTERS,
     only: Collection[str] | None = None,
+    **selection: Unpack[Selection],
 ) -> FolderRead:
     """Read a folder as `read_folder` does, and also return the files that were left out.
 
@@ -125,7 +153,7 @@ def read_files(
 
     Parameters
     ----------
-    folder, follow_symlinks
+    folder
         As in `read_folder`.
     progress : callable
         Called after each file.
@@ -136,11 +164,13 @@ def read_files(
         contain hundreds of millions of characters.
     only : collection of str, optional
         Sources to read, as in the keys of `file_hashes`; all by default.
+    **selection
+        The other options of `read_folder`.
     """
-    root = Path(folder).expanduser()
+    root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
     found = {
         source: problem
-        for source, problem in _found(root, follow_symlinks).items()
+        for source, problem in _found(root, selection, notes=only is None).items()
         if only is None or source in only
     }
     _check_libraries(source for source, problem in found.items() if problem is None)
@@ -190,13 +220,13 @@ def named(files: Collection[str]) -> str:
 
 
 def file_hashes(
-    folder: str | Path, *, follow_symlinks: bool = False, progress: Progress = _ignored
+    folder: str | Path, *, progress: Progress = _ignored, **selection: Unpack[Selection]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Hash the files that `read_folder` would read.
 
     Parameters
     ----------
-    folder, follow_symlinks
+    folder, **selection
         As in `read_folder`, with the same errors for the folder.
     progress : callable
         As in `read_files`.
@@ -208,9 +238,9 @@ def file_hashes(
     unreadable : dict of str to str
         The reason why each of the others cannot be read, as in `FolderRead`.
     """
-    root = Path(folder).expanduser()
+    root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
     hashes, unreadable = {}, {}
-    found = _found(root, follow_symlinks)
+    found = _found(root, selection, notes=True)
     for done, (source, problem) in enumerate(found.items()):
         progress("Looking for changes", done, len(found))
         try:
@@ -227,15 +257,15 @@ def file_hashes(
     return hashes, unreadable
 
 
-def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[str]:
+def other_files(folder: str | Path, **selection: Unpack[Selection]) -> list[str]:
     """List the paths of files in a folder whose formats `read_folder` does not support, sorted.
 
-    `folder`, `follow_symlinks`: as in `read_folder`.
+    Parameters are those of `read_folder`.
     """
     root = Path(folder).expanduser()
     return sorted(
         entry.path.relative_to(root).as_posix()
-        for entry in _entries(root, follow_symlinks)
+        for entry in _entries(root, selection)
         if not entry.folder and entry.path.suffix.lower() not in READERS
     )
 
@@ -270,7 +300,9 @@ def _with_text(sections: Sequence[Section]) -> tuple[Section, ...]:
         if outer and counts[heading] > 1:
             heading = f"{outer[-1].heading}: {heading}"
         if has_words(section.text):
-            kept.append(replace(section, heading=heading, above=above))
+            headings = (*(one.heading for one in outer), section.heading)
+            path = () if section.is_title else tuple(filter(None, headings))
+            kept.append(replace(section, heading=heading, above=above, path=path))
         if section.heading and not section.is_title:
             outer.append(section)
     return tuple(kept)
@@ -330,18 +362,30 @@ def check_folder(folder: Path, argument: str = "folder") -> None:
         raise NotADirectoryError(f"{argument}: expected a folder, got the file {str(folder)!r}")
 
 
-def _found(root: Path, follow_symlinks: bool) -> dict[str, str | None]:
-    """Return all sources in the order of their paths, each with its problem or None."""
+def _found(root: Path, selection: Selection, *, notes: bool) -> dict[str, str | None]:
+    """Return all sources in the order of their paths, each with its problem or None.
+
+    `notes`: whether to warn of the files that are left out by default.
+    """
     check_folder(root)
+    rare = list[str]()
     found = {
         entry.path: entry.problem
-        for entry in _entries(root, follow_symlinks)
+        for entry in _entries(root, selection, rare)
         if entry.folder or entry.path.suffix.lower() in READERS
     }
+    rare = [name for name in rare if name.endswith("/") or Path(name).suffix.lower() in READERS]
+    told = (
+        f"left out {', '.join(sorted(rare)[:_NAMED])}{', ...' * (len(rare) > _NAMED)}, as "
+        "changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
+    )
     if not found:
         raise ValueError(
             f"no readable files in {str(root)!r}; expected some that end in {', '.join(READERS)}"
+            + (f", and {visible(told)}" if rare else "")
         )
+    if rare and notes:
+        warn(visible(told))
     return {
         source: problem if _is_unicode(source) else "has a name that is not Unicode; rename it"
         for path, problem in sorted(found.items())
@@ -365,8 +409,38 @@ class _Entry(NamedTuple):
     problem: str | None  # the reason not to open it
 
 
-def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
-    """Walk through the entries that are not hidden; OSError if the root cannot be listed."""
+def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
+    """Parse patterns of git; ValueError if one is invalid."""
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines(listed(patterns, argument))
+    except ValueError as error:
+        raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
+
+
+def _entries(root: Path, selection: Selection, rare: list[str] | None = None) -> Iterator[_Entry]:
+    """Walk through the selected entries that are not hidden; OSError if the root cannot be listed.
+
+    `rare`: list to which the names are added that are left out by default.
+    """
+    follow_symlinks = selection.get("follow_symlinks", False)
+    exclude = _spec(selection.get("exclude", ()), "exclude")
+    include = _spec(selection.get("include", ()), "include")
+    by_default = _spec(() if include.patterns else _RARELY_ANSWER, "exclude")
+
+    def is_selected(here: str, name: str, is_folder: bool) -> bool:
+        if name.startswith("."):
+            return False
+        path = Path(here, name).relative_to(root).as_posix() + "/" * is_folder
+        excluded = exclude.check_file(path).include
+        if excluded is None and by_default.match_file(path.lower()):
+            if rare is not None:
+                rare.append(path)
+            return False
+        is_included = is_folder or not include.patterns or include.match_file(path)
+        return not excluded and is_included
+
     seen: set[tuple[int, int]] = set()
     failed: list[OSError] = []
     for here, folders, names in os.walk(root, onerror=failed.append, followlinks=follow_symlinks):
@@ -380,7 +454,7 @@ def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
             folders.clear()
             continue
         seen.add((state.st_dev, state.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if is_selected(here, name, True))
         for name in [name for name in folders if _is_saved(Path(here, name))]:
             folders.remove(name)
             yield _Entry(Path(here, name), True, "is an index or an ensemble that uec-rag saved")
@@ -388,7 +462,7 @@ def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
             if not follow_symlinks and os.path.islink(os.path.join(here, name)):
                 yield _Entry(Path(here, name), True, _LINK)
         for name in names:
-            if not name.startswith("."):
+            if is_selected(here, name, False):
                 path = Path(here, name)
                 yield _Entry(path, False, _problem(path, follow_symlinks))
     for failure in failed:

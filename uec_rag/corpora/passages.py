@@ -10,8 +10,8 @@ from itertools import accumulate
 from pathlib import PurePath
 from typing import TypedDict
 
-from uec_rag.base.environment import missing_extra
-from uec_rag.corpora.document import Document, has_words
+from uec_rag.corpora.chunks import split_text
+from uec_rag.corpora.document import Document, Section, has_words
 from uec_rag.corpora.questions import occurs_in, question_of
 from uec_rag.corpora.readers import READERS
 from uec_rag.stores.base import Passage
@@ -34,6 +34,7 @@ FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
 """The smallest values of a maximum length; shorter passages say too little to be found."""
 
 _MARKDOWN = (".md", ".markdown", ".mdx")
+_LONGEST_ANCHOR = 80  # characters
 _SHORTEST_BODY = 150  # characters of a passage in a fitting pair
 
 
@@ -74,8 +75,11 @@ def passages_of(
     list of Passage
         The text of each begins with its heading. Before it are the title of the document, else the
         name of the file, and the headings above that have no text, unless it has them: what a
-        passage is about may be said there alone. The id is "source#position", which does not depend
-        on the text, so that adding a changed passage replaces it. The metadata are "source",
+        passage is about may be said there alone. The id is "source#heading", with the headings
+        above it ("faq.md#returns/how-long"), and "-2" for the second passage of that name; without
+        a heading, or below the title alone, it is "source#0", "source#1", ..., or "source#page-3".
+        So it is the same as long as the headings are, and adding a changed passage replaces it. The
+        metadata are "source",
         "title" (the heading, else the page, the title of the document or the source), "position"
         (0, 1, ... in the document) and, if they are known, "document_title" and "page".
 
@@ -84,8 +88,6 @@ def passages_of(
     ValueError
         If size is below 100 characters (20 in another unit), overlap is negative or more than half
         of size, or two documents have the same source.
-    ImportError
-        If langchain-text-splitters is missing.
     """
     documents = list(documents)
     counts = Counter(document.source for document in documents)
@@ -110,6 +112,7 @@ def passages_of(
                 )
             chunks += [(part, chunk) for chunk in parts]
         name = document.title or file_name(document.source)
+        anchors = _Anchors()
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
             title = section.heading or page or name or document.source
@@ -120,7 +123,7 @@ def passages_of(
                     text = f"{heading}\n\n{text}"
             passages.append(
                 Passage(
-                    id=f"{document.source}#{position}",
+                    id=f"{document.source}#{anchors.next(section)}",
                     # Some readers return NUL characters, which not every store can hold.
                     text=text.replace("\0", " ").strip(),
                     metadata={"source": document.source, "title": title, "position": position}
@@ -128,6 +131,39 @@ def passages_of(
                 )
             )
     return passages
+
+
+def anchor(heading: str) -> str:
+    """Return a heading as ids have it: its words in lower case, joined by hyphens.
+
+    Examples
+    --------
+    >>> anchor("How do I *reset* a user's password?")
+    'how-do-i-reset-a-users-password'
+    """
+    plain = re.sub("['\u2019]", "", heading.lower())
+    return re.sub(r"\W+", "-", plain)[:_LONGEST_ANCHOR].strip("-")
+
+
+class _Anchors:
+    """The parts of ids after "#", for the passages of a document in turn."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._counts = Counter[str]()
+
+    def next(self, section: Section) -> str:
+        """Return the anchor of the next passage, which is in a section."""
+        own = () if section.is_title else section.path or (section.heading,)
+        name = "/".join(filter(None, map(anchor, own)))
+        name = name or (f"page-{section.page}" if section.page else "")
+        while True:
+            count = self._counts[name]
+            self._counts[name] += 1
+            found = str(count) if not name else f"{name}-{count + 1}" if count else name
+            if found not in self._taken:  # as the second "Step" after "Step 2"
+                self._taken.add(found)
+                return found
 
 
 @dataclass(frozen=True)
@@ -246,7 +282,7 @@ def bookkeeping_keys(passage: Passage) -> set[str]:
     ['file_passages', 'position']
     """
     known = passage.metadata
-    ours = passage.id == f"{known.get('source')}#{known.get('position')}"
+    ours = passage.id.startswith(f"{known.get('source')}#")
     return known.keys() & {HASH, COUNT, CUT, *(["position"] if ours else [])}
 
 
@@ -294,8 +330,6 @@ def fitting_pairs(
     ------
     ValueError
         If size is below 100.
-    ImportError
-        If langchain-text-splitters is missing.
 
     Examples
     --------
@@ -339,11 +373,4 @@ def _splitter(
     size: int, overlap: int = 0, length: Callable[[str], int] = len
 ) -> Callable[[str], list[str]]:
     check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
-    try:
-        from langchain_text_splitters import RecursiveCharacterTextSplitter
-    except ImportError as error:
-        raise ImportError(missing_extra("langchain-text-splitters", "documents")) from error
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=size, chunk_overlap=overlap, length_function=length
-    )
-    return lambda text: [chunk for chunk in splitter.split_text(text) if has_words(chunk)]
+    return lambda text: [*filter(has_words, split_text(text, size, overlap, length))]

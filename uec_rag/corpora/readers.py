@@ -615,9 +615,9 @@ class Reader(NamedTuple):
 
 READERS = {
     ".txt": Reader(_read_text),
-    ".md": Reader(_read_markdown, "markdown_it", "markdown-it-py"),
-    ".markdown": Reader(_read_markdown, "markdown_it", "markdown-it-py"),
-    ".mdx": Reader(_read_mdx, "markdown_it", "markdown-it-py"),
+    ".md": Reader(_read_markdown),
+    ".markdown": Reader(_read_markdown),
+    ".mdx": Reader(_read_mdx),
     ".rst": Reader(_read_rst, "docutils.core", "docutils"),
     ".html": Reader(html_sections, "bs4", "beautifulsoup4"),  # which detects the encoding
     ".htm": Reader(html_sections, "bs4", "beautifulsoup4"),

@@ -104,7 +104,7 @@ class ReadingProcess:
             raise UnreadableFileError(answer["error"])
         return [
             Section(_unicode(heading), _unicode(text), page, is_title, depth)
-            for heading, text, page, is_title, depth, _ in answer["sections"]
+            for heading, text, page, is_title, depth, *_ in answer["sections"]
         ], sha256
 
     def _end(self) -> int | None:

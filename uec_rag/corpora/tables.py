@@ -5,11 +5,15 @@ table for one command is not mistaken for a table for the other.
 """
 
 import csv
+import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from uec_rag.base.checks import counted
+from uec_rag.corpora.passages import anchor
 from uec_rag.stores.base import Passage
 
 _FORMATS = (".jsonl", ".csv", ".tsv")
@@ -18,6 +22,12 @@ _MEANINGS = {
     "passage": "the text that answers, not its id",
     "relevant_ids": "the id or file of what answers, not its text",
 }
+
+_NAMES = (
+    "ids as 'uec-rag ask --json' prints them ('faq.md#returns'), files ('faq.md'), or headings of "
+    "a file as they read ('faq.md#How do I return it?')"
+)
+_NUMBERED = re.compile(r"(.+)#\d+")
 
 
 def read_pairs(path: Path, argument: str = "PAIRS") -> list[tuple[str, str] | tuple[str, str, int]]:
@@ -58,25 +68,85 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
     return asked
 
 
-def ids_named(
-    asked: Iterable[Collection[str]], passages: Iterable[Passage], where: str
-) -> list[set[str]]:
-    """Find the ids of passages that are named by id or file; ValueError if a name is unknown.
+@dataclass(frozen=True)
+class Labels:
+    """Questions, and the passages of an index that answer them.
 
-    `asked`: ids or files for each question, as returned by `read_questions`. `passages`: all
-    passages of the index. `where`: name of the table, for the error message.
+    Attributes
+    ----------
+    relevant : dict of str to set of str
+        Ids by question; empty if nothing answers it. Questions whose answers are all gone are left
+        out.
+    gone : list of str
+        Names of answers that are not in the index.
+    digests : dict of str to str
+        Hash of the text of each answer that is not named by its file, by name.
     """
-    known: dict[str, set[str]] = {}
+
+    relevant: dict[str, set[str]]
+    gone: list[str]
+    digests: dict[str, str]
+
+    def check_complete(self, where: str) -> None:
+        """Raise ValueError if any answer is gone; `where`: name of the table."""
+        if self.gone:
+            raise ValueError(
+                f"{where}: {counted(len(self.gone), 'passage')} not in the index, first "
+                f"{self.gone[0]!r}; expected {_NAMES}"
+            )
+
+
+def find_labels(
+    asked: Mapping[str, Collection[str]], passages: Iterable[Passage], where: str
+) -> Labels:
+    """Find the passages that labels name by id, by file, or as "file#Heading".
+
+    `asked`: names for each question, as returned by `read_questions`. `passages`: all passages of
+    the index. `where`: name of the table, for error messages.
+
+    Raises ValueError if none of the names is in the index, or one is an id of an earlier version,
+    which numbered the passages of a file.
+    """
+    wanted = set[str]().union(*asked.values())
+    headings: dict[str, dict[str, list[str]]] = {}  # names by file and anchor of the heading
+    for name in wanted:
+        for mark in re.finditer("#", name):
+            of_file = headings.setdefault(name[: mark.start()], {})
+            of_file.setdefault(anchor(name[mark.end() :]), []).append(name)
+    known: dict[str, dict[str, str]] = {}
+    files = set()
     for passage in passages:
-        for name in (passage.id, str(passage.metadata.get("source", passage.id))):
-            known.setdefault(name, set()).add(passage.id)
-    wanted = [set(names) for names in asked]
-    if unknown := sorted(set[str]().union(*wanted) - known.keys()):
+        source = str(passage.metadata.get("source", passage.id))
+        names = [name for name in (passage.id, source) if name in wanted]
+        if source in headings:
+            files.add(source)
+            names += headings[source].get(anchor(str(passage.metadata.get("title", ""))), [])
+        for name in names:
+            known.setdefault(name, {})[passage.id] = passage.text
+    found = {name: {name: texts[name]} if name in texts else texts for name, texts in known.items()}
+    gone = sorted(wanted - found.keys())
+    numbered = [name for name in gone if (at := _NUMBERED.fullmatch(name)) and at[1] in files]
+    if numbered:
         raise ValueError(
-            f"{where}: {counted(len(unknown), 'passage')} not in the index, first {unknown[0]!r}; "
-            "expected ids or files as 'uec-rag ask --json' prints them"
+            f"{where}: {numbered[0]!r} is an id of an earlier version, which numbered the passages "
+            f"of a file. Expected {_NAMES}"
         )
-    return [{id_ for name in names for id_ in known[name]} for names in wanted]
+    labels = Labels(
+        {
+            question: {id_ for name in names for id_ in found.get(name, ())}
+            for question, names in asked.items()
+            if not names or not found.keys().isdisjoint(names)
+        },
+        gone,
+        {
+            name: hashlib.sha256("\0".join(texts.values()).encode()).hexdigest()[:16]
+            for name, texts in found.items()
+            if "#" in name or name in texts
+        },
+    )
+    if gone and not found:
+        labels.check_complete(where)
+    return labels
 
 
 def _text(row: Mapping[str, object], column: str, where: str) -> str:

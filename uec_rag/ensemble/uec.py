@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PLAIN = (
     "This UEC is not fitted: all variances are 0 and all encoders have the same weight. Call "
-    "fit(pairs) with at least 32 (query, passage) pairs."
+    "fit(pairs), or 'uec-rag index' with --fit, with at least 32 (query, passage) pairs."
 )
 
 

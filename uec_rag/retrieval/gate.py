@@ -140,6 +140,8 @@ class Gate(Record):
         of later questions are compared with them, without labels: see `Drift`.
     size : int
         Number of passages that were searched at calibration; 0 if unknown.
+    labels : mapping of str to str
+        Hashes of the passages that 'uec-rag gate' was told answer, by their names in its table.
 
     Raises
     ------
@@ -165,6 +167,7 @@ class Gate(Record):
     corpus: str = ""
     confidences: tuple[float, ...] = field(default=(), repr=False)
     size: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
@@ -835,9 +838,9 @@ def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:
         seen.update(ids)
     if alike:
         warn(
-            f"relevant_ids: {alike} of {len(relevant)} queries share an answer with an earlier "
-            "one. They succeed or fail together, and the guarantee, which assumes independent "
-            "questions, would fail more often than stated. Keep one question per answer."
+            f"{alike} of {len(relevant)} questions share an answer with an earlier one. They "
+            "succeed or fail together, so the guarantee, which assumes independent questions, "
+            "fails more often than it says. Keep one question for each answer."
         )
 
 

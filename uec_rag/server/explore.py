@@ -21,7 +21,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from uec_rag.corpora.tables import ids_named, read_questions
+from uec_rag.corpora.tables import find_labels, read_questions
 from uec_rag.evaluation.inspection import describe_languages
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
@@ -216,7 +216,9 @@ def _labelled(retriever: Retriever, name: str, table: bytes) -> tuple[list[str],
         path = Path(folder, name)
         path.write_bytes(table)
         asked = read_questions(path, labelled=True)
-    relevant = ids_named(asked.values(), retriever.passages(), name)
+    labels = find_labels(asked, retriever.passages(), name)
+    labels.check_complete(name)
+    relevant = [*labels.relevant.values()]
     if not any(relevant):
         raise ValueError(
             f"{name}: no question has relevant_ids; expected some, as 'query,relevant_ids' and a "

@@ -247,7 +247,7 @@ def test_an_index_says_which_files_it_has_and_what_to_ask_it(client, index):
     assert sum(one["passages"] for one in shown["sources"]) == shown["passages"]
     assert len(shown["examples"]) == 6
     assert all(one.startswith("What is part ") for one in shown["examples"])
-    one = client.get("/api/file", params={"id": "parts.md#60"}).json()
+    one = client.get("/api/file", params={"id": "parts.md#what-is-part-60-for"}).json()
     assert (one["start"], one["total"]) == (AT_ONCE, 70)
     read = text_of(one["passages"][0]["body"])
     assert read == "It turns wheel 50 of the mill, and stops at low water."
