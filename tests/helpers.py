@@ -362,6 +362,6 @@ def rows_of(name):
         return list(csv.DictReader(file))
 
 
-def read_json(name):
+def data_of(name):
     """What a JSON file of tests/data holds."""
     return json.loads((DATA / name).read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers import pairs, read_json
+from tests.helpers import data_of, pairs
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 
@@ -54,7 +54,7 @@ def test_a_question_back_has_its_readings(index):
 
 
 @pytest.mark.parametrize(
-    ("lines", "questions", "found"), read_json("conversations_on_a_terminal.json")
+    ("lines", "questions", "found"), data_of("conversations_on_a_terminal.json")
 )
 def test_a_conversation_goes_on_from_what_was_said(index, lines, questions, found):
     records = said(index, *lines)

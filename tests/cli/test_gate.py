@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from tests.server.explore.conftest import QUESTIONS
 from tests.stores.postgres_server import new_place
 from uec_rag import Retriever
@@ -168,7 +168,7 @@ def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
         assert f"--gate: there is no gate in '{tmp_path}/gate.json', or a damaged one" in bad.stderr
 
 
-@pytest.mark.parametrize(("rows", "options", "message"), read_json("no_gate.json"))
+@pytest.mark.parametrize(("rows", "options", "message"), data_of("no_gate.json"))
 def test_questions_and_options_that_make_no_gate_are_named(
     run, index, tmp_path, monkeypatch, rows, options, message
 ):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from uec_rag.base.text import About
 from uec_rag.confidence.readings import (
     ASK,
@@ -57,7 +57,7 @@ def labels(*given, **options):
     return [one.label for one in readings(candidates(*given, **options))]
 
 
-@pytest.mark.parametrize(("titles", "sources", "subjects"), read_json("subjects_of_hits.json"))
+@pytest.mark.parametrize(("titles", "sources", "subjects"), data_of("subjects_of_hits.json"))
 def test_hits_of_one_title_and_sections_and_namesakes_of_one_file_are_one_subject(
     titles, sources, subjects
 ):
@@ -69,7 +69,7 @@ def test_without_metadata_like_vectors_are_one_subject():
     assert found.subject.tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize(("titles", "sources", "documents", "expected"), read_json("labels.json"))
+@pytest.mark.parametrize(("titles", "sources", "documents", "expected"), data_of("labels.json"))
 def test_a_label_is_a_title_or_what_tells_it_from_others(titles, sources, documents, expected):
     assert labels(titles, sources=sources, documents=documents) == expected
 
@@ -165,7 +165,7 @@ def test_an_option_alone_is_shared_by_the_subjects_that_have_it():
 
 
 @pytest.mark.parametrize(
-    ("titles", "sources", "logits", "is_named"), read_json("named_subjects.json")
+    ("titles", "sources", "logits", "is_named"), data_of("named_subjects.json")
 )
 def test_a_question_that_says_a_title_or_the_name_of_a_file_names_its_subject(
     titles, sources, logits, is_named

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from uec_rag.corpora import fitting_pairs, passages_of
 from uec_rag.corpora.document import Document, Section
 
@@ -34,7 +34,7 @@ def documents_of(row):
     ]
 
 
-@pytest.mark.parametrize("row", read_json("passages.json"), ids=lambda row: row["says"])
+@pytest.mark.parametrize("row", data_of("passages.json"), ids=lambda row: row["says"])
 def test_a_passage_begins_with_its_headings_and_knows_where_it_comes_from(row):
     passages = passages_of(documents_of(row))
     assert [[one.id, one.text, one.metadata] for one in passages] == row["passages"]
@@ -77,7 +77,7 @@ def test_a_missing_splitter_is_named_with_the_command_that_brings_it(monkeypatch
         make([document(("", BODY))])
 
 
-@pytest.mark.parametrize("row", read_json("fitting_pairs.json"), ids=lambda row: row["says"])
+@pytest.mark.parametrize("row", data_of("fitting_pairs.json"), ids=lambda row: row["says"])
 def test_headings_and_first_sentences_ask_for_what_follows_them(row):
     pairs = fitting_pairs(documents_of(row), **row.get("options", {}))
     assert [[*pair] for pair in pairs] == row["pairs"]

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import read_json, rows_of
+from tests.helpers import data_of, rows_of
 from uec_rag.corpora.questions import make_questions, split_first_sentence
 from uec_rag.stores.base import Passage
 
 
-@pytest.mark.parametrize("row", read_json("made_questions.json"), ids=lambda row: row["says"])
+@pytest.mark.parametrize("row", data_of("made_questions.json"), ids=lambda row: row["says"])
 def test_titles_and_first_sentences_ask_for_passages(row):
     passages = [Passage(str(i), *given) for i, given in enumerate(row["passages"])]
     made = make_questions(passages, 100)

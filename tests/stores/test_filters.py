@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import random_gaussian, read_json
+from tests.helpers import data_of, random_gaussian
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, check_size, parse
 from uec_rag.stores.memory.state import MetadataIndex
 
-METADATA = read_json("filtered_metadata.json")
-COMPARISONS = [*read_json("filters.json"), {"$where": lambda passage: "1" in passage.text}]
+METADATA = data_of("filtered_metadata.json")
+COMPARISONS = [*data_of("filters.json"), {"$where": lambda passage: "1" in passage.text}]
 ORDERS_OF_TEXTS = [
     {"year": {"$gt": "1"}},
     {"year": {"$not": {"$lte": "2020"}}},

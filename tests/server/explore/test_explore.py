@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from tests.server.conftest import SCRIPT, TOKEN
 from tests.server.explore.conftest import HOST, table
 from uec_rag import Gate, Retriever
@@ -263,7 +263,7 @@ def test_an_index_is_asked_first_what_its_headings_ask(client, index):
     assert len({*shown}) == 6
 
 
-@pytest.mark.parametrize(("content", "name", "said"), read_json("bad_tables.json"))
+@pytest.mark.parametrize(("content", "name", "said"), data_of("bad_tables.json"))
 def test_a_bad_table_is_refused_in_words(client, content, name, said):
     refused = tune(client, content.encode(), name)
     assert refused.status_code == 422
