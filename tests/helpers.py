@@ -1,5 +1,6 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
+import builtins
 import csv
 import json
 import shutil
@@ -362,6 +363,12 @@ def rows_of(name):
         return list(csv.DictReader(file))
 
 
-def read_json(name):
+def data_of(name):
     """What a JSON file of tests/data holds."""
     return json.loads((DATA / name).read_text(encoding="utf-8"))
+
+
+def refused(function):
+    """What a public function refuses: arguments, the error, and what it says of which of them."""
+    rows = data_of("refused.json")[function]
+    return [(given, getattr(builtins, error), said) for given, error, said in rows]

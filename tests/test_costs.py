@@ -15,7 +15,7 @@ import pytest
 import regex
 
 import uec_rag
-from tests.helpers import read_json
+from tests.helpers import data_of
 from uec_rag import UEC, Retriever
 from uec_rag.base.text import LONGEST_ASKED, About
 from uec_rag.confidence import replies, wording
@@ -186,7 +186,7 @@ def retriever():
     return retriever
 
 
-SAID = read_json("said_over_and_over.json")
+SAID = data_of("said_over_and_over.json")
 
 
 @pytest.mark.parametrize("said", SAID)

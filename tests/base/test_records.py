@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from uec_rag.base.records import Record
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -33,7 +33,7 @@ def test_a_record_in_a_record_comes_back_from_json(name, slopes, offset, both):
     assert Sheet.restore(json.loads(json.dumps(sheet.metadata()))) == sheet
 
 
-@pytest.mark.parametrize(("state", "about"), read_json("no_records.json"))
+@pytest.mark.parametrize(("state", "about"), data_of("no_records.json"))
 def test_what_is_missing_unknown_or_of_another_type_is_refused_by_name(state, about):
     with pytest.raises(ValueError, match=rf"(?s)expected the fields of a saved.*{about}"):
         Sheet.restore(state)

@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from tests.helpers import rows_of
+from tests.helpers import data_of, rows_of
 from uec_rag.base.text import About
-
-HEADING, PLAIN = "[`OCR=<lang>`](#OCR) of **all** ~~old~~ jobs", "OCR=<lang> of all old jobs"
 
 
 @pytest.mark.parametrize("row", rows_of("subjects.csv"), ids=lambda row: row["metadata"])
@@ -15,16 +13,7 @@ def test_the_subject_is_the_title_or_the_deepest_heading_before_the_file(row):
     assert About.of(json.loads(row["metadata"]), row["text"]).subject == row["subject"]
 
 
-@pytest.mark.parametrize(
-    ("metadata", "document"),
-    [
-        ({"document_title": "Rye bread", "title": "Recap"}, "Rye bread"),
-        ({"Header 1": HEADING, "Header 2": "Recap"}, PLAIN),
-        ({"header_path": "/Loans/Fees/"}, "Loans"),
-        ({"header_path": "/"}, ""),
-        ({"document_title": "git-add(1) Manual Page"}, "git-add"),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "document"), data_of("documents.json"))
 def test_the_document_is_what_either_framework_calls_it(metadata, document):
     assert About.of(metadata).document == document
 

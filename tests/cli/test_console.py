@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import uec_rag
+from tests.helpers import data_of
 from uec_rag.base.errors import warn
 from uec_rag.cli import app
 from uec_rag.cli.console import note, print_json, readable_errors, say
@@ -80,16 +81,7 @@ def test_an_empty_value_is_not_the_current_folder_and_its_place_is_named(run, be
     assert "expected a text that is not blank" in said
 
 
-@pytest.mark.parametrize(
-    ("command", "option", "value"),
-    [
-        ("ask", "-k", "0"),
-        ("ask", "--threshold", "1.5"),
-        ("index", "--workers", "many"),
-        ("index", "--gpus", "-1"),
-        ("serve", "--port", "70000"),
-    ],
-)
+@pytest.mark.parametrize(("command", "option", "value"), data_of("wrong_values.json"))
 def test_a_wrong_value_is_refused_with_its_option_before_any_work(run, command, option, value):
     assert f"Invalid value for '{option}'" in run(command, option, value, code=2).output
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers import pairs
+from tests.helpers import data_of, pairs
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 
@@ -54,17 +54,7 @@ def test_a_question_back_has_its_readings(index):
 
 
 @pytest.mark.parametrize(
-    ("lines", "questions", "found"),
-    [
-        ([VAGUE, "2"], [VAGUE, VAGUE], "blue"),
-        ([VAGUE, "Blue  Printer"], [VAGUE, VAGUE], "blue"),
-        ([VAGUE, "9", "/quit", "2"], [VAGUE, VAGUE], "blue"),  # no reading, no command
-        ([VAGUE, "I meant the green one"], [VAGUE, VAGUE], "green"),
-        ([VAGUE, "blue printer", "Which button?"], [VAGUE, VAGUE, "Which button?"], "blue"),
-        (["the green printer", FOLLOW_UP], ["the green printer", FOLLOW_UP], "green"),
-        (["matter 7", "7"], ["matter 7", "7"], "note 7"),  # nothing was asked back
-        ([VAGUE, "/new", "2"], [VAGUE, "2"], "note 2"),
-    ],
+    ("lines", "questions", "found"), data_of("conversations_on_a_terminal.json")
 )
 def test_a_conversation_goes_on_from_what_was_said(index, lines, questions, found):
     records = said(index, *lines)

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests.helpers import data_of
 from tests.server.explore.conftest import QUESTIONS
 from tests.stores.postgres_server import new_place
 from uec_rag import Retriever
@@ -187,26 +188,7 @@ def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
         assert f"--gate: there is no gate in '{tmp_path}/gate.json', or a damaged one" in bad.stderr
 
 
-MOSTLY_WRONG = [f"honey in the hive {n}?,{'bees' if n == 5 else 'glass'}.md" for n in range(6)]
-RIGHT = ["what?,bees.md"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "message"),
-    [
-        (["what?,nothing.md"], [], "not in the index, first 'nothing.md'"),
-        (["what?,"], [], "no query has a relevant passage"),
-        (None, [], "expected the columns query and relevant_ids"),
-        (MOSTLY_WRONG, ["--risk", "0.05"], "They allow no risk below 99%"),
-        (RIGHT, ["--wrong", "2"], "--wrong: expected"),
-        (RIGHT, ["--risk", "2"], "--risk: expected"),
-        (RIGHT, ["--certainty", "2"], "--certainty: expected"),
-        (RIGHT, ["--wrong", "0.1", "--risk", "0.1"], "expected"),
-        (RIGHT, ["--wrong", "0.1", "--certainty", "0.9"], "expected"),
-        (RIGHT, ["--out", "."], "--out: expected a file in a folder that is there"),
-        (RIGHT, ["--out", "no/gate.json"], "--out: expected a file in a folder that is there"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "options", "message"), data_of("no_gate.json"))
 def test_questions_and_options_that_make_no_gate_are_named(
     run, index, tmp_path, monkeypatch, rows, options, message
 ):

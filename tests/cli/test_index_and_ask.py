@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers import python, rows_of
+from tests.helpers import data_of, python, rows_of
 from tests.markdown import ROOT
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
@@ -50,18 +50,7 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     assert [passage["id"] for passage in answer["passages"]] == found.ids
 
 
-@pytest.mark.parametrize(
-    ("metadata", "shown"),
-    [
-        ({"source": "a.pdf", "title": "page 3"}, "a.pdf - page 3"),
-        ({"source": "a.pdf", "title": "Locks", "page": 3}, "a.pdf, page 3 - Locks"),
-        ({"source": "a.pdf", "title": "page 3", "page": 3}, "a.pdf, page 3"),
-        ({"source": "a.pptx", "title": "Locks", "slide": 2}, "a.pptx, slide 2 - Locks"),
-        ({"source": "a.xlsx", "title": "Prices", "sheet": "Prices"}, "a.xlsx, sheet Prices"),
-        ({"source": "a.txt", "title": "a.txt"}, "a.txt"),
-        ({}, "the id"),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "shown"), data_of("places_of_hits.json"))
 def test_a_hit_says_where_it_is_from(metadata, shown):
     text = str(_beginning(Passage("the id", "Some text.", metadata), 80))
     assert text == f"{shown}\nSome text."

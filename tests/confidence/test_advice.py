@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from uec_rag import Advice
 from uec_rag.confidence.advice import Usage, ask_advisor, prompt, read_reply, run_to_end
 
@@ -91,7 +91,7 @@ def test_no_more_than_eight_are_asked_at_once():
     assert 1 < most[0] <= 8
 
 
-INJECTIONS = read_json("injections.json")
+INJECTIONS = data_of("injections.json")
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import data_of
 from uec_rag.base.text import About
 from uec_rag.confidence.readings import (
     ASK,
@@ -56,18 +57,7 @@ def labels(*given, **options):
     return [one.label for one in readings(candidates(*given, **options))]
 
 
-@pytest.mark.parametrize(
-    ("titles", "sources", "subjects"),
-    [
-        (["git add", "git log", "git add"], None, [0, 1, 0]),
-        (["OPTIONS"] * 3, ["tag.html", "notes.html", "tag.html"], [0, 1, 0]),
-        (["COMMANDS", "Usage", "Usage", "Locks"], ["a.md", "a.md", "b.md", "a.md"], [0, 0, 1, 2]),
-        (["Recap", "Usage", "Elkins"], ["town/elkins.md", "town/elkins.md", "b.md"], [0, 0, 1]),
-        (["Recap", "Usage", "Elkins"], ["elkins/index.md", "elkins/index.md", ""], [0, 0, 1]),
-        (["A free loan", "a  Free Loan ?"], ["bonn.md", "rome.md"], [0, 1]),
-        (["", ""], None, [0, 1]),
-    ],
-)
+@pytest.mark.parametrize(("titles", "sources", "subjects"), data_of("subjects_of_hits.json"))
 def test_hits_of_one_title_and_sections_and_namesakes_of_one_file_are_one_subject(
     titles, sources, subjects
 ):
@@ -79,29 +69,7 @@ def test_without_metadata_like_vectors_are_one_subject():
     assert found.subject.tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("titles", "sources", "documents", "expected"),
-    [
-        (["OPTIONS", "Locks"], ["tag.html", "locks.html"], None, ["tag: OPTIONS", "Locks"]),
-        (["Recap", "Fees"] * 2, ["a.md"] * 2 + ["c/index.md"] * 2, None, ["a", "c"]),
-        (
-            ["Recap", "Fees", "Recap"],
-            ["a.md", "b.md", "c.md"],
-            None,
-            ["a: Recap", "Fees", "c: Recap"],
-        ),
-        (["page 1", "x/b.md"], ["p.pdf", "x/b.md"], None, ["p: page 1", "b"]),
-        (
-            ["page 1", "x/b.md", "y/b.md"],
-            [*"q", "x/b.md", "y/b.md"],
-            None,
-            ["q: page 1", "x/b", "y/b"],
-        ),
-        (["Recap", "Recap"], ["a.md", "b.md"], ["Rye bread", "Flour"], ["Rye bread", "Flour"]),
-        (["Recap", "Recap"], ["a.md", "b.md"], ["Flour", "Flour"], ["a", "b"]),
-        (["7.5. Virtual packages", "3 Idiots:"], None, None, ["Virtual packages", "3 Idiots"]),
-    ],
-)
+@pytest.mark.parametrize(("titles", "sources", "documents", "expected"), data_of("labels.json"))
 def test_a_label_is_a_title_or_what_tells_it_from_others(titles, sources, documents, expected):
     assert labels(titles, sources=sources, documents=documents) == expected
 
@@ -197,17 +165,7 @@ def test_an_option_alone_is_shared_by_the_subjects_that_have_it():
 
 
 @pytest.mark.parametrize(
-    ("titles", "sources", "logits", "is_named"),
-    [
-        (["Elkins", "Elkins, Arkansas"], None, [1, 0], 1),
-        (["The founding of Elkins", "Elkins, Arkansas"], None, [1, 0], 1),
-        (["Elkins, Arkansas", "Arkansas"], None, [1, 0], 0),
-        (["Founded", "Elkins, Arkansas"], None, [1, 0], 0),  # says less than half of the question
-        (["Elkins", "Elkins"], ["a.md", "b.md"], [1, 0], 0),
-        (["Recap", "Elkins, Arkansas"], ["towns/elkins.md", "b.md"], [1, 0], 1),
-        (["Recap", "Elkins, Arkansas"], ["towns/elkins/index.md", "b.md"], [1, 0], 1),
-        (["Dunville", "Elkins"], None, [5, 0], 0),  # has hardly any of the posterior
-    ],
+    ("titles", "sources", "logits", "is_named"), data_of("named_subjects.json")
 )
 def test_a_question_that_says_a_title_or_the_name_of_a_file_names_its_subject(
     titles, sources, logits, is_named

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import rows_of
+from tests.helpers import data_of, rows_of
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     UnknownReading,
@@ -48,16 +48,7 @@ def test_an_answer_that_is_one_question_is_a_clarifying_question(row):
         assert extract_clarifying_question(asked) == asked
 
 
-@pytest.mark.parametrize(
-    ("labels", "asked"),
-    [
-        (("A", "B", "C"), "Do you mean A, B or C?"),
-        (("A", "B"), "Do you mean A or B?"),
-        (("A",), "What exactly do you mean?"),
-        (("The loan of a…", "A"), "Do you mean “The loan of a…” or A?"),
-        (("rows", "tabs, tables or lists"), "Do you mean rows or “tabs, tables or lists”?"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "asked"), data_of("clarifying_questions.json"))
 def test_one_question_offers_all_readings_and_its_labels_can_be_had_back(labels, asked):
     assert clarifying_question(readings(*labels)) == asked
     assert labels_offered(asked) == ([*labels] if len(labels) > 1 else [])

@@ -4,6 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from llama_index.core.llms import ChatMessage
 
+from tests.helpers import data_of
 from tests.llama_index.decisions import judge
 from uec_rag import langchain, llama_index
 from uec_rag.confidence.replies import UnknownReading
@@ -11,16 +12,7 @@ from uec_rag.llama_index.gate import response_metadata
 from uec_rag.retrieval.conversation import turns_of
 
 VAGUE = "What is the force option?"
-SENTENCE = "Do you mean git add, git push or rsync?"
-CONVERSATIONS = [
-    ([], VAGUE),
-    ([("user", "Who repairs the door opener?"), ("assistant", "He.")], "And how long?"),
-    ([("system", "Be brief."), ("user", VAGUE), ("assistant", SENTENCE)], "git push"),
-    ([("user", VAGUE), ("assistant", SENTENCE)], "both, please"),
-    ([("user", VAGUE), ("assistant", SENTENCE)], "Neither."),
-    ([("user", VAGUE), ("assistant", "Of which program?")], "Of git push."),
-    ([("user", VAGUE)], "Who wrote Hamlet?"),
-]
+CONVERSATIONS = data_of("conversations.json")
 MESSAGES = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage}
 
 

@@ -13,12 +13,12 @@ from llama_index.core.vector_stores import (
 )
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
-from tests.helpers import bag_of_words, passages, read_json
+from tests.helpers import bag_of_words, data_of, passages
 from uec_rag import UEC
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
-METADATA = read_json("llama_index_metadata.json")
-VALUES = read_json("llama_index_filters.json")
+METADATA = data_of("llama_index_metadata.json")
+VALUES = data_of("llama_index_filters.json")
 FILTERS = [
     MetadataFilter(key=key, value=value, operator=FilterOperator(operator))
     for operator, cases in VALUES.items()

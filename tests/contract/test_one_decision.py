@@ -179,6 +179,10 @@ def test_with_more_hits_than_asked_for_the_gate_decides_on_its_own_number():
         (lambda index: llama_index.UECRetriever(index, threshold=2), "threshold: expected a conf"),
         (lambda index: llama_index.UECRetriever(index, on_abstain="none"), "expected 'nodes' or"),
         (lambda index: langchain_of(index, on_abstain="none"), "'documents' or 'empty'"),
+        (
+            lambda index: llama_index.UECQueryEngine(engine(index), gate="gate.json"),
+            r"load a saved gate with Gate.load\('gate.json'\)",
+        ),
         *(
             (make_it, r"gate: expected a Gate, got 0.1; .*UECRetriever\(threshold=0.1\), or Gate\(")
             for make_it in (

@@ -14,7 +14,7 @@ from openpyxl import Workbook
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from tests.helpers import read_json, rows_of
+from tests.helpers import data_of, rows_of
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
@@ -144,7 +144,7 @@ def test_a_table_of_a_header_alone_holds_no_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "row", read_json("sections.json"), ids=lambda row: f"{row['says']}, {row['name']}"
+    "row", data_of("sections.json"), ids=lambda row: f"{row['says']}, {row['name']}"
 )
 def test_a_source_is_cut_at_its_headings_into_what_a_reader_would_see(tmp_path, row):
     (tmp_path / row["name"]).write_bytes(row["source"].encode())

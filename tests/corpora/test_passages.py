@@ -1,12 +1,12 @@
 """Documents become passages with stable ids, and fitting pairs that give nothing away."""
 
 import itertools
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import data_of
 from uec_rag.corpora import fitting_pairs, passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
 
@@ -21,12 +21,22 @@ def sentences(n):
     return " ".join(f"Sentence number {i} speaks about matter {i * 7}." for i in range(n))
 
 
-def test_a_passage_begins_with_its_heading_and_knows_where_it_comes_from():
-    (passage,) = passages_of([document(("Baking bread", "Knead it."), source="b/bread.md")])
-    assert passage.id == "b/bread.md#baking-bread"
-    assert passage.text == "Baking bread\n\nKnead it."
-    known = {"source": "b/bread.md", "title": "Baking bread", "position": 0}
-    assert passage.metadata == known | {"document_title": "bread"}
+def documents_of(row):
+    """The documents that a row of data describes."""
+    return [
+        Document(
+            one["source"],
+            tuple(Section(**s | {"above": tuple(s.get("above", ()))}) for s in one["sections"]),
+            title=one["title"],
+        )
+        for one in row["documents"]
+    ]
+
+
+@pytest.mark.parametrize("row", data_of("passages.json"), ids=lambda row: row["says"])
+def test_a_passage_begins_with_its_headings_and_knows_where_it_comes_from(row):
+    passages = passages_of(documents_of(row))
+    assert [[one.id, one.text, one.metadata] for one in passages] == row["passages"]
 
 
 def test_an_id_is_that_of_the_heading_and_stays_if_sections_are_added_above(tmp_path):
@@ -63,35 +73,6 @@ def test_positions_count_through_all_sections_of_a_document():
     assert passages[-1].metadata["title"] == "Two"
 
 
-@pytest.mark.parametrize(
-    ("section", "title"), [(("", "Text."), "a.md"), (("", "Text.", 3), "page 3")]
-)
-def test_without_a_heading_the_title_is_the_page_or_the_source(section, title):
-    (passage,) = passages_of([document(section)])
-    assert passage.metadata["title"] == title
-    assert passage.text == "Text."
-
-
-def test_without_a_heading_the_title_is_that_of_the_document_if_it_has_one():
-    [passage] = passages_of([replace(document(("", "Text.")), title="Locks")])
-    assert passage.metadata["title"] == passage.metadata["document_title"] == "Locks"
-
-
-def test_a_document_without_a_title_has_the_name_of_its_file():
-    untitled = document(("", "Removes keys."), ("Options", "None."), source="commands/del_key.md")
-    first, second = passages_of([untitled])
-    assert (first.text, second.text) == ("del key\n\nRemoves keys.", "del key\n\nOptions\n\nNone.")
-    assert (first.metadata["title"], second.metadata["document_title"]) == ("del key", "del key")
-    [unnamed] = passages_of([document(("", "Keys."), source="del.key")])
-    assert (unnamed.text, "document_title" in unnamed.metadata) == ("Keys.", False)
-
-
-def test_a_passage_knows_its_page_where_there_are_pages():
-    first, second = passages_of([document(("Locks", "Text.", 3), ("Keys", "More."))])
-    assert (first.metadata["title"], first.metadata["page"]) == ("Locks", 3)
-    assert "page" not in second.metadata
-
-
 PROSE = st.text(st.characters(exclude_characters="`~|"), max_size=2000)
 
 
@@ -115,41 +96,10 @@ def test_a_size_too_small_for_a_sentence_is_refused(make):
         make([document(("", BODY))], size=20)
 
 
-def test_a_heading_asks_for_the_text_under_it():
-    assert fitting_pairs([document(("Baking a loaf", BODY))]) == [("Baking a loaf", BODY.strip())]
-
-
-@pytest.mark.parametrize("heading", ["", "Installation", "Bread wants time"])
-def test_the_first_sentence_asks_for_the_rest_where_the_heading_is_of_no_use(heading):
-    ((query, passage),) = fitting_pairs([document((heading, BODY))])
-    assert query == "Bread wants time."
-    assert passage == BODY.removeprefix("Bread wants time.").strip()
-
-
-def test_a_heading_that_stands_over_several_sections_asks_for_none_of_them():
-    cake = BODY.replace("Bread", "Cake").replace("dough", "cream")
-    pairs = fitting_pairs([document(("See also this", BODY), ("See also this", cake))])
-    assert [query for query, _ in pairs] == ["Bread wants time.", "Cake wants time."]
-
-
-def test_a_query_that_stands_in_its_passage_is_left_out():
-    assert fitting_pairs([document(("", "Let it rest now. " * 20))]) == []
-
-
-def test_under_a_heading_only_the_beginning_makes_a_pair_and_without_one_every_passage():
-    text = "\n\n".join([BODY, BODY.replace("Bread", "Cake").replace("dough", "cream")])
-    titled = fitting_pairs([document(("Baking a loaf", text))], size=250)
-    assert [query for query, _ in titled] == ["Baking a loaf"]
-    untitled = fitting_pairs([document(("", text))], size=250)
-    assert [query for query, _ in untitled] == ["Bread wants time.", "Cake wants time."]
-
-
-def test_a_sentence_that_began_on_the_page_before_asks_for_nothing():
-    assert fitting_pairs([document(("", "and so it grows. " + BODY.partition(". ")[2], 2))]) == []
-
-
-def test_short_and_wordless_sections_make_no_pair():
-    assert fitting_pairs([document(("Baking a loaf", "Do it."), ("", "-" * 400))]) == []
+@pytest.mark.parametrize("row", data_of("fitting_pairs.json"), ids=lambda row: row["says"])
+def test_headings_and_first_sentences_ask_for_what_follows_them(row):
+    pairs = fitting_pairs(documents_of(row), **row.get("options", {}))
+    assert [[*pair] for pair in pairs] == row["pairs"]
 
 
 def test_a_limit_takes_the_same_sample_every_time():
@@ -195,21 +145,6 @@ def test_passages_may_be_counted_in_tokens_and_overlap_within_a_section():
 def test_passages_that_would_be_too_small_or_mostly_alike_are_refused(given, said):
     with pytest.raises(ValueError, match=said):
         passages_of([document(("", BODY))], **given)
-
-
-def test_a_passage_begins_with_what_is_said_above_it_alone():
-    sections = (
-        Section("Dough", "It rests.", above=("Baking",)),
-        Section("Crust", "Rye bread browns.", above=("Baking", "The crust")),
-    )
-    dough, crust = passages_of([Document("a.md", sections, title="Rye bread")])
-    assert dough.text == "Rye bread\n\nBaking\n\nDough\n\nIt rests."
-    assert crust.text == "Baking\n\nThe crust\n\nCrust\n\nRye bread browns."
-    assert dough.metadata["document_title"] == crust.metadata["document_title"] == "Rye bread"
-    [headed] = passages_of([Document("a.md", sections[:1], title="Dough")])
-    assert headed.text == "Baking\n\nDough\n\nIt rests."
-    [untitled] = passages_of([Document("a.md", sections[:1])])
-    assert "document_title" not in untitled.metadata
 
 
 def test_the_rows_of_a_table_have_the_names_of_their_columns_in_every_passage():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import make_model
-from tests.helpers import LinearHead, bag_of_words, by_name, files_of, resaved
+from tests.helpers import LinearHead, bag_of_words, by_name, data_of, files_of, resaved
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.environment import TRUSTED
 from uec_rag.base.saved.files import read_json, write_json
@@ -37,18 +37,7 @@ def saved(fitted, tmp_path):
 
 
 @pytest.mark.parametrize("structure", ["kron", "diag"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"coefficients": "evidence"},
-        {"coefficients": "uniform", "likelihood": "in_batch", "seed": 3, "beta": 0.1},
-        {"coefficients": "trace", "temperature": 2},
-        {"coefficients": [1, 2, 0.7]},
-        {"coefficients": [1, 2, 0.7], "space": "shared"},
-        {"coefficients": "trace", "temperature": 3, "space": "shared"},
-    ],
-    ids=lambda options: "-".join(map(str, options.values())),
-)
+@pytest.mark.parametrize("options", data_of("options_of_fits.json"), ids=str)
 def test_a_fitted_ensemble_comes_back_bit_for_bit(tmp_path, fit_pairs, structure, options):
     encoders = [bag_of_words(12, "a"), bag_of_words(12, "b", seed=1), LinearHead(12)]
     uec = UEC(encoders, structure=structure, **options).fit(fit_pairs[:80])

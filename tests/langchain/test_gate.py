@@ -120,16 +120,6 @@ async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found)
         assert data[plural] == [hit.metadata[f"uec_{key}"] for hit in hits]
 
 
-def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tmp_path):
-    retriever.index.snapshot().save(tmp_path / "idx")
-    at(0.9).save(tmp_path / "idx" / "gate.json")
-    opened = UECVectorStore.load(tmp_path / "idx", retriever.index.uec)
-    ours = opened.as_retriever()
-    assert UECGate(retriever=ours).gate == at(0.9)
-    for one in UECGate(retriever=ours, gate=Gate(0.3)).batch(QUESTIONS, k=1):
-        assert decided_at(0.3, one)
-
-
 def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_and_filter(retriever):
     asked = labelled(TEXTS, 120, seed=1)
     filtered = UECRetriever.from_store(

@@ -12,10 +12,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEn
 from llama_index.core.schema import QueryBundle
 
 from tests.llama_index.conftest import always
-from uec_rag import Retriever
-from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
-from uec_rag.llama_index.agent import retriever_tool
-from uec_rag.retrieval.gate import Gate
+from uec_rag.llama_index import UECQueryEngine
 
 ANSWER = "text text text"
 
@@ -51,24 +48,6 @@ def test_where_the_search_is_sure_the_engine_answers(retriever, llm, question):
     assert response.metadata["uec_reason"] == decision.reason
     assert response.metadata["uec_confidence"] > 0.5
     assert response.metadata["n3"]["lang"] == "de"  # as without us
-
-
-def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
-    retriever, fitted, llm, question, tmp_path
-):
-    retriever.retriever.save(tmp_path / "idx")
-    Gate(1.0).save(tmp_path / "idx" / "gate.json")
-    opened = UECRetriever(Retriever.load(tmp_path / "idx", fitted))
-    engine = RetrieverQueryEngine.from_args(opened, llm)
-    assert UECQueryEngine(engine).query(question).metadata["uec_decision"] != "answer"
-    assert retriever_tool(opened)(question).raw_output.decision != "answer"
-    assert llm.calls == 0
-    after = UECGatePostprocessor()
-    assert after.postprocess_nodes(opened.retrieve(question))[0].node_id == "uec-gate"
-    plain = UECQueryEngine(engine, gate=Gate(0.5)).query(question)
-    assert plain.metadata["uec_decision"] == "answer"
-    with pytest.raises(TypeError, match=r"load a saved gate with Gate.load\('gate.json'\)"):
-        UECQueryEngine(engine, gate="gate.json")
 
 
 @pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])

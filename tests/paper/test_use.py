@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paper.use import UniversalSentenceEncoder, load, read_sentencepiece
-from tests.helpers import read_json
+from tests.helpers import data_of
 
 
 def varint(number):
@@ -128,7 +128,7 @@ def test_the_real_model_has_the_vectors_of_its_own_package():
 
     (Its tokenizer splits runs of unknown letters, where sentencepiece does not; none are here.)
     """
-    known = read_json("use_vectors.json")
+    known = data_of("use_vectors.json")
     found = load().encode(known["texts"], "query").embedding
     np.testing.assert_allclose(found[:, :6], known["first"], atol=1e-4)
     np.testing.assert_allclose(found @ found.T, known["cosines"], atol=1e-4)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
@@ -164,7 +164,7 @@ def test_a_turn_that_was_not_encoded_and_another_number_of_texts_are_refused():
 BACK = "Do you mean rsync, git add or git push?"
 
 
-@pytest.mark.parametrize("row", read_json("replies_in_turn.json"), ids=lambda row: row["said"])
+@pytest.mark.parametrize("row", data_of("replies_in_turn.json"), ids=lambda row: row["said"])
 def test_a_reply_completes_the_question_that_was_asked_back_about(row):
     """What is searched: a question, the turns before it, and the replies that choose."""
     question, turns, replies = row["searched"]

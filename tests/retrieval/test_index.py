@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers import FORGED, noise
+from tests.helpers import FORGED, noise, refused
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.stores import MemoryStore, Passage
@@ -38,20 +38,7 @@ def test_texts_of_any_length_and_in_any_script_are_kept_as_they_are(small):
     assert [p.text for p in small.get(ids)] == texts
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"texts": "one text"}, TypeError, "texts must be a list of strings, got one string"),
-        ({"texts": ["a", "b"], "ids": ["1"]}, ValueError, "ids: expected 2, one per text, got 1"),
-        ({"texts": ["a", "b"], "ids": ["1", "1"]}, ValueError, "ids: '1' is given twice; expected"),
-        ({"texts": ["a"], "ids": [1]}, TypeError, "ids: expected non-empty strings, got 1"),
-        ({"texts": ["a"], "ids": [""]}, TypeError, "ids: expected non-empty strings, got ''"),
-        ({"texts": ["a"], "ids": "a"}, TypeError, "ids: expected a list of strings, got one"),
-        ({"texts": ["a"], "metadatas": []}, ValueError, "metadatas: expected 1, one per text"),
-        ({"texts": ["a"], "metadatas": {"k": 1}}, TypeError, "metadatas: expected a list of"),
-        ({"texts": ["a"], "metadatas": ["k"]}, TypeError, "metadatas[0]: expected a mapping"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "error", "message"), refused("Retriever.add"))
 def test_what_cannot_be_added_is_refused_and_changes_nothing(small, arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
         small.add(**arguments)

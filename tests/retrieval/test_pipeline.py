@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, found_by, index_of, labelled
+from tests.helpers import agree, bag_of_words, data_of, found_by, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
@@ -361,18 +361,7 @@ class TestReadings:
         assert decision.action == "abstain"
 
 
-@pytest.mark.parametrize(
-    ("question", "penalised"),
-    [
-        ("Who led the Elkins mine?", False),
-        ("Who led the Dunville mine?", False),  # by another passage than the first
-        ("Who led the Elkins mine in 1907?", True),
-        ("Who led the Elkins mine in 1907?\n", True),
-        ("Who led the Elkins mine in 1907?\nthanks", True),
-        ("wer hat die Zeche von Rutherford geleitet", False),
-        ("who led the mine", False),
-    ],
-)
+@pytest.mark.parametrize(("question", "penalised"), data_of("names_asked_for.json"))
 def test_a_name_that_no_first_passage_has_is_penalised(with_words, question, penalised):
     index = index_of(with_words, ["Ada led the Elkins mine.", "Bert led the Dunville mine."])
     assert (found_by(index, [question]).features.wording_penalty > 0).tolist() == [penalised]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, of_members
+from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, of_members, refused
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
 from uec_rag.ensemble.fitted import OWN_ERROR
@@ -195,18 +195,7 @@ def test_queries_may_come_from_an_iterator():
     assert (found.query, len(found.ids)) == ("badero", 1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"queries": "a question"}, TypeError, "queries must be a list of strings, got one string"),
-        ({"queries": ["a"], "k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
-        ({"queries": ["a"], "k": -3}, ValueError, "k: expected an integer >= 1, got -3"),
-        ({"queries": ["a"], "k": True}, TypeError, "k: expected an integer, got True"),
-        ({"queries": ["a"], "unanswerable": 1}, ValueError, "unanswerable: expected a share in"),
-        ({"queries": ["a"], "filter": {"$x": 1}}, ValueError, "filter: expected a metadata key"),
-        ({"queries": ["a"], "filter": "x"}, TypeError, "filter: expected a mapping of metadata"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "error", "message"), refused("Retriever.search"))
 async def test_a_search_that_makes_no_sense_is_refused_before_it_is_encoded(
     arguments, error, message
 ):

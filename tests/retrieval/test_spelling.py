@@ -6,7 +6,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import Whitespace
 
-from tests.helpers import bag_of_words, index_of, rows_of
+from tests.helpers import bag_of_words, data_of, index_of, rows_of
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import load_encoder
 from uec_rag.retrieval.spelling import correct_spelling, correct_text
@@ -74,15 +74,7 @@ def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
     assert correct_text("six probaton", holding(stems), known) == "six probation"
 
 
-@pytest.mark.parametrize(
-    ("question", "read"),
-    [
-        ("add a sitmap", "add a sitemap"),
-        ("run netlfy", "run netlify"),
-        ("run kuberntes", "run kubernetes"),
-        ("run drupl", "run drupl"),
-    ],
-)
+@pytest.mark.parametrize(("question", "read"), data_of("words_that_are_no_tokens.json"))
 def test_a_word_that_is_no_token_replaces_others_if_passages_enough_have_it(question, read):
     stems = {"sitemap": 1, "netlify": 5, "drupal": 4, "kubernetes": 6, "kubernets": 6}
     assert correct_text(question, holding(stems), {"sitemap"}.__contains__) == read

@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from tests.helpers import read_json, rows_of
+from tests.helpers import data_of, rows_of
 from tests.server.conftest import HOST, TOKEN, asgi_scope
 from uec_rag.server import access
 from uec_rag.server.access import Access, Guard, Limits, limits_of, sanitised
@@ -138,7 +138,7 @@ def test_a_failure_shows_neither_the_caller_nor_the_log_where_things_are(caplog)
         assert hidden not in line
 
 
-@pytest.mark.parametrize(("text", "shown"), read_json("sanitised.json"))
+@pytest.mark.parametrize(("text", "shown"), data_of("sanitised.json"))
 def test_folders_passwords_and_controls_are_not_shown(text, shown):
     assert sanitised(text) == shown
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from examples.chat import PASSAGES
-from tests.helpers import read_json
+from tests.helpers import data_of
 from tests.server.conftest import HOST, call_rpc, serving
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
@@ -110,7 +110,7 @@ def test_questions_that_come_together_keep_their_own_conversations(client):
     assert first == ["tar", "git push", "door opener", "rsync", "git add", "rsync"] * 4
 
 
-@pytest.mark.parametrize(("wrong", "message"), read_json("wrong_turns.json"))
+@pytest.mark.parametrize(("wrong", "message"), data_of("wrong_turns.json"))
 def test_what_is_no_history_or_reading_is_named(client, call, wrong, message):
     found = client.post("/ask", json=VAGUE | wrong)
     assert found.status_code == 422

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from uec_rag.server.views import markup
 
 EVIL = "<img src=x onerror=alert(1)> [a](javascript:alert(1)) ![b](http://x.example/b.png) [c](/d)"
@@ -18,7 +18,7 @@ def test_there_are_elements_for_structure_alone_and_no_addresses():
     assert "x.example" not in repr(found)
 
 
-@pytest.mark.parametrize(("cut", "first"), read_json("cut_markup.json"))
+@pytest.mark.parametrize(("cut", "first"), data_of("cut_markup.json"))
 def test_what_was_cut_within_a_table_or_code_is_one_still(cut, first):
     assert markup(cut, is_markdown=True)[0][0] == first
 

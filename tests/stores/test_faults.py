@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.helpers import read_json
+from tests.helpers import data_of
 from tests.stores import qdrant_server
 from tests.stores.postgres_server import server_dsn
 from tests.stores.proxy import Proxy
@@ -264,7 +264,7 @@ def test_what_a_server_of_postgres_says_of_an_option_is_not_repeated(caplog):
     assert "s3cret" not in all_that_is_said(caught.value, caplog)
 
 
-@pytest.mark.parametrize("kept", read_json("addresses_of_postgres.json"))
+@pytest.mark.parametrize("kept", data_of("addresses_of_postgres.json"))
 def test_a_place_is_read_as_the_address_that_it_is_of(kept):
     assert conninfo_to_dict(place_of(kept)) == conninfo_to_dict(kept)
     assert place_of(place_of(kept)) == place_of(kept)

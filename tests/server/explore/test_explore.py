@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from tests.helpers import data_of
 from tests.server.conftest import SCRIPT, TOKEN
 from tests.server.explore.conftest import HOST, table
 from uec_rag import Gate, Retriever
@@ -262,19 +263,9 @@ def test_an_index_is_asked_first_what_its_headings_ask(client, index):
     assert len({*shown}) == 6
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "said"),
-    [
-        (b"question,answer\nwhy?,x", "q.csv", "expected the columns query and relevant_ids"),
-        (b"query,relevant_ids\nwhy?,nobody", "q.csv", "not in the index, first 'nobody'"),
-        (b"query,relevant_ids\n", "q.csv", "no question has relevant_ids"),
-        (b"query,relevant_ids\nwhy?,", "q.csv", "no question has relevant_ids"),
-        (b"x", "q.pdf", "expected a .jsonl, .csv, .tsv file, got 'q.pdf'"),
-        (b"x", "..", "the name of a file"),
-    ],
-)
+@pytest.mark.parametrize(("content", "name", "said"), data_of("bad_tables.json"))
 def test_a_bad_table_is_refused_in_words(client, content, name, said):
-    refused = tune(client, content, name)
+    refused = tune(client, content.encode(), name)
     assert refused.status_code == 422
     assert said in refused.json()["detail"]
 

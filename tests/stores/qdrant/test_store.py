@@ -6,6 +6,7 @@ import uuid
 import pytest
 from qdrant_client import QdrantClient, models
 
+from tests.helpers import refused
 from tests.stores.kinds import beside
 from tests.stores.qdrant_server import running, server_url
 from tests.stores.test_contract import gaussians, numbered
@@ -73,22 +74,7 @@ def test_names_that_qdrant_does_not_take_are_refused(name, tmp_path):
     assert not (tmp_path / "qdrant").exists()
 
 
-MEMORY = {"location": ":memory:"}
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
-        ({}, ValueError, "location, path, url: expected exactly one"),
-        (MEMORY | {"url": "http://x"}, ValueError, "location, path, url: expected exactly one"),
-        (MEMORY | {"candidates": 0}, ValueError, "candidates: expected an integer"),
-        (MEMORY | {"candidates": "many"}, TypeError, "candidates: expected an integer"),
-        (MEMORY | {"shards": 3, "a": 1}, TypeError, r"settings: .* no \['a', 'shards'\]"),
-        ({"url": "not a url"}, ValueError, "url: expected http://HOST:PORT, got 'not a url'"),
-        ({"url": "ftp://host"}, ValueError, "url: expected http://HOST:PORT, got 'ftp://host'"),
-        ({"location": "http://h"}, ValueError, "location: expected ':memory:', .* url="),
-    ],
-)
+@pytest.mark.parametrize(("given", "error", "message"), refused("QdrantStore"))
 def test_what_cannot_be_opened_is_refused_naming_the_argument(given, error, message):
     with pytest.raises(error, match=message):
         QdrantStore(**given)
