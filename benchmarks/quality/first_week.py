@@ -25,6 +25,7 @@ import csv
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -35,8 +36,8 @@ from benchmarks.quality.first_hour import has_any
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
-from uec_rag import Retriever
-from uec_rag.confidence.decision import decide_again
+from uec_rag import UEC, Retriever
+from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document
 from uec_rag.corpora.passages import CHUNK_SIZE as DEFAULT_SIZE
@@ -47,6 +48,46 @@ QUESTIONS = Path(__file__).parent / "questions/first_week.csv"
 RIGHT = {"ambiguous": "clarify", "ordinary": "answer", "short": "answer", "absent": "abstain"}
 FOLDERS = ("git", "debian", "cargo", "handbook", "fastapi", "uv", "material", "redis", "jekyll")
 FOLDERS += ("celery", "tts")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question that was asked: its kind, what was decided, and whether its passage was found."""
+
+    question: str
+    kind: str
+    decision: Decision
+    found: bool
+
+    @property
+    def outcome(self) -> str:
+        """The decision, or that an answer lacks its passage."""
+        wrong = RIGHT[self.kind] == self.decision.action == "answer" and not self.found
+        return "answer without it" if wrong else self.decision.action
+
+    @property
+    def right(self) -> bool:
+        """Whether that is what is right for this kind of question."""
+        return self.outcome == RIGHT[self.kind]
+
+
+def ask(
+    uec: UEC, passages: Sequence[Passage], rows: Sequence[dict[str, str]], threshold: float = 0.5
+) -> list[Asked]:
+    """Index passages, and ask questions of them."""
+    retriever = Retriever(uec)
+    retriever.add(
+        [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
+    )
+    asked = []
+    for row, result in zip(rows, retriever.search([r["question"] for r in rows]), strict=True):
+        question, decision = row["question"], decide_again(result.decision, threshold)
+        expected = [text.strip() for text in row["passage"].split("|") if text.strip()]
+        if expected and not any(has_any(named(passage), expected) for passage in passages):
+            raise ValueError(f"{question}: no passage has any of {expected}.")
+        found = any(has_any(named(passage), expected) for passage in result.passages)
+        asked.append(Asked(question, row["kind"], decision, found))
+    return asked
 
 
 def main(
@@ -63,31 +104,17 @@ def main(
     wrong = []
     for name, passages in corpora.items():
         some = [row for row in rows if row["documents"] == name]
-        retriever = Retriever(shipped(CACHE))
-        retriever.add(
-            [p.text for p in passages],
-            ids=[p.id for p in passages],
-            metadatas=[p.metadata for p in passages],
-        )
-        for row, result in zip(some, retriever.search([r["question"] for r in some]), strict=True):
-            decision, kind = decide_again(result.decision, threshold), row["kind"]
-            expected = [text.strip() for text in row["passage"].split("|") if text.strip()]
-            if expected and not any(has_any(named(passage), expected) for passage in passages):
-                raise ValueError(f"{row['question']}: no passage has any of {expected}.")
-            found = any(has_any(named(passage), expected) for passage in result.passages)
-            outcome = decision.action
-            if RIGHT[kind] == outcome == "answer" and not found:
-                outcome = "answer without it"
-            right = outcome == RIGHT[kind]
+        for one in ask(shipped(CACHE), passages, some, threshold):
             for of in (name, "all"):
-                counts[of, kind, outcome] += 1
-                counts[of, kind, "right"] += right
-                counts[of, kind, ""] += 1
-            if not right:
+                counts[of, one.kind, one.outcome] += 1
+                counts[of, one.kind, "right"] += one.right
+                counts[of, one.kind, ""] += 1
+            if not one.right:
+                decision = one.decision
                 wrong.append(
-                    f"{name}, {kind}: {row['question']} {decision.action}, "
+                    f"{name}, {one.kind}: {one.question} {decision.action}, "
                     f"confidence {decision.confidence:.2f}, {decision.underspecified:.2f} "
-                    f"underspecified{', found' if found else ''}"
+                    f"underspecified{', found' if one.found else ''}"
                 )
     outcomes = ("answer", "clarify", "abstain", "answer without it")
     table = []

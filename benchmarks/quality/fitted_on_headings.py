@@ -14,7 +14,6 @@ import csv
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -22,40 +21,11 @@ import numpy as np
 import typer
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.quality.first_hour import has_any
-from benchmarks.quality.first_week import QUESTIONS, RIGHT, documents_of, named, passages_in
+from benchmarks.quality.first_week import QUESTIONS, RIGHT, Asked, ask, documents_of, passages_in
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
-from uec_rag import UEC, Retriever
 from uec_rag.corpora import fitting_pairs
-from uec_rag.stores.base import Passage
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question that was asked: its kind, whether it was decided rightly, and what was found."""
-
-    kind: str
-    right: bool
-    found: bool
-    confidence: float
-
-
-def ask(uec: UEC, passages: Sequence[Passage], rows: Sequence[dict[str, str]]) -> list[Asked]:
-    """Index passages, and ask questions of them."""
-    retriever = Retriever(uec)
-    retriever.add(
-        [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
-    )
-    asked = []
-    for row, result in zip(rows, retriever.search([r["question"] for r in rows]), strict=True):
-        expected = [text.strip() for text in row["passage"].split("|") if text.strip()]
-        found = any(has_any(named(passage), expected) for passage in result.passages)
-        action = result.decision.action
-        right = action == RIGHT[row["kind"]] and (found or action != "answer")
-        asked.append(Asked(row["kind"], right, found, float(result.decision.confidence)))
-    return asked
 
 
 def cells(asked: Sequence[Asked]) -> list[float]:
@@ -66,10 +36,10 @@ def cells(asked: Sequence[Asked]) -> list[float]:
         float(np.mean([one.right for one in group])) if group else np.nan
         for group in (*groups, answerable, asked)
     ]
-    sure = [one.confidence for one in answerable if one.found]
-    absent = [one.confidence for one in groups[-1]]
+    sure = [one.decision.confidence for one in answerable if one.found]
+    absent = [one.decision.confidence for one in groups[-1]]
     order = roc_auc_score([1] * len(sure) + [0] * len(absent), sure + absent)
-    return [*shares, float(order), float(np.mean([one.confidence for one in answerable]))]
+    return [*shares, float(order), float(np.mean([one.decision.confidence for one in answerable]))]
 
 
 def main(

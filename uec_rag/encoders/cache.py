@@ -111,8 +111,10 @@ class CachedEncoder(InThread, EncoderInside):
         if new and self.path:
             self._transact(partial(_write, new), "BEGIN IMMEDIATE")
         elif new:
-            full = (len(known) + len(new)) * len(rows[0][0]) > _CAPACITY
-            self._recent = new if full else known | new  # other threads may read the old one
+            if (len(known) + len(new)) * len(rows[0][0]) > _CAPACITY:
+                self._recent = new  # other threads may read the old one
+            else:
+                self._recent.update(new)  # and add to it
         embedding = _matrix([row for row, _ in rows])
         features = [row for _, row in rows if row is not None]
         return Encoded(embedding, _matrix(features) if features else embedding)

@@ -346,9 +346,11 @@ one that differs from a multiple of the identity in 64 directions.
 def shipped_fit(
     encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions
 ) -> Fitted | None:
-    """Return the shipped fit if it is for these encoders and options, whoever chose them."""
-    known = [(encoder.name, encoder.revision) for encoder in read_fit(SHIPPED_FIT).encoders]
-    if known != [(encoder.name, encoder.revision) for encoder in encoders]:
+    """Return the shipped fit if it is for these encoders and options; None otherwise."""
+    known = read_fit(SHIPPED_FIT).encoders
+    if [encoder.name for encoder in known] != [encoder.name for encoder in encoders]:
+        return None
+    if [encoder.revision for encoder in known] != [encoder.revision for encoder in encoders]:
         return None
     rule = Evidence() if isinstance(unfitted.rule, Evidence) else unfitted.rule
     fitted = with_shipped_fit(encoders, replace(unfitted, rule=rule, posteriors=None), options)
