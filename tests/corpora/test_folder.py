@@ -499,3 +499,72 @@ def test_a_comment_in_markdown_is_not_read_but_in_a_code_block(tmp_path):
     [section] = sections_of(tmp_path, "a.md")
     assert "4711" not in section.text
     assert "<!-- kept -->" in section.text
+
+
+ADMONITIONS = """\
+# Upgrade
+
+!!! note "Back up first"
+
+    Copy it.
+
+    ```sh
+    !!! note "as it is"
+    ```
+
+??? warning inline end
+    It deletes data.
+
+    !!! tip ""
+
+        Nested.
+
+=== "Linux"
+
+    Run apt.
+
+===+ ":material-apple: `macOS`{ .os }"
+
+    ## With brew
+
+    Run brew.
+
+- In a list
+
+    !!! danger
+
+        Stop.
+
+Outside.
+"""
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.mdx"])
+def test_admonitions_and_tabs_are_read_as_shown(tmp_path, name):
+    (tmp_path / name).write_text(ADMONITIONS)
+    first, second = sections_of(tmp_path, name)
+    code = '```sh\n!!! note "as it is"\n```'
+    before = f"Back up first\n\nCopy it.\n\n{code}\n\nWarning\n\nIt deletes data.\n\n\nNested."
+    assert first.text == f"{before}\n\nLinux\n\nRun apt.\n\n `macOS`"
+    assert second.heading == "With brew"
+    assert second.text == "Run brew.\n\n- In a list\n\n    Danger\n\n    Stop.\n\nOutside."
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ('[Start](a.md){ .md-button } and *b*{: #id title="x y" }', "[Start](a.md) and *b*"),
+        ('![Logo](a.png){ align=left width="300" }', "Logo"),
+        ("`code`{ .sh } and `{ .sh }`", "`code` and `{ .sh }`"),
+        ("| a |\n|---|\n| b |\n{ .table #t }", "| a |\n|---|\n| b |"),
+        (":material-check:{ .lg } Done", "Done"),
+        ("Set {name}, {{.Name}}, $x_{i=1}$ or f(x){...}.", None),
+        ('!!! note "The end"', "The end"),
+        ("!!! wow that works\n\nFine.", None),
+        ("Title\n===\n\n    === code", "=== code"),
+    ],
+)
+def test_attributes_are_left_out_and_what_only_looks_like_them_stays(tmp_path, source, shown):
+    (tmp_path / "a.md").write_text(source)
+    [section] = sections_of(tmp_path, "a.md")
+    assert section.text == (source if shown is None else shown)

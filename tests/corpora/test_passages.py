@@ -50,6 +50,8 @@ def test_an_id_is_that_of_the_heading_and_stays_if_sections_are_added_above(tmp_
     assert ids(f"# Manual\n\nAll of it.\n{server}{backup}") == old
     new = f"# Manual\n\nAll of it.\n\n## News\n\nA.\n\n## News\n\nB.\n{server}{backup}"
     assert ids(new) == ["0", "news", "news-2", *old[1:]]
+    twice = ["manual", *old[1:]]  # in the front matter, too
+    assert ids(f"---\ntitle: Manual\n---\n# Manual\n\nAll.\n{server}{backup}") == twice
     assert ids(f"Before.\n{server}\n## ***\n\nStars.\n") == [*old[:3], "1"]
 
 

@@ -282,8 +282,11 @@ def _read(
         return _why(error)
     finally:
         free.put(process)
-    title = next((part.heading for part in sections if part.is_title), "")
-    return Document(source, _with_text(sections), sha256, title)
+    return Document(source, _with_text(sections), sha256, _title(sections))
+
+
+def _title(sections: Sequence[Section]) -> str:
+    return next((part.heading for part in sections if part.is_title), "")
 
 
 def _with_text(sections: Sequence[Section]) -> tuple[Section, ...]:
@@ -292,6 +295,7 @@ def _with_text(sections: Sequence[Section]) -> tuple[Section, ...]:
     A heading that the document has several times, such as "Example", is preceded by the one above.
     """
     counts = Counter(section.heading for section in sections)
+    title = _title(sections)
     kept, outer = list[Section](), list[Section]()
     for section in sections:
         outer = [one for one in outer if 0 < one.depth < section.depth]
@@ -300,8 +304,9 @@ def _with_text(sections: Sequence[Section]) -> tuple[Section, ...]:
         if outer and counts[heading] > 1:
             heading = f"{outer[-1].heading}: {heading}"
         if has_words(section.text):
+            # A first heading may repeat the title in the front matter.
             headings = (*(one.heading for one in outer), section.heading)
-            path = () if section.is_title else tuple(filter(None, headings))
+            path = tuple(one for one in headings if one not in ("", title))
             kept.append(replace(section, heading=heading, above=above, path=path))
         if section.heading and not section.is_title:
             outer.append(section)

@@ -26,7 +26,20 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 # The attributes of a heading, as Pandoc, Python-Markdown, kramdown and Docusaurus write them.
-_ATTRIBUTES = re.compile(r"(?<!\s)\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*\Z")
+_ATTRIBUTES = re.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}\s*\Z")
+# Those of other elements in Python-Markdown, "[Start](a.md){ .md-button }", unlike "x_{i=1}"; and
+# icons.
+_NAMED = r"""[\w:-]+=(?:"[^"{}]*"|'[^'{}]*'|[^\s{}"']+)"""
+_LIST = rf"\{{:?(?: ?[.#][A-Za-z][\w:-]*| {_NAMED})(?: +(?:[.#][\w:-]+|{_NAMED}))* ?\}}"
+_INLINE_ATTRIBUTES = re.compile(
+    rf"(?<=[)\]*_~^]){_LIST}|(?<===){_LIST}|\A\s*{_LIST}\s*\Z"
+    rf"|:(?:fontawesome|material|octicons|simple)-[\w-]+:(?:{_LIST})?"
+)
+_AFTER_CODE = re.compile(_LIST)
+# The first line of an admonition, a collapsible block or a tab of Python-Markdown.
+_BLOCK = re.compile(
+    r"""( *)(?:(?:!!!|\?\?\?\+?) +([\w-]+)(?: +[\w-]+)*|===[!+]?)(?: +"(.*)")? *\Z"""
+)
 # Tags of Liquid and Hugo, which a site generator replaces, and targets of links that have them or
 # that hold data, and of images.
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
@@ -333,7 +346,8 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
     if title:
         sections.append(Section(title, "", is_title=True))
     text = _with_fences_apart(text) if is_mdx else text
-    lines = text.split("\n")
+    lines = [*_without_block_markers(text.split("\n"))]
+    text = "\n".join(lines)
     parser = MarkdownIt().enable("strikethrough")
     tokens = (parser.disable(["code", "html_block"]) if is_mdx else parser).parse(text)
     # Docusaurus reads ".md" as MDX, too.
@@ -353,6 +367,9 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
                 lines[slice(*token.map)] = _MDX.sub(_shown, block).split("\n")
             for place in range(*token.map):
                 parts = _CODE_SPAN.split(lines[place])
+                for after in range(2, len(parts), 2):
+                    if attributes := _AFTER_CODE.match(parts[after]):
+                        parts[after] = parts[after][attributes.end() :]
                 parts[::2] = map(_without_markup, parts[::2])
                 alone = _TEMPLATE_TAG.fullmatch(lines[place].strip())
                 lines[place] = _shown(alone).strip() if alone else "".join(parts)
@@ -369,9 +386,42 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
 
 def _without_markup(text: str) -> str:
     """Remove tags and targets from a part of a line that has no code."""
-    text = _LAYOUT_TAG.sub(" ", _ANCHOR.sub("", text))
+    text = _LAYOUT_TAG.sub(" ", _ANCHOR.sub("", _INLINE_ATTRIBUTES.sub("", text)))
     text = _TARGET.sub("", _IMAGE.sub(r"\1", text))
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
+
+
+def _without_block_markers(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the titles and the texts of admonitions and tabs, without markers and indentation."""
+    blank = True  # the line before
+    indents, fence = list[int](), ""  # of the texts of the blocks that a line is in
+    below = [""] * (len(lines) + 1)  # the next line that is not blank
+    for place in reversed(range(len(lines))):
+        below[place] = lines[place] if lines[place].strip() else below[place + 1]
+    for place, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip(" "))
+        while indents and line.strip() and indent < indents[-1]:
+            indents.pop()
+            fence = ""
+        shown = line[4 * len(indents) :]
+        if mark := _FENCE.match(shown):
+            closes = mark[1].startswith(fence) and shown.strip() == mark[1]
+            fence = mark[1] if not fence else "" if closes else fence
+        block = None if fence else _BLOCK.match(shown)
+        after = below[place + 1]
+        has_text = len(after) - len(after.lstrip(" ")) >= indent + 4
+        if block is None or not (has_text or block[3]) or not (block[2] or block[3]):
+            yield shown
+            blank = not shown.strip()
+            continue
+        title = block[2].capitalize() if block[3] is None else block[3]
+        if title:
+            yield from [""] * (not blank) + [f"{block[1]}{title}"]
+        blank = not title
+        if has_text and after == lines[place + 1]:  # directly below
+            yield ""
+            blank = True
+        indents.append(indent + 4)
 
 
 def _with_fences_apart(text: str) -> str:
