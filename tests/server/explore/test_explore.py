@@ -71,7 +71,7 @@ def add_file(index, name, text):
     (index.parent / "files").mkdir()
     (index.parent / "files" / name).write_text(text)
     read, other = read_files(index.parent / "files"), Retriever.load(index)
-    EncodedFiles.of(other, read.documents, lambda *_: None).replace_in(other)
+    EncodedFiles.of(other, read.documents).replace_in(other)
     other.save(index)
 
 
