@@ -28,7 +28,6 @@ from uec_rag.cli.console import (
     note,
     out,
     print_json,
-    progress,
     readable_errors,
     say,
 )
@@ -98,7 +97,7 @@ def evaluate(
         groups = [make_group(MAIN, plan, list(model or _MODELS), cache)]
         if specialist and languages is not None:
             groups.append(make_group(LANGUAGES, languages, specialist, cache))
-        report = _run_mteb(groups[0], tasks, to) if tasks else _run(groups, to)
+        report = _run_mteb(groups[0], tasks, to) if tasks else run(groups, to)
     if json:
         print_json({"report": str(report)})
     else:
@@ -122,11 +121,6 @@ def _plans(
         needed = [name for names in LANGUAGE_SETS.values() for name in names]
         raise FileNotFoundError(f"--specialist: needs the sets {needed} in {str(data)!r}")
     return make_plan(data, sets=sets or None, fit=fit or None), languages
-
-
-def _run(groups: list[Group], to: Path) -> Path:
-    with progress() as bar:
-        return run(groups, to, bar)
 
 
 def _run_mteb(group: Group, tasks: "Sequence[AbsTask]", to: Path) -> Path:

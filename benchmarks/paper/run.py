@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rich.progress import Progress
-
 from benchmarks.paper.analyses import analyses
 from benchmarks.paper.plan import Group
 from benchmarks.paper.report import write_report
 from benchmarks.paper.results import Json, Results
 from benchmarks.paper.systems import Entry, NotApplicable
 from benchmarks.paper.tasks import Task, evaluate
+from uec_rag.base.progress import progress_bar
 
 _AT_ONCE = 128  # texts between two steps of the progress bar
 
@@ -27,7 +26,7 @@ class _Job:
     work: Callable[[], Json]
 
 
-def run(groups: Sequence[Group], out: Path, progress: Progress) -> Path:
+def run(groups: Sequence[Group], out: Path) -> Path:
     """Measure everything that `out` does not hold yet, then write the report.
 
     Parameters
@@ -36,8 +35,6 @@ def run(groups: Sequence[Group], out: Path, progress: Progress) -> Path:
         The main one first.
     out : path
         Gets ``results/``, ``results.json``, ``report.md`` and the figures.
-    progress : rich.progress.Progress
-        Started; shows what is being done and how long it will take.
 
     Returns
     -------
@@ -51,13 +48,13 @@ def run(groups: Sequence[Group], out: Path, progress: Progress) -> Path:
     """
     results = Results(out, {group.name: _settings(group) for group in groups})
     for group in groups:
-        _embed_ahead(group, progress)
+        _embed_ahead(group)
     jobs = [job for job in _jobs(groups) if results.get(*job.key) is None]
-    bar = progress.add_task("Measuring", total=len(jobs))
-    for job in jobs:
-        progress.update(bar, description=f"Measuring {job.label}")
-        results.put({"name": job.key[-1]} | job.work(), *job.key)
-        progress.advance(bar)
+    with progress_bar("Measuring", len(jobs)) as bar:
+        for job in jobs:
+            bar.set_description(f"Measuring {job.label}")
+            results.put({"name": job.key[-1]} | job.work(), *job.key)
+            bar.update()
     return write_report(results, groups[0].plan.left_out)
 
 
@@ -80,7 +77,7 @@ def _settings(group: Group) -> Json:
     }
 
 
-def _embed_ahead(group: Group, progress: Progress) -> None:
+def _embed_ahead(group: Group) -> None:
     """Bring all texts into the encoders' caches, long ones first: the bar only gets faster."""
     wanted = [
         (role, text)
@@ -88,13 +85,13 @@ def _embed_ahead(group: Group, progress: Progress) -> None:
         for text in sorted(texts, key=len, reverse=True)
     ]
     for encoder in group.lineup.encoders:
-        bar = progress.add_task(f"Embedding with {encoder.name}", total=len(wanted))
-        for role in ("query", "passage"):
-            own = [text for r, text in wanted if r == role]
-            for start in range(0, len(own), _AT_ONCE):
-                some = own[start : start + _AT_ONCE]
-                encoder.encode(some, role)
-                progress.advance(bar, len(some))
+        with progress_bar(f"Embedding with {encoder.name}", len(wanted)) as bar:
+            for role in ("query", "passage"):
+                own = [text for r, text in wanted if r == role]
+                for start in range(0, len(own), _AT_ONCE):
+                    some = own[start : start + _AT_ONCE]
+                    encoder.encode(some, role)
+                    bar.update(len(some))
 
 
 def _jobs(groups: Sequence[Group]) -> Iterator[_Job]:

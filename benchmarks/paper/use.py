@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
@@ -90,7 +91,9 @@ class UniversalSentenceEncoder(IdentityHead):
         tables = [self._weights.pop(f"q{number + 1}") for number in range(_TABLES)]
         self._tokens = np.stack(tables, axis=1).reshape(-1, self.dimension)
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
         """Embed texts; queries and passages alike.
 
         Raises
@@ -98,11 +101,9 @@ class UniversalSentenceEncoder(IdentityHead):
         TypeError, ValueError
             If texts or role are not what they must be.
         """
-        from tqdm.auto import tqdm  # type: ignore[import-untyped]
-
         checked = checked_texts(texts, role)
         vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
-        with tqdm(total=len(checked), desc="Texts", disable=not show_progress) as progress:
+        with progress_bar("Encoding texts", len(checked), show_progress) as progress:
             for start, tokens in self._batches(checked):
                 vectors[start : start + len(tokens)] = self._embed(tokens)
                 progress.update(len(tokens))

@@ -300,7 +300,7 @@ class TestAnUpdateBesideOthers:
     ):
         def older(index):
             read = Document("new.txt", (Section("", "An older state."),), "ab")
-            of(index, [read], lambda *_: None).replace_in(index)
+            of(index, [read]).replace_in(index)
 
         of = meanwhile(older)
         (folder / "new.txt").write_text("The dough is in the oven.")

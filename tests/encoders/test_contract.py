@@ -97,9 +97,9 @@ def test_what_is_no_list_of_texts_or_no_role_is_refused(encoder):
 @every([kind for kind in OF_MODELS if kind != "static"])
 def test_progress_is_shown_only_when_asked_for(encoder, texts, capfd):
     encoder.encode(texts, "passage")
-    assert "Texts" not in capfd.readouterr().err
+    assert "Encoding texts" not in capfd.readouterr().err
     encoder.encode(texts, "passage", show_progress=True)
-    assert "Texts" in capfd.readouterr().err
+    assert "Encoding texts" in capfd.readouterr().err
 
 
 @every([kind for kind in OF_MODELS if kind != "static"])

@@ -2,7 +2,6 @@ import json
 import shutil
 
 import pytest
-from rich.progress import Progress
 from typer.testing import CliRunner
 
 from benchmarks.paper import tiny
@@ -25,8 +24,7 @@ def group(data, encoders, sets=FEW, name=MAIN):
 
 
 def measure(groups, out):
-    with Progress(disable=True) as progress:
-        return run(groups, out, progress)
+    return run(groups, out)
 
 
 def two_groups(data, cache):

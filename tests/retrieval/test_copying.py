@@ -94,9 +94,8 @@ def test_every_store_goes_into_others_unchanged(of, to, tmp_path):
     odd = {"ñ": [1, 2.5, None], "nested": {"b": 1, "a": "é"}, "big": 2**53, "one": 1.0}
     source = Retriever(uec, KINDS[of](tmp_path / "of"))
     source.add(TEXTS, [f"t{i}" for i in range(len(TEXTS))], [odd] * len(TEXTS))
-    told = []
-    copy = copy_index(source, KINDS[to](tmp_path / "to"), advance=told.append)
-    assert sum(told) == len(copy) == len(TEXTS)
+    copy = copy_index(source, KINDS[to](tmp_path / "to"))
+    assert len(copy) == len(TEXTS)
     one, other = ({passage.id: passage for passage in i.passages()} for i in (source, copy))
     assert one == other
     a, b = source.vectors([*one]), copy.vectors([*one])

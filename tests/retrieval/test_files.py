@@ -16,7 +16,7 @@ def document(source, *texts):
 
 
 def encoded(retriever, *documents):
-    return EncodedFiles.of(retriever, documents, lambda done, total: None)
+    return EncodedFiles.of(retriever, documents)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_only_files_are_replaced_and_removed_whatever_the_source_of_other_passag
     retriever, source
 ):
     retriever.add(["a note"], ["note"], [{} if source is None else {"source": source}])
-    files = EncodedFiles.of(retriever, [document("a.md", "five")], lambda *_: None, gone=["b.md"])
+    files = EncodedFiles.of(retriever, [document("a.md", "five")], gone=["b.md"])
     assert files.replace_in(retriever) == 4
     assert {p.id for p in retriever.passages()} == {"a.md#part-0", "note"}
     changes = changes_since(retriever, {"c.md": "cd"})
@@ -76,10 +76,3 @@ def test_files_of_another_ensemble_are_refused_and_nothing_is_changed(retriever)
     with pytest.raises(ValueError, match="the index now has another ensemble"):
         encoded(other, document("a.md", "five")).replace_in(retriever)
     assert len(retriever) == 4
-
-
-def test_progress_is_reported_for_every_few_passages(retriever):
-    told = []
-    many = document("d.md", *(f"text {i}" for i in range(100)))
-    EncodedFiles.of(retriever, [many], lambda done, total: told.append((done, total)))
-    assert told == [(0, 100), (64, 100)]

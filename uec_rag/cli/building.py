@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uec_rag.base.checks import counted
+from uec_rag.base.progress import progress_bar
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
-from uec_rag.cli.console import err, note, print_json, print_text, progress, say
+from uec_rag.cli.console import note, print_json, print_text, say
 from uec_rag.stores.places import open_store
 
 if TYPE_CHECKING:
@@ -61,14 +62,13 @@ def load_ensemble(path: Path) -> UEC:
 def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
     """Fit an ensemble on validated (query, passage[, label]) pairs."""
     say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
-    uec.fit(pairs, show_progress=err.is_terminal)
+    uec.fit(pairs)
 
 
 def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
     """Add passages with a progress bar."""
     say(f"Indexing {counted(len(passages), 'passage')} ...")
-    with progress() as bar:
-        task = bar.add_task("Encoding passages", total=len(passages))
+    with progress_bar("Indexing passages", len(passages)) as bar:
         for start in range(0, len(passages), _AT_ONCE):
             some = passages[start : start + _AT_ONCE]
             retriever.add(
@@ -76,7 +76,7 @@ def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
                 ids=[passage.id for passage in some],
                 metadatas=[passage.metadata for passage in some],
             )
-            bar.advance(task, len(some))
+            bar.update(len(some))
 
 
 def check_writable(folder: Path, argument: str) -> None:
@@ -146,14 +146,9 @@ def index_on_ray(
 
     passages = read_passages(source)
     retriever = Retriever(ensemble, None if store is None else open_store(store))
-    with progress() as bar:
-        task = bar.add_task("Encoding passages", total=None)
-        done = index(
-            retriever,
-            passages,
-            Resources(workers=workers, num_gpus=gpus),
-            advance=lambda count: bar.advance(task, count),
-        )
+    with progress_bar("Indexing passages", None) as bar:
+        resources = Resources(workers=workers, num_gpus=gpus)
+        done = index(retriever, passages, resources, advance=bar.update)
     save_anew(retriever, to)
     if json:
         print_json({"path": str(to), "passages": done.read, "written": done.written})

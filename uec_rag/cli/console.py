@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from uec_rag.base.checks import counted, one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
@@ -60,28 +59,6 @@ def print_json(value: object, *, on_one_line: bool = False) -> None:
     """Print a value as JSON on stdout."""
     indent = None if on_one_line else 2
     typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=indent)))
-
-
-class Bar(Progress):
-    """A progress bar that can show the progress of several stages."""
-
-    def show(self, stage: str, done: int, total: int) -> None:
-        """Draw the progress of a stage."""
-        known = [task.id for task in self.tasks if task.description == stage]
-        self.update(known[0] if known else self.add_task(stage), completed=done, total=total)
-
-
-def progress() -> Bar:
-    """Return a progress bar on stderr, disabled if stderr is not a terminal."""
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=err,
-        transient=True,
-        disable=not err.is_terminal,
-    )
 
 
 def readable_errors(command: Callable[P, None]) -> Callable[P, None]:

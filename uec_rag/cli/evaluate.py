@@ -25,7 +25,6 @@ from uec_rag.cli.console import (
     plain,
     print_json,
     print_text,
-    progress,
     say,
 )
 
@@ -88,8 +87,7 @@ def evaluate(
         return retriever, labels.relevant
 
     def of(retriever: Retriever, labels: dict[str, set[str]] | None) -> Evaluation:
-        with progress() as bar:
-            return measured(retriever, labels, k=k, progress=bar.show)
+        return measured(retriever, labels, k=k)
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.
     mine = opened(index, store)

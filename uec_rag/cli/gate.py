@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +22,6 @@ from uec_rag.cli.console import (
     open_index,
     print_json,
     print_text,
-    progress,
     say,
 )
 from uec_rag.corpora.tables import find_labels, read_questions
@@ -98,10 +96,8 @@ def gate(
     labels = find_labels(asked, retriever.passages(), questions.name)
     note_labels(labels, questions.name, own)
     relevant = [*labels.relevant.values()]
-    with progress() as bar:
-        advance = partial(bar.show, "Searching")
-        searched = LabelledSearch.of(retriever, [*labels.relevant], relevant, k=k, progress=advance)
-        made = searched.gate(risk, sure, wrong=wrong)
+    searched = LabelledSearch.of(retriever, [*labels.relevant], relevant, k=k)
+    made = searched.gate(risk, sure, wrong=wrong)
     assert made.guarantee is not None
     if not made.guarantee.is_controlled:
         raise ValueError(_too_little(searched, made.guarantee))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -30,7 +29,6 @@ from uec_rag.cli.console import (
     open_index,
     print_json,
     print_text,
-    progress,
     say,
 )
 from uec_rag.corpora.folder import CHARACTERS, check_folder, named
@@ -179,8 +177,7 @@ def index(
     from uec_rag.corpora.folder import read_files
     from uec_rag.corpora.passages import add_file_metadata
 
-    with progress() as bar:
-        read = read_files(folder, max_characters=max_characters, progress=bar.show, **selection)
+    read = read_files(folder, max_characters=max_characters, **selection)
     documents = read.documents
     if not documents:
         raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
@@ -300,44 +297,41 @@ def _bring_up(
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
-    with progress() as bar:
-        hashes, unreadable = file_hashes(folder, progress=bar.show, **selection)
-        for source, problem in unreadable.items():
-            note(f"left out {source}, which {problem}")
-        with live.use() as opened:
-            retriever = opened.retriever
-        changes = changes_since(retriever, hashes, unreadable)
-        # Folders of documents have names in common, such as index.md.
-        if len(changes.removed) > len(changes.changed) and not changes.unchanged:
-            raise ValueError(
-                f"FOLDER: no file of the index is unchanged in {str(folder)!r}, and "
-                f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
-                "removed; expected the folder that it was made from. If the new files are to "
-                "replace it, leave out --update"
-            )
-        if changes.numbered:
-            note(
-                f"the passages of {counted(len(changes.numbered), 'file')}"
-                f"{named(sorted(changes.numbered))} have numbers as ids, from an earlier version; "
-                "they are read again and get ids from their headings ('faq.md#12' becomes "
-                "'faq.md#returns'), so labels that name the numbers must be written anew"
-            )
-        _note_other_files(folder, selection)
-        read = FolderRead()
-        if unknown := changes.new | changes.changed:
-            say(f"Reading {counted(len(unknown), 'file')} ...")
-            read = read_files(
-                folder,
-                max_characters=max_characters,
-                only=unknown,
-                progress=bar.show,
-                **selection,
-            )
-        encoded = partial(bar.show, "Encoding passages")
-        # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
-        gone = changes.removed | (changes.changed & read.empty.keys())
-        files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)
-        live.write(files.replace_in)
+    hashes, unreadable = file_hashes(folder, **selection)
+    for source, problem in unreadable.items():
+        note(f"left out {source}, which {problem}")
+    with live.use() as opened:
+        retriever = opened.retriever
+    changes = changes_since(retriever, hashes, unreadable)
+    # Folders of documents have names in common, such as index.md.
+    if len(changes.removed) > len(changes.changed) and not changes.unchanged:
+        raise ValueError(
+            f"FOLDER: no file of the index is unchanged in {str(folder)!r}, and "
+            f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
+            "removed; expected the folder that it was made from. If the new files are to "
+            "replace it, leave out --update"
+        )
+    if changes.numbered:
+        note(
+            f"the passages of {counted(len(changes.numbered), 'file')}"
+            f"{named(sorted(changes.numbered))} have numbers as ids, from an earlier version; "
+            "they are read again and get ids from their headings ('faq.md#12' becomes "
+            "'faq.md#returns'), so labels that name the numbers must be written anew"
+        )
+    _note_other_files(folder, selection)
+    read = FolderRead()
+    if unknown := changes.new | changes.changed:
+        say(f"Reading {counted(len(unknown), 'file')} ...")
+        read = read_files(
+            folder,
+            max_characters=max_characters,
+            only=unknown,
+            **selection,
+        )
+    # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
+    gone = changes.removed | (changes.changed & read.empty.keys())
+    files = EncodedFiles.of(retriever, read.documents, gone=gone)
+    live.write(files.replace_in)
     with live.use() as opened:
         if opened.retriever.store.remote and files.sources:  # the folder also holds its calibration
             opened.retriever.save(live.place.index)
@@ -400,9 +394,7 @@ def copy(
     index = open_index(source, store, trust)
     engine = None if place is None else open_store(place)
     made_in: Store = MemoryStore() if engine is None else engine
-    with progress() as bar:
-        task = bar.add_task("Copying passages", total=len(index))
-        made = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
+    made = copy_index(index, made_in)
     save_anew(made, folder)
     _copy_gate(index, made, folder)
     if json:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,11 +12,12 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict, Unpack
 
 from uec_rag.base.checks import counted, listed, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
+from uec_rag.base.progress import progress_bar
 from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST
 from uec_rag.corpora.document import Document, Section, has_words
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 """The default time limit for a file, in seconds; a PDF of a thousand pages takes less."""
-
-Progress: TypeAlias = Callable[[str, int, int], object]
-"""A callable `progress(stage, done, total)`."""
 
 CHARACTERS = 10_000_000
 """The default limit of a file's text, in characters: about 4,000 pages, or 12,500 passages."""
@@ -133,14 +131,9 @@ def read_folder(
     return read.documents
 
 
-def _ignored(stage: str, done: int, total: int) -> None:
-    """Show no progress."""
-
-
 def read_files(
     folder: str | Path,
     *,
-    progress: Progress = _ignored,
     seconds: float = SECONDS,
     max_characters: int = CHARACTERS,
     only: Collection[str] | None = None,
@@ -155,8 +148,6 @@ def read_files(
     ----------
     folder
         As in `read_folder`.
-    progress : callable
-        Called after each file.
     seconds : float
         Time limit for a file; one that takes longer is left out.
     max_characters : int
@@ -189,9 +180,9 @@ def read_files(
             return problem or _read(free, root, source, follow_symlinks)
 
         outcomes = pool.map(outcome_of, found.items())
-        progress("Reading files", 0, len(found))
-        for done, (source, outcome) in enumerate(zip(found, outcomes, strict=True), 1):
-            progress("Reading files", done, len(found))
+        bar = stack.enter_context(progress_bar("Reading files", len(found)))
+        for source, outcome in zip(found, outcomes, strict=True):
+            bar.update()
             kind = read.unreadable
             if isinstance(outcome, Document):
                 if outcome.sections:
@@ -220,7 +211,7 @@ def named(files: Collection[str]) -> str:
 
 
 def file_hashes(
-    folder: str | Path, *, progress: Progress = _ignored, **selection: Unpack[Selection]
+    folder: str | Path, **selection: Unpack[Selection]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Hash the files that `read_folder` would read.
 
@@ -228,8 +219,6 @@ def file_hashes(
     ----------
     folder, **selection
         As in `read_folder`, with the same errors for the folder.
-    progress : callable
-        As in `read_files`.
 
     Returns
     -------
@@ -241,19 +230,20 @@ def file_hashes(
     root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
     hashes, unreadable = {}, {}
     found = _found(root, selection, notes=True)
-    for done, (source, problem) in enumerate(found.items()):
-        progress("Looking for changes", done, len(found))
-        try:
-            if problem is None:
-                digest = hashlib.sha256()
-                with _open(root, source, follow_symlinks) as (file, size):
-                    for piece in pieces(file, size):
-                        digest.update(piece)
-                hashes[source] = digest.hexdigest()
-        except OSError as error:
-            problem = _why(error)
-        if problem is not None:
-            unreadable[source] = problem
+    with progress_bar("Looking for changes", len(found)) as bar:
+        for source, problem in found.items():
+            bar.update()
+            try:
+                if problem is None:
+                    digest = hashlib.sha256()
+                    with _open(root, source, follow_symlinks) as (file, size):
+                        for piece in pieces(file, size):
+                            digest.update(piece)
+                    hashes[source] = digest.hexdigest()
+            except OSError as error:
+                problem = _why(error)
+            if problem is not None:
+                unreadable[source] = problem
     return hashes, unreadable
 
 

@@ -6,6 +6,7 @@ table for one command is not mistaken for a table for the other.
 
 import csv
 import hashlib
+import io
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uec_rag.base.checks import counted
+from uec_rag.base.saved.files import replace_file
 from uec_rag.corpora.passages import anchor
 from uec_rag.stores.base import Passage
 
@@ -66,6 +68,16 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
         named = {id_.strip() for id_ in ids} - {""}
         asked.setdefault(_text(row, "query", where), set()).update(named)
     return asked
+
+
+def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
+    """Write a CSV table that `read_questions` reads, atomically."""
+    out = io.StringIO(newline="")
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(("query", "relevant_ids"))
+    for question, ids in asked.items():
+        table.writerows((question, id_) for id_ in sorted(ids) or [""])
+    replace_file(path, out.getvalue())
 
 
 @dataclass(frozen=True)

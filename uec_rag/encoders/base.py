@@ -105,7 +105,9 @@ class Encoder(Protocol):
     @property
     def spec(self) -> str | None: ...  # noqa: D102
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
         """Embed texts as queries or as passages."""
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
+import numpy as np
+
+from uec_rag.base.progress import progress_bar
 from uec_rag.base.retries import aretried, retried, retrying
 from uec_rag.encoders.base import (
     Encoded,
@@ -17,6 +20,7 @@ from uec_rag.encoders.base import (
     function_name,
 )
 
+_AT_ONCE = 256  # texts of a call
 _MAX_CONCURRENT_QUERIES = 16  # asynchronous single-query calls in flight; APIs limit the rate
 
 
@@ -33,9 +37,7 @@ class LangChainEmbeddings(Protocol):
 class LlamaIndexEmbedding(Protocol):
     """The two methods that make an object a LlamaIndex `BaseEmbedding`."""
 
-    def get_text_embedding_batch(
-        self, texts: list[str], show_progress: bool = False
-    ) -> list[list[float]]:
+    def get_text_embedding_batch(self, texts: list[str]) -> list[list[float]]:
         """Embed passages."""
 
     def get_query_embedding(self, query: str) -> list[float]:
@@ -62,8 +64,8 @@ def _has_methods(value: object, *names: str) -> bool:
 class _Source:
     """The functions that embed passages and queries, with asynchronous ones if available."""
 
-    passages: Callable[[list[str], bool], object]
-    queries: Callable[[list[str], bool], object]
+    passages: Callable[[list[str]], object]
+    queries: Callable[[list[str]], object]
     apassages: Callable[[list[str]], Awaitable[object]] | None = None
     aqueries: Callable[[list[str]], Awaitable[object]] | None = None
 
@@ -135,7 +137,9 @@ class BlackBoxEncoder(IdentityHead):
         assert self._dimension is not None
         return self._dimension
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
         """Embed texts as queries or as passages.
 
         Raises
@@ -147,7 +151,14 @@ class BlackBoxEncoder(IdentityHead):
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._source.queries if role == "query" else self._source.passages
-        return self._encoded(embed(checked, show_progress), len(checked))
+        parts = []
+        with progress_bar("Encoding texts", len(checked), show_progress) as bar:
+            for start in range(0, len(checked), _AT_ONCE):
+                some = checked[start : start + _AT_ONCE]
+                parts.append(self._encoded(embed(some), len(some)).embedding)
+                bar.update(len(some))
+        embedding = np.concatenate(parts)
+        return Encoded(embedding, embedding)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts with the asynchronous method of the framework, if it has one."""
@@ -177,30 +188,23 @@ def _source_of(source: object) -> _Source:
     if is_langchain(source):
         return _framework_source(source, "embed_documents", "embed_query")
     if is_llama_index(source):
-        return _framework_source(
-            source, "get_text_embedding_batch", "get_query_embedding", shows_progress=True
-        )
+        return _framework_source(source, "get_text_embedding_batch", "get_query_embedding")
     if callable(source) and not isinstance(source, type):
         embed = retrying(source)
-        return _Source(lambda texts, _: embed(texts), lambda texts, _: embed(texts))
+        return _Source(embed, embed)
     raise TypeError(
         f"cannot embed with {type(source).__name__} {source!r:.80}; expected a LangChain "
         "Embeddings, a LlamaIndex BaseEmbedding or a callable(list[str]) -> (n, d) array"
     )
 
 
-def _framework_source(
-    model: object, passages: str, query: str, *, shows_progress: bool = False
-) -> _Source:
+def _framework_source(model: object, passages: str, query: str) -> _Source:
     """Use the methods of these names, and the asynchronous ones, whose names begin with "a"."""
     apassages, aquery = getattr(model, f"a{passages}", None), getattr(model, f"a{query}", None)
 
-    def embed(texts: list[str], progress: bool) -> object:
-        return retried(getattr(model, passages), texts, *([progress] if shows_progress else []))
-
     return _Source(
-        embed,
-        lambda texts, _: [retried(getattr(model, query), text) for text in texts],
+        lambda texts: retried(getattr(model, passages), texts),
+        lambda texts: [retried(getattr(model, query), text) for text in texts],
         None if apassages is None else functools.partial(aretried, apassages),
         None if aquery is None else functools.partial(_each, aquery),
     )

@@ -86,7 +86,9 @@ class CachedEncoder(InThread, EncoderInside):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._transact(lambda _: None, "BEGIN IMMEDIATE")
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
         """Embed texts, from the cache if possible.
 
         Raises TypeError or ValueError as the wrapped encoder does, and ValueError if the cache has

@@ -19,6 +19,7 @@ import Stemmer
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import Saturation, Terms
+from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, checked_texts
 
 # Function words that distinguish English from other languages in the Latin script; words of both
@@ -503,7 +504,9 @@ class Lexical(TermEncoder):
         state = [self.saturation.k1, self.saturation.b, self._words.language, terms]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
         """Count the terms of queries or passages; a text may have none.
 
         Raises
@@ -515,7 +518,11 @@ class Lexical(TermEncoder):
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
         if self._tokenizer is None:
-            keys = [*map(self._words, checked)]
+            keys = []
+            with progress_bar("Counting words", len(checked), show_progress) as bar:
+                for text in checked:
+                    keys.append(self._words(text))
+                    bar.update()
             named = [*map(self._words.named, checked)] if role == "query" else None
         else:
             lists = [_checked_terms(self._tokenizer, text) for text in checked]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from uec_rag.base.progress import progress_bar
 from uec_rag.encoders import hub
 from uec_rag.encoders.base import (
     Encoded,
@@ -130,7 +131,9 @@ class SentenceTransformerEncoder(InThread):
         """Ones, or the last LayerNorm's weight for `last_layer="ffn"`, shape (d,)."""
         return np.ones(self.dimension, np.float32) if self.tap.gain is None else self.tap.gain
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
         """Embed texts as queries or as passages; the model truncates long ones.
 
         Raises
@@ -143,7 +146,7 @@ class SentenceTransformerEncoder(InThread):
             return Encoded.empty(self.dimension, self.feature_dimension)
         return self._encode(checked, role, show_progress)
 
-    def _encode(self, texts: list[str], role: Role, show_progress: bool) -> Encoded:
+    def _encode(self, texts: list[str], role: Role, show_progress: bool | None) -> Encoded:
         # Tokenizers modify their padding while they work, and are not thread-safe.
         with self._lock, self.tap.recording():
             if self._can_batch:
@@ -161,16 +164,23 @@ class SentenceTransformerEncoder(InThread):
         embedding = check_vectors(vectors, rows=len(texts), encoder=self.name)
         return Encoded(embedding, embedding if features is None else features)
 
-    def _encode_by_library(self, texts: list[str], role: Role, show_progress: bool) -> Float32Array:
+    def _encode_by_library(
+        self, texts: list[str], role: Role, show_progress: bool | None
+    ) -> Float32Array:
         encode = self.model.encode_query if role == "query" else self.model.encode_document
-        output = encode(
-            texts,
-            prompt=self.prompts[role],
-            batch_size=self.batch_size,
-            show_progress_bar=show_progress,
-            truncate_dim=self.tap.output_width,
-        )
-        return np.asarray(output, dtype=np.float32)
+        parts = []
+        with progress_bar("Encoding texts", len(texts), show_progress) as bar:
+            for start in range(0, len(texts), _WINDOW):
+                output = encode(
+                    texts[start : start + _WINDOW],
+                    prompt=self.prompts[role],
+                    batch_size=self.batch_size,
+                    show_progress_bar=False,
+                    truncate_dim=self.tap.output_width,
+                )
+                parts.append(np.asarray(output, dtype=np.float32))
+                bar.update(len(parts[-1]))
+        return np.concatenate(parts)
 
 
 Features: TypeAlias = dict[str, Any]
@@ -204,14 +214,13 @@ def encode_in_batches(
     *,
     batch_size: int,
     width: int | None,
-    show_progress: bool,
+    show_progress: bool | None,
 ) -> Float32Array:
     """Embed one or more texts, in the calling thread, with a model for which `can_batch` is true.
 
     Returns the first `width` dimensions of the output (all if None), in the order of `texts`.
     """
     import torch
-    from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     model.eval()
     tokens = _CPU_TOKENS if model.device.type == "cpu" else None
@@ -239,7 +248,8 @@ def encode_in_batches(
         unsorted: Float32Array = together[np.argsort(by_length)]
         return unsorted
 
-    with torch.inference_mode(), tqdm(None, "Texts", len(texts), disable=not show_progress) as bar:
+    bar = progress_bar("Encoding texts", len(texts), show_progress)
+    with torch.inference_mode(), bar:
         parts = [embed(features) for features in one_ahead(tokenise, windows)]
     vectors: Float32Array = np.concatenate(parts)[np.argsort(order)]
     return vectors

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.progress import progress_bar
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.model import at_level, fit_temperature, shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
@@ -39,7 +40,7 @@ def fit(
     pairs: PairsLike,
     options: FitOptions,
     *,
-    show_progress: bool = False,
+    show_progress: bool | None = None,
 ) -> Fitted:
     """Fit an ensemble; see `UEC.fit`.
 
@@ -59,13 +60,16 @@ def fit(
     if unfitted.space == "shared":
         check_one_space([encoder.dimension for encoder in encoders])
     start = time.perf_counter()
+    bar = progress_bar("Fitting", 3, show_progress)
     found = fit_posteriors(encoders, given, options, show_progress=show_progress)
+    bar.update()
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
     questions = found.asked(fitted, options.seed)
     if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
         strange = _in_no_language(encoders, fitted, found.questions, options.seed, show_progress)
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
+    bar.update()
     views = questions.views(fitted)
     known = shipped_fit(encoders, unfitted, options)
     if known is None or known.confidence_model is None:
@@ -76,6 +80,7 @@ def fit(
         model, before = known.confidence_model, found.asked(known, options.seed).views(known)
         temperature = model.temperature * fitted.slope / known.slope
         model = at_level(model, before, views, temperature)
+    bar.close()
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
     shares = fitted.shares(questions.coefficients(fitted))
     seconds = time.perf_counter() - start - found.encoding_seconds
@@ -105,7 +110,7 @@ def _in_no_language(
     fitted: Fitted,
     questions: Questions,
     seed: int,
-    show_progress: bool,
+    show_progress: bool | None,
 ) -> list[OtherCorpus]:
     """Make questions in made-up languages, which BM25 answers and dense models do not.
 
@@ -174,7 +179,9 @@ class _Encodings:
     place: dict[str, int]
 
     @classmethod
-    def of(cls, encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool) -> Self:
+    def of(
+        cls, encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool | None
+    ) -> Self:
         distinct = list(dict.fromkeys(texts))
         encoded = encoder.encode(distinct, role, show_progress=show_progress)
         return cls(encoded, {text: row for row, text in enumerate(distinct)})
@@ -188,7 +195,7 @@ def fit_posteriors(
     pairs: Sequence[Pairs],
     options: FitOptions,
     *,
-    show_progress: bool,
+    show_progress: bool | None,
 ) -> FittedPosteriors:
     """Fit the posteriors of all encoders, each on its own pairs.
 

@@ -157,7 +157,7 @@ class UEC:
         return sum(dimensions) if self.fitted.space == "direct" else dimensions[0]
 
     def embed(
-        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
+        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool | None = None
     ) -> Gaussian:
         """Embed texts as Gaussians.
 
@@ -184,7 +184,7 @@ class UEC:
         return await asyncio.to_thread(self.fitted.combine_as, parts, role)
 
     def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool = False
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
     ) -> list[Gaussian]:
         """Embed texts as Gaussians of each encoder, in the order of `encoders`."""
         checked = checked_texts(texts, role)
@@ -218,7 +218,7 @@ class UEC:
             self._warned = True
             warn(_PLAIN)
 
-    def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
+    def fit(self, pairs: PairsLike, *, show_progress: bool | None = None) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.environment import require
+from uec_rag.base.progress import progress_bar
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import TermEncoder
@@ -19,7 +20,6 @@ from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
 Floats: TypeAlias = NDArray[np.float64]
-Progress: TypeAlias = Callable[[str, int, int], None]
 """A callback, called as `progress(stage, done, total)`."""
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
@@ -64,7 +64,6 @@ def evaluate(
     labels: Mapping[str, Collection[str]] | None = None,
     *,
     k: int = 10,
-    progress: Progress = lambda *_: None,
 ) -> Evaluation:
     """Evaluate an index.
 
@@ -79,8 +78,6 @@ def evaluate(
         questions are made from the passages, which are harder than those of users.
     k : int
         Number of hits that the ranking is measured on.
-    progress : callable
-        Called as `progress(stage, done, total)`.
 
     Raises
     ------
@@ -103,10 +100,11 @@ def evaluate(
     parts = view.uec.encode(queries, "query")
     depth = max(k, _DEPTH)
     found: list[Result] = []
-    for start in range(0, len(queries), _BATCH):
-        progress("Searching", start, len(queries))
-        rows = slice(start, start + _BATCH)
-        found += view.search_encoded(queries[rows], [part[rows] for part in parts], depth)
+    with progress_bar("Searching", len(queries)) as bar:
+        for start in range(0, len(queries), _BATCH):
+            rows = slice(start, start + _BATCH)
+            found += view.search_encoded(queries[rows], [part[rows] for part in parts], depth)
+            bar.update(len(queries[rows]))
     result = SearchResult(found)
     rankings = {"ensemble": result.passages}
     members = search_by_each_member(view, queries, parts, depth)

@@ -167,7 +167,7 @@ class UECVectorStore(VectorStore):
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> list[str]:
         """Embed and index texts, as `Retriever.add` does; ids that are None are generated.
@@ -187,7 +187,7 @@ class UECVectorStore(VectorStore):
         documents: Iterable[Document],
         ids: Sequence[str | None] | None = None,
         *,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> list[str]:
         """Embed and index documents; one with the id of an existing document replaces it.
@@ -487,7 +487,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         k: int = 4,
         *,
         store: Store | None = None,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Index texts and return a retriever over them.
@@ -514,7 +514,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         k: int = 4,
         *,
         store: Store | None = None,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Index documents and return a retriever over them; parameters as in `from_texts`.

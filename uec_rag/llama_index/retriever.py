@@ -129,7 +129,7 @@ class UECRetriever(BaseRetriever):
         similarity_top_k: int = 4,
         *,
         store: Store | None = None,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
@@ -155,7 +155,7 @@ class UECRetriever(BaseRetriever):
         similarity_top_k: int = 4,
         *,
         store: Store | None = None,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
@@ -178,7 +178,7 @@ class UECRetriever(BaseRetriever):
         similarity_top_k: int = 4,
         *,
         node_parser: NodeParser | None = None,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Split documents into nodes, index the nodes and return a retriever over them.
@@ -200,7 +200,7 @@ class UECRetriever(BaseRetriever):
         given = check_documents(documents, BaseNode, "LlamaIndex Document", "from_texts")
         parser = Settings.node_parser if node_parser is None else node_parser
         texts = with_text(given)
-        nodes = with_text(parser.get_nodes_from_documents(texts, show_progress=show_progress))
+        nodes = with_text(parser.get_nodes_from_documents(texts, show_progress=bool(show_progress)))
         return cls.from_nodes(nodes, uec, similarity_top_k, show_progress=show_progress, **kwargs)
 
     @classmethod

@@ -12,6 +12,7 @@ import numpy as np
 from uec_rag.base.checks import check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.corpora.questions import make_questions
@@ -207,9 +208,11 @@ def labelled_examples(
         Number of hits with distinct texts.
     """
     examples, start = [], 0
+    bar = progress_bar("Searching", len(queries))
     for found in observe(method, store, [*map(Query, queries)], parts, k):
         labels = wanted[start : start + len(found.queries)]
         start += len(found.queries)
+        bar.update(len(found.queries))
         if found.features is None:
             continue
         relevant = found.hits.holding(labels)
@@ -221,6 +224,7 @@ def labelled_examples(
                 np.ones(len(labels), dtype=np.float32),
             )
         )
+    bar.close()
     return Examples.joined(examples)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 
+from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.retriever import Retriever
@@ -14,9 +14,7 @@ from uec_rag.stores.places import filling
 _AT_ONCE = 512
 
 
-def copy_index(
-    source: Retriever, store: Store, *, advance: Callable[[int], None] | None = None
-) -> Retriever:
+def copy_index(source: Retriever, store: Store) -> Retriever:
     """Copy an index to an empty store, a few hundred passages at a time.
 
     No model is run, but words are counted again.
@@ -25,8 +23,6 @@ def copy_index(
     ----------
     source : Retriever
     store : Store
-    advance : callable, optional
-        Called after each part with its number of passages.
 
     Returns
     -------
@@ -53,15 +49,14 @@ def copy_index(
     held = source.store if source.store.remote else source.store.snapshot()
     has_words = any(isinstance(encoder, TermEncoder) for encoder in uec.encoders)
     passages = held.passages()
-    with filling(store):
+    with filling(store), progress_bar("Copying passages", len(held)) as bar:
         while some := list(islice(passages, _AT_ONCE)):
             gaussians = held.vectors([passage.id for passage in some])
             if has_words:  # stores return vectors without their words
                 terms = uec.embed_terms([passage.text for passage in some])
                 gaussians = gaussians.with_terms(terms)
             store.add(some, gaussians)
-            if advance is not None:
-                advance(len(some))
+            bar.update(len(some))
     if len(store) != len(held):
         raise RuntimeError(
             f"source: it holds {len(held):,} passages, but {len(store):,} were copied; it changed "

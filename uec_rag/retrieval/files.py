@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.progress import progress_bar
 from uec_rag.corpora.document import Document
 from uec_rag.corpora.passages import (
     COUNT,
@@ -26,7 +27,7 @@ from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, make_passages
 
 _STATE = ("source", HASH, COUNT, CUT)
-_BATCH = 64  # passages between two calls of `progress`
+_BATCH = 64  # passages between two steps of the progress bar
 
 
 def file_of(passage: Passage) -> str | None:
@@ -170,7 +171,6 @@ class EncodedFiles:
         cls,
         retriever: Retriever,
         documents: Sequence[Document],
-        progress: Callable[[int, int], None],
         *,
         gone: Collection[str] = (),
     ) -> Self:
@@ -184,8 +184,6 @@ class EncodedFiles:
         retriever : Retriever
             The index that they are for, or an earlier state of it.
         documents : sequence of Document
-        progress : callable
-            Called as `progress(done, total)` with numbers of passages.
         gone : collection of str
             Files whose passages are to be removed.
         """
@@ -200,7 +198,7 @@ class EncodedFiles:
             [p.metadata for p in passages],
         )
         known = {p.id: p for p in retriever.passages() if p.id in ids or file_of(p) in sources}
-        batches = _encoded(retriever.uec, checked, progress)
+        batches = _encoded(retriever.uec, checked)
         ready = batches if retriever.store.remote else [*batches]
         return cls(retriever.uec, frozenset(sources), checked, ready, known)
 
@@ -233,9 +231,10 @@ class EncodedFiles:
 
 
 def _encoded(
-    uec: UEC, passages: Sequence[Passage], progress: Callable[[int, int], None]
+    uec: UEC, passages: Sequence[Passage]
 ) -> Iterator[tuple[list[Passage], list[Gaussian]]]:
-    for start in range(0, len(passages), _BATCH):
-        progress(start, len(passages))
-        batch = list(passages[start : start + _BATCH])
-        yield batch, uec.encode([passage.text for passage in batch], "passage")
+    with progress_bar("Encoding passages", len(passages)) as bar:
+        for start in range(0, len(passages), _BATCH):
+            batch = list(passages[start : start + _BATCH])
+            yield batch, uec.encode([passage.text for passage in batch], "passage")
+            bar.update(len(batch))

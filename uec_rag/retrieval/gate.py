@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, Self, TypeAlias, TypeVar, cast
+from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
@@ -43,9 +44,6 @@ from uec_rag.retrieval.pipeline import Method
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter, Store
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""A callback, called as `progress(done, total)` with numbers of queries."""
-
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
 
@@ -55,7 +53,7 @@ DOUBT = (0.05, 0.85)
 UNDERSPECIFIED = (0.5, 0.9)
 """P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
 
-_BATCH = 32  # queries between two calls of `progress`
+_BATCH = 32  # queries between two steps of the progress bar
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
 _WRONG = 0.1  # default of `wrong`
 _MOST = 1000  # confidences of the calibration that a gate keeps
@@ -592,15 +590,13 @@ def _search(
     queries: Sequence[str],
     k: int,
     filter: Filter | None,
-    progress: Progress | None,
 ) -> SearchResult:
-    if progress is None:
-        return retriever.search(queries, k, filter=filter)
     results: list[Result] = []
-    for start in range(0, len(queries), _BATCH):
-        batch = queries[start : start + _BATCH]
-        results += retriever.search(batch, k, filter=filter)
-        progress(start + len(batch), len(queries))
+    with progress_bar("Searching", len(queries)) as bar:
+        for start in range(0, len(queries), _BATCH):
+            batch = queries[start : start + _BATCH]
+            results += retriever.search(batch, k, filter=filter)
+            bar.update(len(batch))
     return SearchResult(results)
 
 
@@ -655,7 +651,6 @@ class LabelledSearch:
         *,
         k: int = 4,
         filter: Filter | None = None,
-        progress: Progress | None = None,
     ) -> Self:
         """Search labelled queries.
 
@@ -663,8 +658,6 @@ class LabelledSearch:
         ----------
         retriever, queries, relevant_ids, k, filter
             As in `Gate.calibrate`, with the same errors.
-        progress : callable, optional
-            Called as `progress(done, total)`.
         """
         check_k(k)
         if not callable(getattr(retriever, "check_filter", None)):
@@ -677,13 +670,11 @@ class LabelledSearch:
         _warn_of_shared_answers(wanted)
         view = retriever.with_gate(None)
         corpus = corpus_fingerprint(view.store)
-        result = _search(view, queries, k, filter, progress)
+        result = _search(view, queries, k, filter)
         return cls(view, result, wanted, k, corpus, result.size, filter)
 
     @classmethod
-    def from_passages(
-        cls, retriever: Searcher, *, k: int = 4, progress: Progress | None = None
-    ) -> LabelledSearch:
+    def from_passages(cls, retriever: Searcher, *, k: int = 4) -> LabelledSearch:
         """Search for questions made from the passages, to be used if there are no labels.
 
         They are harder to answer than the questions of users, and every fifth has no answer (see
@@ -692,7 +683,7 @@ class LabelledSearch:
         Raises ValueError if too few questions can be made.
         """
         queries, relevant, tried = questions_from_passages(retriever)
-        found = cls.of(tried, queries, relevant, k=k, progress=progress)
+        found = cls.of(tried, queries, relevant, k=k)
         corpus = corpus_fingerprint(retriever.store)
         return replace(found, retriever=retriever, corpus=corpus, size=len(retriever))
 

@@ -54,7 +54,7 @@ class Index:
         ids: Iterable[str] | None = None,
         metadatas: Iterable[Mapping[str, Any]] | None = None,
         *,
-        show_progress: bool = False,
+        show_progress: bool | None = None,
     ) -> list[str]:
         """Encode and index texts; a text with the id of an existing one replaces it.
 

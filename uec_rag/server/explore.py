@@ -30,6 +30,7 @@ from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, explained, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
+from uec_rag.server.labels import LabelFile, add_labels
 from uec_rag.server.running import log_to_stderr, serve
 from uec_rag.server.static import add_pages
 from uec_rag.server.views import (
@@ -38,6 +39,7 @@ from uec_rag.server.views import (
     file_view,
     guarantee_view,
     index_view,
+    questions_to_ask,
     tune_view,
 )
 
@@ -76,6 +78,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     tuned: list[LabelledSearch] = []  # at most one
     known: dict[str, tuple[tuple[int, int], View]] = {}  # views of the whole index by name
     locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+    labels = LabelFile(folder)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -129,6 +132,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         with live.use() as opened:
             index, before = opened.retriever.with_gate(gate_of(opened)), turns(given.history)
             view = ask_view(index, given.question, given.k, before, given.within)
+        view["labels"] = labels.view(given.question)
         if given.within is None:  # a chosen reading continues a question that is in the list
             names = ("question", "decision", "reason", "confidence")
             said = [one.content for one in given.history if one.role == "user"]
@@ -138,6 +142,15 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             asked.clear()
             asked.extend([new, *others])
         return view
+
+    def questions_alone() -> list[str]:
+        return [one["question"] for one in [*asked] if not one["before"]]
+
+    def headings() -> list[str]:
+        found: list[str] = of_index("to ask", lambda index: {"all": questions_to_ask(index)})["all"]
+        return found
+
+    add_labels(app, live, labels, questions_alone, headings)
 
     @app.get("/api/asked")
     def session() -> list[View]:
@@ -153,8 +166,9 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         request: Request,
         name: Annotated[str, Query(max_length=200)] = "",
         k: Annotated[int, Query(ge=1, le=LARGEST_K)] = 4,
+        labelled: bool = False,
     ) -> View:
-        table = await request.body()
+        table = labels.path.read_bytes() if labelled else await request.body()
 
         def search() -> View:
             with live.use() as opened:

@@ -235,16 +235,17 @@ def index_view(retriever: Retriever) -> View:
         "sources": sorted(files.values(), key=lambda file: str(file["source"]))[:_MOST_SOURCES],
         "sources_counted": len(files),
         "passages_counted": min(len(retriever), _MOST_PASSAGES),
-        "examples": _examples([*islice(retriever.passages(), _ASKED_FOR)]),
+        "examples": questions_to_ask(retriever, fewest=_EXAMPLES)[:_EXAMPLES],
     }
 
 
-def _examples(passages: Sequence[Passage]) -> list[str]:
-    """List a few example questions, from as many sources as possible.
+def questions_to_ask(retriever: Retriever, fewest: int = 0) -> list[str]:
+    """List questions to ask an index, the first ones from as many sources as possible.
 
-    They are headings that ask something, as questions. If there are too few, other headings follow
-    as they are, and if these are still too few, first sentences.
+    They are headings that ask something, as questions. Other headings follow as they are, and if
+    these are fewer than `fewest`, first sentences.
     """
+    passages = [*islice(retriever.passages(), _ASKED_FOR)]
     made = make_questions(passages, len(passages))
     of_source: dict[str, list[str]] = {}
     for heading, places in zip(made.questions, made.relevant, strict=True):
@@ -254,10 +255,10 @@ def _examples(passages: Sequence[Passage]) -> list[str]:
     ranked = [sorted(some, key=lambda one: not question_in(one)) for some in of_source.values()]
     # The first of each source, then the second of each, and so on.
     rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
-    found = rounds if len(rounds) >= _EXAMPLES else [*dict.fromkeys([*rounds, *made.questions])]
+    found = rounds if len(rounds) >= fewest else [*dict.fromkeys([*rounds, *made.questions])]
     shown = [one_line(one.replace("`", "")) for one in found]
     shown.sort(key=lambda one: not question_in(one))
-    return [question_in(one) or one for one in shown[:_EXAMPLES]]
+    return [question_in(one) or one for one in shown]
 
 
 def question_in(heading: str) -> str:

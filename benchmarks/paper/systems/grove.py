@@ -221,15 +221,15 @@ class Grove:
         """Dimension d of the Gaussians: the encoder's."""
         return self.encoder.dimension
 
-    def fit(self, pairs: Iterable[Sequence[object]], *, show_progress: bool = False) -> Self:
+    def fit(self, pairs: Iterable[Sequence[object]], *, show_progress: bool | None = None) -> Self:
         """Train both processes on pairs of a query and its passage.
 
         Parameters
         ----------
         pairs : iterable of (query, passage[, label])
             At least 32 positives; pairs of label 0 are not used.
-        show_progress : bool
-            Show the encoder's progress bar.
+        show_progress : bool, optional
+            Whether to show progress; by default on a terminal, after two seconds.
 
         Raises
         ------
@@ -298,7 +298,7 @@ class Grove:
         return loss
 
     def embed(
-        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
+        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool | None = None
     ) -> Gaussian:
         """Embed texts as Gaussians with means of unit length.
 

@@ -75,7 +75,9 @@ class ProjectionOf(EncoderInside):
         """That of the encoder inside, with the other layer."""
         return f"{self._encoder.revision}, projection"
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
         """Embed texts."""
         embedding = self._encoder.encode(texts, role, show_progress=show_progress).embedding
         return Encoded(embedding, embedding)

@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from tests.helpers import data_of
 from tests.server.conftest import SCRIPT, TOKEN
-from tests.server.explore.conftest import HOST, table
+from tests.server.explore.conftest import HOST, QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.cli import app
 from uec_rag.corpora.folder import read_files
+from uec_rag.corpora.tables import read_questions
 from uec_rag.encoders.lexical import marked
 from uec_rag.evaluation.inspection import fused, search_by_each_member
 from uec_rag.retrieval.copying import copy_index
@@ -38,6 +39,9 @@ def exploring(index, gate=None, body=LARGEST_TABLE, **access):
 def client(index):
     with exploring(index) as client:
         yield client
+
+
+LABELS = [*QUESTIONS, ("who wrote hamlet?", ""), ("why?", "")]
 
 
 def ask(client, question, k=5):
@@ -72,7 +76,7 @@ def add_file(index, name, text):
     (index.parent / "files").mkdir()
     (index.parent / "files" / name).write_text(text)
     read, other = read_files(index.parent / "files"), Retriever.load(index)
-    EncodedFiles.of(other, read.documents, lambda *_: None).replace_in(other)
+    EncodedFiles.of(other, read.documents).replace_in(other)
     other.save(index)
 
 
@@ -261,6 +265,59 @@ def test_an_index_is_asked_first_what_its_headings_ask(client, index):
     shown = client.get("/api/index").json()["examples"]
     assert {*shown[:2]} == {"How do I grind corn?", "Where may carts wait?"}
     assert len({*shown}) == 6
+
+
+def label(client, question, id_=None, holds=True):
+    return client.post("/api/label", json={"question": question, "id": id_, "holds": holds}).json()
+
+
+def test_labels_given_on_the_page_are_the_table_of_the_gate(client, index):
+    for question, id_ in LABELS:
+        label(client, question, id_ or None)
+    counts = client.get("/api/labels").json()
+    assert (counts["file"], counts["questions"], counts["unanswerable"]) == (
+        "questions.csv",
+        162,
+        2,
+    )
+    asked = read_questions(index / "questions.csv", labelled=True)
+    assert asked == {question: {id_} - {""} for question, id_ in LABELS}
+    of_page = tune(client, b"", labelled=True).json()
+    assert of_page["rows"] == tuned(client)["rows"]
+    made = CliRunner().invoke(app, ["gate", str(index), str(index / "questions.csv")])
+    assert made.exit_code == 0, made.output
+    assert ask(client, "what of honey hive?")["labels"] == {"ids": ["bees-1"], "nothing": False}
+
+
+def test_a_label_is_taken_back_and_nothing_answers_or_something_does(client, index):
+    question = 'what, of "=honey"\nand hive?'
+    assert label(client, question, "bees-1") == {"ids": ["bees-1"], "nothing": False}
+    assert label(client, question, "bees-0")["ids"] == ["bees-0", "bees-1"]
+    assert label(client, question, "bees-1", holds=False)["ids"] == ["bees-0"]
+    assert label(client, question) == {"ids": [], "nothing": True}
+    assert read_questions(index / "questions.csv", labelled=True) == {question: set()}
+    assert label(client, question, "bees-0") == {"ids": ["bees-0"], "nothing": False}
+    label(client, question)
+    assert label(client, question, holds=False) == {"ids": [], "nothing": False}
+    assert client.get("/api/labels").json()["questions"] == 0
+    assert "is not in the index" in label(client, question, "bees-99")["detail"]
+    assert "question: " in label(client, " ")["detail"]
+    with exploring(index) as other:  # what was labelled is there after a restart
+        label(other, "why?")
+    assert client.get("/api/labels").json()["questions"] == 1
+
+
+def test_what_to_label_next_is_what_was_asked_and_then_headings(client, index):
+    add_file(
+        index, "how.md", "# Where may carts wait?\n\nIn the yard, until the big stone is free."
+    )
+    history = [{"role": "user", "content": "who keeps the honey dry?"}]
+    client.post("/api/ask", json={"question": "and the hive?", "history": history})
+    ask(client, "who keeps the honey dry?")
+    first, second, *_ = client.get("/api/labels").json()["next"]
+    assert (first, second) == ("who keeps the honey dry?", "Where may carts wait?")
+    label(client, first, "bees-1")
+    assert client.get("/api/labels").json()["next"][0] == second
 
 
 @pytest.mark.parametrize(("content", "name", "said"), data_of("bad_tables.json"))

@@ -14,6 +14,7 @@ from tests.helpers import DATA, VAGUE, namesakes
 from tests.server.conftest import until
 from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
+from uec_rag.corpora.tables import read_questions
 from uec_rag.evaluation.evaluate import evaluate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access, Limits
@@ -235,6 +236,36 @@ def test_a_bad_table_and_one_of_200_megabytes_are_refused_in_words(page, tmp_pat
     page.click("text=Search these questions")
     expect(page.locator("#tune .message")).to_contain_text("large.csv has 200 MB")
     tune(page)  # nothing is lost
+
+
+def test_labels_given_on_the_page_make_a_gate(page, index):
+    for question, id_ in QUESTIONS[:40:2]:
+        ask(page, question)
+        hit = page.locator("ol.hits > li", has_text=f"id {id_}")
+        hit.locator("button:text-is('Answers')").click()
+        expect(hit.locator("button:text-is('Answers')")).to_have_attribute("aria-pressed", "true")
+    ask(page, "who wrote hamlet?")
+    page.click("text=Nothing answers")
+    expect(page.locator("#labels")).to_contain_text("21 questions, 1 without an answer")
+    wanted = {question: {id_} for question, id_ in QUESTIONS[:40:2]} | {"who wrote hamlet?": set()}
+    assert read_questions(index / "questions.csv", labelled=True) == wanted
+    page.reload()
+    page.wait_for_selector("#answer .decision")
+    nothing = page.locator("#answer .decision button")
+    expect(nothing).to_have_attribute("aria-pressed", "true")
+    nothing.click()
+    expect(page.locator("#labels")).to_contain_text("20 questions, 0 without an answer")
+    page.locator("#labels li a").first.click()  # what was asked, and is not labelled
+    expect(page.locator("#answer .decision h3")).to_have_text("who wrote hamlet?")
+    page.check("#follow input")
+    ask(page, "and the hive?")
+    expect(page.locator("#answer button")).to_have_count(0)  # it does not stand alone
+    go(page, "tune")
+    page.click("text=Search the questions labelled here")
+    page.wait_for_selector("#tuned:not([hidden])")
+    assert page.inner_text("#tuned-of").startswith("20 questions of questions.csv")
+    page.click("#save")
+    expect(page.locator("#saved")).to_contain_text("Saved as gate.json")
 
 
 def test_a_file_is_opened(page, index):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uec_rag.base.environment import cores
+from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
@@ -52,18 +53,19 @@ class _RowByRow(IdentityHead, ABC):
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
         """Yield the vector of each text."""
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
         """Embed texts as queries or as passages.
 
         Raises TypeError or ValueError if texts or role are invalid, or a text has no known token.
         """
-        from tqdm.auto import tqdm  # type: ignore[import-untyped]
-
         prompted = [self.prompts[role] + text for text in checked_texts(texts, role)]
         vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
-        rows = tqdm(self._rows(prompted, role), "Texts", len(prompted), disable=not show_progress)
-        for place, row in enumerate(rows):
-            vectors[place] = row
+        with progress_bar("Encoding texts", len(prompted), show_progress) as bar:
+            for place, row in enumerate(self._rows(prompted, role)):
+                vectors[place] = row
+                bar.update()
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
 

@@ -175,13 +175,49 @@ function spread(hit, low, high) {
     svg("line", { class: "score", x1: x(hit.score), x2: x(hit.score), y1: 3, y2: 17 }));
 }
 
-function showHit(hit, low, high) {
+// Labels of the question on the page: buttons that stay pressed, each with the id of its passage or null.
+let marks = [];
+function showMarks(own) {
+  for (const [button, id] of marks)
+    button.setAttribute("aria-pressed", id === null ? own.nothing : own.ids.includes(id));
+}
+
+function mark(text, question, id) {
+  const button = h("button", { type: "button", class: "small", onclick: async () => {
+    const holds = button.getAttribute("aria-pressed") !== "true", place = $(".message", $("#ask"));
+    try {
+      showMarks(await post("api/label", { question, id, holds }));
+      await showLabels();
+      say(place, `${count(labels.questions, "question")} labelled.`, false, true);
+    } catch (error) {
+      say(place, error.message, true);
+    }
+  } }, text);
+  marks.push([button, id]);
+  return button;
+}
+
+let labels = { questions: 0 };
+async function showLabels() {
+  labels = await call("api/labels");
+  const some = labels.questions ? `: ${count(labels.questions, "question")}, ${labels.unanswerable} without an answer` : "";
+  $("#labels").replaceChildren(
+    h("h3", {}, "Labels"),
+    h("p", {}, `“Answers” and “Nothing answers” write ${labels.file}${some}. A hundred make a gate, in `,
+      h("a", { href: "#tune" }, "Tune"), "."),
+    labels.next.length ? h("p", { class: "dim" }, "To label next, in your users' words:") : "",
+    h("ul", {}, labels.next.map((one) => h("li", {}, h("a", { href: asking([one], 4) }, one)))));
+  $("#tune form").elements.labelled.hidden = !labels.questions;
+}
+
+function showHit(hit, low, high, question) {
   const members = Object.entries(hit.members ?? {}).map(([name, own]) =>
     [name, fixed(own.similarity), own.rank === null ? "–" : String(own.rank), percent(own.share)]);
   const relevance = hit.relevance ?? null;
   return h("li", {},
     heading(hit, `${hit.place_here}. `, hit.is_candidate ? dim(" – may be meant") : ""),
     passage(hit),
+    question ? mark("Answers", question, hit.id) : "",
     h("details", { class: "numbers" },
       h("summary", {}, relevance === null ? "" : ["relevant ", h("b", { class: "relevance" }, percent(relevance)), " · "],
         "score ", h("b", { class: "score" }, fixed(hit.score))),
@@ -196,6 +232,8 @@ function showAnswer(found, turns, k, label) {
   const low = Math.min(...found.hits.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.hits.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
   const columns = [{ name: "This index", hits: found.hits }, ...found.others];
+  const alone = turns.length === 1 && !label ? turns[0] : ""; // a label is of a question that stands alone
+  marks = [];
   $("#answer").replaceChildren(
     h("div", { class: `decision ${found.decision}` },
       h("h3", {}, found.question),
@@ -206,13 +244,15 @@ function showAnswer(found, turns, k, label) {
       h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, percent(found.confidence)),
         found.threshold === null ? "; the gate abstains on everything" : `, answers begin above ${percent(found.threshold)}`,
         `. The documents hold an answer with probability ${percent(found.in_corpus)}.`),
-      h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`)),
-    h("ol", { class: "hits" }, found.hits.map((hit) => showHit(hit, low, high))),
+      h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
+      alone ? mark("Nothing answers", alone, null) : ""),
+    h("ol", { class: "hits" }, found.hits.map((hit) => showHit(hit, low, high, alone))),
     found.others.length ? h("h3", {}, "What other ways to search would have found") : "",
     found.others.length && turns.length > 1 ? h("p", { class: "dim" }, "For this question alone, without those before it.") : "",
     found.others.length ? h("div", { class: "columns" }, columns.map((column, first) =>
       h("div", {}, h("h4", {}, column.name), h("ol", {}, column.hits.map((hit) =>
         short(hit, first === 0 ? "" : hit.place_here ? `(here ${hit.place_here})` : "(not here)")))))) : "");
+  showMarks(found.labels);
 }
 
 function showWelcome() {
@@ -273,6 +313,7 @@ async function showAsk(given) {
     say($(".message", section), `${DO[found.decision]}: ${count(found.hits.length, "passage")} found.`, false, true);
     asked = await call("api/asked");
     showHistory();
+    await showLabels();
   });
 }
 
@@ -398,8 +439,8 @@ function showTuned(found) {
 
 function startTune() {
   const section = $("#tune"), form = $("form", section);
-  const search = (name, body) => attempt(section, async () => {
-    const query = new URLSearchParams({ name, k: form.elements.k.value });
+  const search = (name, body, labelled = false) => attempt(section, async () => {
+    const query = new URLSearchParams({ name, k: form.elements.k.value, labelled });
     say($(".message", section), "Searching …");
     showTuned(await call(`api/tune?${query}`, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body }));
     say($(".message", section), "");
@@ -413,6 +454,7 @@ function startTune() {
     } else search(file.name, file);
   });
   form.elements.made.addEventListener("click", () => search("", ""));
+  form.elements.labelled.addEventListener("click", () => search(labels.file, "", true));
   $("#risk").addEventListener("input", showRisk);
   $("#promise").addEventListener("change", showRisk);
   $("#save").addEventListener("click", async () => {
@@ -496,4 +538,5 @@ startTune();
   showHistory();
   show();
   await showFacts();
+  await showLabels();
 })().catch((error) => say($(".message", $("section.current")), error.message, true));

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
+from uec_rag.base.progress import progress_bar
 from uec_rag.stores.engine import (
     CANDIDATES,
     CollectionSchema,
@@ -153,8 +154,11 @@ class PgVectorStore(EngineStore):
         """Write points in batches, each in a transaction of its own."""
         # Sorted, so that concurrent writers do not deadlock.
         rows = sorted(map(statements.row_of, points), key=itemgetter(0))
-        for start in range(0, len(rows), _WRITE_BATCH):
-            self._server.asked(self._put, rows[start : start + _WRITE_BATCH])
+        with progress_bar("Storing passages", len(rows)) as bar:
+            for start in range(0, len(rows), _WRITE_BATCH):
+                batch = rows[start : start + _WRITE_BATCH]
+                self._server.asked(self._put, batch)
+                bar.update(len(batch))
 
     def _put(self, rows: Sequence[tuple[object, ...]]) -> None:
         with self._server.transaction() as connection, connection.cursor() as cursor:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
+from uec_rag.base.progress import progress_bar
 from uec_rag.stores.engine import (
     CANDIDATES,
     CollectionSchema,
@@ -187,12 +188,13 @@ class QdrantStore(EngineStore):
         if not self._is_indexed:  # the process that created it may have ended before this
             self._index(len(notes.words))
             self._is_indexed = True
-        with self._marked():
+        with self._marked(), progress_bar("Storing passages", len(points)) as bar:
             for start in range(0, len(points), _WRITE_BATCH):
                 batch = [
                     query.struct_of(point, notes) for point in points[start : start + _WRITE_BATCH]
                 ]
                 self._ask(self._client.upsert, self._collection, batch, wait=True)
+                bar.update(len(batch))
 
     def _index(self, blocks: int) -> None:
         """Create the payload indexes that do not exist yet."""

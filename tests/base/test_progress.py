@@ -1,0 +1,104 @@
+"""Progress is shown on a terminal, on whatever takes longer than two seconds, and nowhere else."""
+
+import io
+import sys
+import time
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from llama_index.core.schema import Document as LlamaIndexDocument
+
+from tests.helpers import index_of, labelled, pairs, passages
+from uec_rag import UEC, Gate, Retriever, langchain, llama_index
+from uec_rag.base import progress
+from uec_rag.corpora import read_folder
+from uec_rag.evaluation.evaluate import evaluate
+from uec_rag.retrieval.copying import copy_index
+from uec_rag.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*not fitted")
+TEXTS = [f"{text} {number}" for number, text in enumerate(passages(300) * 2)][:300]
+
+
+def slow(texts):
+    """An encoder that takes its time, for each few hundred texts."""
+    time.sleep(0.15)
+    return np.array([[text.count(letter) + 0.1 for letter in "abcdefg"] for text in texts])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    to = tmp_path_factory.mktemp("files")
+    for number in range(40):
+        (to / f"{number}.md").write_text(f"# {number}\n\nText of file {number}.")
+    return to
+
+
+@pytest.fixture(scope="module")
+def index():
+    return index_of(UEC([slow, "bm25"]), TEXTS)
+
+
+WAITS = {
+    "add": (lambda index, folder: Retriever(UEC([slow])).add(TEXTS), "Encoding texts"),
+    "add an iterator": (
+        lambda index, folder: Retriever(UEC([slow])).add(iter(TEXTS)),
+        "Encoding texts",
+    ),
+    "LangChain": (
+        lambda index, folder: langchain.UECRetriever.from_documents(
+            [*map(Document, TEXTS)], UEC([slow])
+        ),
+        "Encoding texts",
+    ),
+    "LlamaIndex": (
+        lambda index, folder: llama_index.UECRetriever.from_documents(
+            [LlamaIndexDocument(text=text) for text in TEXTS], UEC([slow])
+        ),
+        "Encoding texts",
+    ),
+    "fit": (lambda index, folder: UEC([slow, "bm25"]).fit(pairs(64)), "Fitting"),
+    "a gate": (
+        lambda index, folder: Gate.calibrate(index, *labelled(TEXTS, 64)),
+        "Searching",
+    ),
+    "evaluate": (
+        lambda index, folder: evaluate(index, dict(zip(*labelled(TEXTS, 64), strict=True))),
+        "Searching",
+    ),
+    "read a folder": (lambda index, folder: read_folder(folder), "Reading files"),
+    "copy": (lambda index, folder: copy_index(index, MemoryStore()), "Copying passages"),
+}
+
+
+@pytest.mark.parametrize(("wait", "what"), WAITS.values(), ids=WAITS)
+def test_a_long_wait_is_shown_on_a_terminal_and_nowhere_else(
+    index, folder, monkeypatch, wait, what
+):
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    for stderr, shows in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        wait(index, folder)
+        assert (what in stderr.getvalue()) == shows
+
+
+def test_a_short_wait_is_not_shown(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    Retriever(UEC([slow])).add(TEXTS)
+    assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("show", [True, False])
+def test_show_progress_is_before_that(monkeypatch, show):
+    stderr = io.StringIO() if show else Terminal()
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    Retriever(UEC([slow])).add(TEXTS, show_progress=show)
+    assert ("Encoding texts" in stderr.getvalue()) == show

@@ -1,0 +1,95 @@
+"""Labels given on the explorer's page: questions, with the passages that answer them, in a table.
+
+The table is that of `uec-rag gate`, `questions.csv` in the folder of the index.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from fastapi import FastAPI
+from pydantic import BaseModel, Field
+
+from uec_rag.base.checks import check_text
+from uec_rag.corpora.tables import read_questions, write_questions
+from uec_rag.evaluation.inspection import passage_at
+from uec_rag.retrieval.live import LiveIndex
+from uec_rag.server.http import LONGEST_QUERY
+from uec_rag.server.views import View
+
+LABELS_FILE = "questions.csv"
+
+_OFFERED = 6  # questions to label next
+
+
+class Label(BaseModel, strict=True):
+    """Whether a passage answers a question; without an id, whether nothing answers it."""
+
+    question: str = Field(min_length=1, max_length=LONGEST_QUERY)
+    id: str | None = None
+    holds: bool
+
+
+class LabelFile:
+    """The labelled questions of an index, in a file that is read at each use."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / LABELS_FILE
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[str, set[str]]:
+        """Return the ids of the passages that answer each question; none if nothing does."""
+        return read_questions(self.path, labelled=True) if self.path.exists() else {}
+
+    def give(self, label: Label) -> None:
+        """Add or remove a label, and write the file; a question without labels leaves it."""
+        check_text(label.question, "question")
+        with self._lock:
+            known = self.read()
+            ids = known.pop(label.question, set())
+            if label.id is None:
+                ids = set()
+            else:
+                ids = ids | {label.id} if label.holds else ids - {label.id}
+            if ids or (label.id is None and label.holds):
+                known[label.question] = ids
+            write_questions(self.path, known)
+
+    def view(self, question: str) -> View:
+        """Return the labels of a question."""
+        ids = self.read().get(question)
+        return {"ids": sorted(ids or ()), "nothing": ids == set()}
+
+
+def add_labels(
+    app: FastAPI,
+    live: LiveIndex,
+    labels: LabelFile,
+    asked: Callable[[], Iterable[str]],
+    headings: Callable[[], Iterable[str]],
+) -> None:
+    """Add the routes that read and give labels.
+
+    `asked`: the questions of this session. `headings`: questions made from headings.
+    """
+
+    @app.get("/api/labels")
+    def counts() -> View:
+        known = labels.read()
+        others = [one for one in dict.fromkeys([*asked(), *headings()]) if one not in known]
+        return {
+            "file": labels.path.name,
+            "questions": len(known),
+            "unanswerable": sum(not ids for ids in known.values()),
+            "next": others[:_OFFERED],
+        }
+
+    @app.post("/api/label")
+    def give(label: Label) -> View:
+        if label.id is not None:
+            with live.use() as opened:
+                passage_at(opened.retriever, label.id)
+        labels.give(label)
+        return labels.view(label.question)
