@@ -152,6 +152,21 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
             np.testing.assert_array_equal(top.scores, scores)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_store_of_which_most_was_deleted_is_searched_exactly_and_a_view_is_of_before(dtype):
+    """What is left is copied together, its compressed means, too."""
+    store, rng = MemoryStore(dtype=dtype), np.random.default_rng(0)
+    store.add([passage(str(i)) for i in range(1000)], random_gaussian(rng, 1000, 32))
+    view, query = store.snapshot(), random_gaussian(rng, 5, 32)
+    store.delete([str(i) for i in range(750)])
+    store.add([passage(str(i)) for i in range(20)], random_gaussian(rng, 20, 32))
+    assert (len(view), len(store)) == (1000, 270)
+    for one in (store, view):
+        found, (wanted, scores) = one.search(query, 10, beta=1.0), everything(one, query, 10, 1.0)
+        assert ids(found) == wanted
+        np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
+
+
 def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch):
     """All similarities are negative: their variance is bounded by the store's largest."""
     rng, looked_at = np.random.default_rng(0), []
