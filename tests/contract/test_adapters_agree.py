@@ -445,7 +445,7 @@ def test_removed_options_say_what_to_use_instead(fitted):
     ):
         with pytest.raises(TypeError, match="this argument was removed; use"):
             call()
-    for name in ("weighting", "adapt", "self_calibrate"):
+    for name in ("weighting", "adapt", "self_calibrate", "diversify", "basis"):
         with pytest.raises(AttributeError, match=f"Retriever.{name} was removed; use"):
             getattr(index, name)
     with pytest.raises(ImportError, match="Preferences was removed; use"):
