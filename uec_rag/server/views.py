@@ -137,7 +137,7 @@ def ask_view(
         "threshold": 0.5 if gate is None else gate.threshold,
         "shares": shares,
         "exact": result.exact,
-        "hits": hits,
+        "passages": hits,
     }
     parts = retriever.uec.encode([question], "query")
     rankings = search_by_each_member(retriever, [question], parts, _FUSED)
@@ -149,7 +149,10 @@ def ask_view(
         "Reciprocal rank fusion": fused([*rankings.values()])[0],
     }
     columns = [
-        {"name": name, "hits": [passage_view(p) | {"place_here": own.get(p.id)} for p in found[:k]]}
+        {
+            "name": name,
+            "passages": [passage_view(p) | {"place_here": own.get(p.id)} for p in found[:k]],
+        }
         for name, found in others.items()
     ]
     return view | {"others": columns}

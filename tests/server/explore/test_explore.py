@@ -83,10 +83,10 @@ def add_file(index, name, text):
 def test_hits_and_decision_are_those_of_a_search(client, index):
     question = "keep the honey dry"
     shown, result = ask(client, question), Retriever.load(index).search([question], 5)
-    assert [hit["id"] for hit in shown["hits"]] == result.ids[0]
+    assert [hit["id"] for hit in shown["passages"]] == result.ids[0]
     assert shown["decision"] == result.decisions[0].action
     assert shown["reason"] == result.decisions[0].reason
-    for rank, hit in enumerate(shown["hits"]):
+    for rank, hit in enumerate(shown["passages"]):
         known = result[0].metadata(rank, details=True)
         assert hit["score"] == pytest.approx(known["uec_score"])
         assert hit["mu"] == pytest.approx(known["uec_mu"])
@@ -94,7 +94,7 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
         assert hit["relevance"] == pytest.approx(known["uec_relevance"])
         assert hit["members"].keys() == known["uec_members"].keys()
         assert hit["members"]["bm25"] == pytest.approx(known["uec_members"]["bm25"])
-    assert ["mark", "honey"] in shown["hits"][0]["body"][0]
+    assert ["mark", "honey"] in shown["passages"][0]["body"][0]
 
 
 def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, index):
@@ -103,18 +103,18 @@ def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, 
     parts = retriever.uec.encode([question], "query")
     alone = search_by_each_member(retriever, [question], parts, 100)
     first = max(shown["shares"], key=shown["shares"].get)
-    own, fusion = ([hit["id"] for hit in one["hits"]] for one in shown["others"])
+    own, fusion = ([hit["id"] for hit in one["passages"]] for one in shown["others"])
     assert own == [p.id for p in alone[first][0][:3]]
     assert fusion == [p.id for p in fused([*alone.values()])[0][:3]]
-    here = [hit["id"] for hit in shown["hits"]]
+    here = [hit["id"] for hit in shown["passages"]]
     for one in shown["others"]:
-        for hit in one["hits"]:
+        for hit in one["passages"]:
             place = here.index(hit["id"]) + 1 if hit["id"] in here else None
             assert hit["place_here"] == place
 
 
 def test_text_of_a_passage_comes_without_what_a_terminal_obeys(client):
-    hits = ask(client, "gnu owned alert script", 9)["hits"]
+    hits = ask(client, "gnu owned alert script", 9)["passages"]
     found = {hit["id"]: text_of(hit["body"]) for hit in hits}
     assert found["script"] == SCRIPT  # the page takes it as text
     assert not {*"\x1b\x07\u202e"} & {*found["escapes"]}
@@ -222,14 +222,14 @@ def test_a_thread_goes_on_and_a_reading_narrows_it_down(client, index):
     shown = client.post("/api/ask", json=asked).json()
     retriever = Retriever.load(index)
     result = retriever.search([then], 3, history=[[first]])
-    assert [hit["id"] for hit in shown["hits"]] == result.ids[0]
+    assert [hit["id"] for hit in shown["passages"]] == result.ids[0]
     assert shown["confidence"] == pytest.approx(result.decisions[0].confidence)
     [remembered] = client.get("/api/asked").json()
     assert (remembered["before"], remembered["question"]) == ([first], then)
 
     among = {"question": first, "within": ["bees-1", "bees-2"]}
     shown = client.post("/api/ask", json=among).json()
-    assert {hit["id"] for hit in shown["hits"]} == {"bees-1", "bees-2"}
+    assert {hit["id"] for hit in shown["passages"]} == {"bees-1", "bees-2"}
     assert client.get("/api/asked").json() == [remembered]
 
 
@@ -381,7 +381,7 @@ def test_an_index_that_others_break_is_said_to_be_and_the_one_before_answers(cli
     (index / "manifest.json").write_text("{")
     described = client.get("/api/index").json()
     assert "new version of the index cannot be opened" in described["problem"]
-    assert ask(client, "keep the honey dry")["hits"]
+    assert ask(client, "keep the honey dry")["passages"]
 
 
 def test_passages_in_an_engine_are_shown(index, tmp_path):
@@ -395,4 +395,4 @@ def test_passages_in_an_engine_are_shown(index, tmp_path):
     with TestClient(app, base_url=f"http://{HOST}") as client:
         assert ask(client, "keep the honey dry")["others"]
         assert client.get("/api/index").json()["store"] == "QdrantStore"
-        assert ask(client, "honey in the hive")["hits"]
+        assert ask(client, "honey in the hive")["passages"]

@@ -229,9 +229,9 @@ function showHit(hit, low, high, question) {
 
 function showAnswer(found, turns, k, label) {
   const shares = Object.entries(found.shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
-  const low = Math.min(...found.hits.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
-  const high = Math.max(...found.hits.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
-  const columns = [{ name: "This index", hits: found.hits }, ...found.others];
+  const low = Math.min(...found.passages.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
+  const high = Math.max(...found.passages.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
+  const columns = [{ name: "This index", passages: found.passages }, ...found.others];
   const alone = turns.length === 1 && !label ? turns[0] : ""; // a label is of a question that stands alone
   marks = [];
   $("#answer").replaceChildren(
@@ -246,11 +246,11 @@ function showAnswer(found, turns, k, label) {
         `. The documents hold an answer with probability ${percent(found.in_corpus)}.`),
       h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
       alone ? mark("Nothing answers", alone, null) : ""),
-    h("ol", { class: "hits" }, found.hits.map((hit) => showHit(hit, low, high, alone))),
+    h("ol", { class: "hits" }, found.passages.map((hit) => showHit(hit, low, high, alone))),
     found.others.length ? h("h3", {}, "What other ways to search would have found") : "",
     found.others.length && turns.length > 1 ? h("p", { class: "dim" }, "For this question alone, without those before it.") : "",
     found.others.length ? h("div", { class: "columns" }, columns.map((column, first) =>
-      h("div", {}, h("h4", {}, column.name), h("ol", {}, column.hits.map((hit) =>
+      h("div", {}, h("h4", {}, column.name), h("ol", {}, column.passages.map((hit) =>
         short(hit, first === 0 ? "" : hit.place_here ? `(here ${hit.place_here})` : "(not here)")))))) : "");
   showMarks(found.labels);
 }
@@ -310,7 +310,7 @@ async function showAsk(given) {
     const found = await post("api/ask", { question: turns.at(-1), k, history, within: given.has("id") ? given.getAll("id") : null });
     if (mine !== latest) return;
     showAnswer(found, turns, k, label);
-    say($(".message", section), `${DO[found.decision]}: ${count(found.hits.length, "passage")} found.`, false, true);
+    say($(".message", section), `${DO[found.decision]}: ${count(found.passages.length, "passage")} found.`, false, true);
     asked = await call("api/asked");
     showHistory();
     await showLabels();
