@@ -275,11 +275,7 @@ def test_labels_given_on_the_page_are_the_table_of_the_gate(client, index):
     for question, id_ in LABELS:
         label(client, question, id_ or None)
     counts = client.get("/api/labels").json()
-    assert (counts["file"], counts["questions"], counts["unanswerable"]) == (
-        "questions.csv",
-        162,
-        2,
-    )
+    assert (counts["questions"], counts["unanswerable"]) == (len(LABELS), 2)
     asked = read_questions(index / "questions.csv", labelled=True)
     assert asked == {question: {id_} - {""} for question, id_ in LABELS}
     of_page = tune(client, b"", labelled=True).json()
