@@ -44,7 +44,7 @@ WITHOUT: dict[str, dict[tuple[object, str], Any]] = {
     "titles with the question's words are likelier": {(readings, "_TITLED"): 0.0},
     "no question about a reading above .9": {(readings, "_CERTAIN"): 1.0},
     "to ask in vain costs half": {(decision, "_COST"): 0.0},
-    "whole words are evidence": {(pipeline, "whole_share"): lambda matched, text: 1.0},
+    "function words are no evidence": {(pipeline, "content_share"): lambda matched: np.float32(1)},
     "names that no passage has": {(pipeline, "_MISSING_NAME"): np.float32(0)},
     "small talk, single words": {(pipeline, "_SMALL_TALK"): np.float32(0)},
     "foreign script": {(pipeline, "_FOREIGN_SCRIPT"): np.float32(0)},

@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain, pairwise
@@ -227,55 +227,6 @@ def split_words(text: str) -> list[str]:
     normal = text if text.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", text))
     words: list[str] = _WORD.findall(normal)
     return words + _OPTION.findall(normal)
-
-
-# Endings of plural, past tense and -ing, if a syllable remains: "speed" and "string" keep theirs.
-# What is before an ending is only looked at once the ending is found, since words may be long.
-_ENDING = regex.compile(
-    r"ing$(?<=[aeiouy]\w*ing)|ed$(?<=[aeiouy]\w*ed)(?<!eed)|(?<=\w\w)(?<![su])(?:es|s)$"
-)
-
-
-@lru_cache(_CACHED_WORDS)
-def _uninflected(word: str) -> str:
-    plain = _ENDING.sub("", word).removesuffix("e")
-    if plain[-2:-1] == plain[-1:]:  # "running", "call"
-        plain = plain[:-1]
-    return f"{plain[:-1]}i" if plain.endswith("y") else plain
-
-
-def whole_share(matched: Mapping[str, float], text: str) -> float:
-    """Return the share of the matched words' weight that is evidence of an answer.
-
-    "capitalize" in a text and "capital" in a question are different words with the same stem. A
-    word that occurs in the text as it is, or in another English inflection, counts in full; one
-    whose stem alone occurs counts `FRAGMENT_WEIGHT`. English function words ("what", "of") count 0.
-    Words with letters beyond ASCII always count in full.
-
-    `matched` maps each word of the question to its weight in the text. The share is between 0 and
-    1; it is 1 if no word matches.
-
-    Examples
-    --------
-    >>> whole_share({"capital": 2.0}, "bytes.capitalize()"), whole_share({"line": 2.0}, "All lines")
-    (0.25, 1.0)
-    """
-    total = sum(matched.values())
-    if not total:
-        return 1.0
-    words = {*split_words(text)}
-    held = {w.casefold() for word in words for w in (word, *_PART.findall(word))}
-    plain = {*map(_uninflected, held)}
-    share = 0.0
-    for label, value in matched.items():
-        word = label.casefold()
-        if word.isascii() and word not in ENGLISH:
-            # The label of a part of an identifier is its stem.
-            whole = word in held or word in plain or _uninflected(word) in plain
-            share += value if whole else FRAGMENT_WEIGHT * value
-        elif word not in ENGLISH:
-            share += value
-    return share / total
 
 
 def has_words(text: str, words: Collection[str]) -> bool:

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -41,7 +41,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.confidence.wording import is_small_talk, named_words
-from uec_rag.encoders.lexical import LATIN, has_words, whole_share, writing_of
+from uec_rag.encoders.lexical import LATIN, has_words, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.result import Members, Result, own_metadata
@@ -458,7 +458,7 @@ def confidence_features(
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members = logits[:, :1]
     if not method.model.standardised and attribution.similarities.size:
-        members = member_evidence(method.fitted, parts, attribution, hits, foreign)
+        members = member_evidence(method.fitted, parts, attribution, foreign)
     # Lexical encoders, which have no vectors, are not misled by an unknown script.
     vectors = np.array([part.mean.shape[1] > 0 for part in parts])
     return features(
@@ -528,26 +528,34 @@ def member_evidence(
     fitted: Fitted,
     parts: Sequence[Gaussian],
     attribution: Attribution,
-    hits: Hits,
     foreign: NDArray[np.bool_],
 ) -> FloatArray:
     """Compute the logit of each encoder for the first hit, shape (n, K), as evidence of an answer.
 
-    Passages may be ranked by stems and parts of words, but only whole words are evidence that there
-    is an answer at all, see `whole_share`. To an encoder, all texts in a script that it does not
-    know are similar, so only lexical evidence counts for a question in such a script.
+    Only content words are evidence (`content_share`). To an encoder, all texts in a script that it
+    does not know are similar, so only lexical evidence counts for a question in such a script.
     """
-    similarities, words = attribution.similarities[:, :, 0].copy(), attribution.words
+    similarities = attribution.similarities[:, :, 0].copy()
     by_words = np.array([bool(part.terms) for part in parts])
-    for member, part in enumerate(parts):
-        if words is not None and part.terms:
-            pairs = zip(words, hits.passages, strict=True)
-            similarities[:, member] *= [whole_share(w[0], row[0].text) for w, row in pairs]
+    if attribution.words is not None:
+        share = np.array([content_share(of_hits[0]) for of_hits in attribution.words])
+        similarities[:, by_words] *= share[:, None]
     logits = fitted.member_logits(similarities)
     if foreign.any() and by_words.any():
         heard = logits[:, by_words].max(axis=1, keepdims=True)
         logits = np.where(foreign[:, None] & ~by_words, heard, logits)
     return logits
+
+
+def content_share(matched: Mapping[str, float]) -> np.float32:
+    """Return the share of the matched words' weight that is not of English function words.
+
+    That a passage has "what" and "of" is no evidence that it answers. The share is 1 if no word
+    matches.
+    """
+    content = [value for word, value in matched.items() if word.casefold() not in FUNCTION_WORDS]
+    total = sum(matched.values())
+    return np.float32(sum(content) / total if total else 1)
 
 
 @dataclass(frozen=True, eq=False)
