@@ -13,6 +13,7 @@ from llama_index.core.schema import QueryBundle
 
 from tests.llama_index.conftest import always
 from uec_rag.llama_index import UECQueryEngine
+from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
 
@@ -77,6 +78,18 @@ async def test_the_decision_is_said_in_every_way_of_asking_and_only_an_answer_as
         )
     assert "".join(stream.response_gen) == str(said)
     assert "".join([token async for token in later.async_response_gen()]) == str(said)
+
+
+def test_an_advisor_is_asked_in_the_doubt_of_the_gate_of_the_index(retriever, llm, question):
+    retriever.retriever.gate, asked = Gate(0.99, doubt=(0.0, 1.0)), []
+
+    def advisor(question, texts):
+        asked.append(question)
+        return False
+
+    engine = UECQueryEngine.from_args(retriever, llm, advisor=advisor)
+    assert engine.query(question).metadata["uec_decision"] == "abstain"
+    assert asked == [question]
 
 
 async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, question):
