@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
-from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -66,19 +66,63 @@ class Guarantee(BaseModel):
     risk: float | None = Field(None, gt=0, lt=1)
 
 
-def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> Guard:
-    """Make the application, which closes the index at shutdown.
+class Session:
+    """An open index, and what is asked and tuned on its page.
 
-    `gate_file`: file that a gate is saved to, and loaded from if it exists; "gate.json" in the
-    folder of the index by default.
+    Parameters
+    ----------
+    live : LiveIndex
+    gate_file : Path, optional
+        File that a gate is saved to, and loaded from if it exists; "gate.json" in the folder of the
+        index by default.
     """
-    folder = Path(live.place.index).absolute()
-    gate_path = gate_file or folder / GATE_FILE
-    asked = deque[View](maxlen=_REMEMBERED)
-    tuned: list[LabelledSearch] = []  # at most one
-    known: dict[str, tuple[tuple[int, int], View]] = {}  # views of the whole index by name
-    locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-    labels = LabelFile(folder)
+
+    def __init__(self, live: LiveIndex, gate_file: Path | None = None) -> None:
+        self.live = live
+        self.folder = Path(live.place.index).absolute()
+        self.gate_path = gate_file or self.folder / GATE_FILE
+        self.labels = LabelFile(self.folder)
+        self.asked = deque[View](maxlen=_REMEMBERED)
+        self.tuned: LabelledSearch | None = None
+        self._known: dict[str, tuple[tuple[int, int], View]] = {}  # by name
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def gate(self, opened: Opened) -> Gate | None:
+        """Return the gate that decides."""
+        return Gate.load(self.gate_path) if self.gate_path.exists() else opened.gate
+
+    def of_index(self, name: str, view: Callable[[Retriever], View]) -> View:
+        """Return a cached view of the index, recomputed if the index has changed."""
+        with self.live.use() as opened, self._locks[name]:
+            state = id(opened.retriever), opened.retriever.changes
+            if name not in self._known or self._known[name][0] != state:
+                self._known[name] = state, view(opened.retriever)
+            return self._known[name][1]
+
+    def remember(self, view: View, before: list[str]) -> None:
+        """Put a question first in the list of those that were asked."""
+        names = ("question", "decision", "reason", "confidence")
+        new = {"before": before, **{name: view[name] for name in names}}
+        key = new["before"], new["question"]
+        others = [one for one in self.asked if (one["before"], one["question"]) != key]
+        self.asked.clear()
+        self.asked.extend([new, *others])
+
+    def questions_alone(self) -> list[str]:
+        """List the questions that were asked without turns before them, latest first."""
+        return [one["question"] for one in [*self.asked] if not one["before"]]
+
+    def headings(self) -> list[str]:
+        """List headings of the passages, to ask."""
+        found: list[str] = self.of_index("to ask", lambda index: {"all": questions_to_ask(index)})[
+            "all"
+        ]
+        return found
+
+
+def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> Guard:
+    """Make the application, which closes the index at shutdown; `gate_file` as in `Session`."""
+    session = Session(live, gate_file)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -97,78 +141,76 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         exception_handlers={RequestValidationError: refused, **dict.fromkeys(expected, failed)},
     )
     add_pages(app, _PAGES)
+    app.include_router(index_routes(session, access.limits.body))
+    app.include_router(ask_routes(session))
+    app.include_router(tune_routes(session))
+    add_labels(app, live, session.labels, session.questions_alone, session.headings)
+    return Guard(app, replace(access, open=(*access.open, *_PAGES)))
 
-    def gate_of(opened: Opened) -> Gate | None:
-        return Gate.load(gate_path) if gate_path.exists() else opened.gate
 
-    def of_index(name: str, view: Callable[[Retriever], View]) -> View:
-        """Return a cached view of the index, recomputed if the index has changed."""
-        with live.use() as opened, locks[name]:
-            state = id(opened.retriever), opened.retriever.changes
-            if name not in known or known[name][0] != state:
-                known[name] = state, view(opened.retriever)
-            return known[name][1]
+def index_routes(session: Session, largest_table: int) -> APIRouter:
+    """Make the routes of the view of the whole index, and of its files."""
+    routes, live = APIRouter(prefix="/api"), session.live
 
-    @app.get("/api/index")
+    @routes.get("/index")
     def described() -> View:
         live.refresh()
         with live.use() as opened:
-            gate = gate_of(opened)
+            gate = session.gate(opened)
             fits = gate is not None and gate.fits(opened.retriever)
-        return of_index("index", index_view) | {
-            "name": folder.name,
+        return session.of_index("index", index_view) | {
+            "name": session.folder.name,
             "gate": gate and {**guarantee_view(gate), "k": gate.k, "fits": fits},
-            "largest_table": access.limits.body,
+            "largest_table": largest_table,
             "problem": sanitised(live.problem),
         }
 
-    @app.get("/api/writing")
+    @routes.get("/writing")
     def written() -> View:
-        return of_index("writing", describe_languages)
+        return session.of_index("writing", describe_languages)
 
-    @app.post("/api/ask")
-    def ask(given: Question) -> View:
-        live.refresh()
-        with live.use() as opened:
-            index, before = opened.retriever.with_gate(gate_of(opened)), turns(given.history)
-            view = ask_view(index, given.question, given.k, before, given.within)
-        view["labels"] = labels.view(given.question)
-        if given.within is None:  # a chosen reading continues a question that is in the list
-            names = ("question", "decision", "reason", "confidence")
-            said = [one.content for one in given.history if one.role == "user"]
-            new = {"before": said, **{name: view[name] for name in names}}
-            key = new["before"], new["question"]
-            others = [one for one in asked if (one["before"], one["question"]) != key]
-            asked.clear()
-            asked.extend([new, *others])
-        return view
-
-    def questions_alone() -> list[str]:
-        return [one["question"] for one in [*asked] if not one["before"]]
-
-    def headings() -> list[str]:
-        found: list[str] = of_index("to ask", lambda index: {"all": questions_to_ask(index)})["all"]
-        return found
-
-    add_labels(app, live, labels, questions_alone, headings)
-
-    @app.get("/api/asked")
-    def session() -> list[View]:
-        return [*asked]
-
-    @app.get("/api/file")
+    @routes.get("/file")
     def file(id: str, start: Annotated[int | None, Query(ge=0)] = None) -> View:
         with live.use() as opened:
             return file_view(opened.retriever, id, start)
 
-    @app.post("/api/tune")
+    return routes
+
+
+def ask_routes(session: Session) -> APIRouter:
+    """Make the routes of the view of a question."""
+    routes, live = APIRouter(prefix="/api"), session.live
+
+    @routes.post("/ask")
+    def ask(given: Question) -> View:
+        live.refresh()
+        with live.use() as opened:
+            index = opened.retriever.with_gate(session.gate(opened))
+            view = ask_view(index, given.question, given.k, turns(given.history), given.within)
+        view["labels"] = session.labels.view(given.question)
+        if given.within is None:  # a chosen reading continues a question that is in the list
+            session.remember(view, [one.content for one in given.history if one.role == "user"])
+        return view
+
+    @routes.get("/asked")
+    def asked() -> list[View]:
+        return [*session.asked]
+
+    return routes
+
+
+def tune_routes(session: Session) -> APIRouter:
+    """Make the routes of the view of thresholds, and of the gate that is saved."""
+    routes, live = APIRouter(prefix="/api"), session.live
+
+    @routes.post("/tune")
     async def tune(
         request: Request,
         name: Annotated[str, Query(max_length=200)] = "",
         k: Annotated[int, Query(ge=1, le=LARGEST_K)] = 4,
         labelled: bool = False,
     ) -> View:
-        table = labels.path.read_bytes() if labelled else await request.body()
+        table = session.labels.path.read_bytes() if labelled else await request.body()
 
         def search() -> View:
             with live.use() as opened:
@@ -178,33 +220,33 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
                     own = _plain_name(name)
                     queries, relevant = _labelled(opened.retriever, own, table)
                     found = LabelledSearch.of(opened.retriever, queries, relevant, k=k)
-            tuned[:] = [found]
+            session.tuned = found
             return tune_view(name, found)
 
         return await asyncio.to_thread(search)
 
-    @app.post("/api/gate")
+    @routes.post("/gate")
     def save_gate(given: Guarantee) -> View:
-        if not tuned:
+        if (tuned := session.tuned) is None:
             raise HTTPException(409, "Search labelled questions first; then save.")
         if (given.wrong is None) == (given.risk is None):
             raise HTTPException(422, "wrong, risk: expected one of them.")
-        gate = tuned[0].gate(given.risk, wrong=given.wrong)
+        gate = tuned.gate(given.risk, wrong=given.wrong)
         if gate.threshold >= 1:
             raise HTTPException(422, f"Not saved. {gate.report}")
 
         def save(retriever: Retriever) -> None:
             now = retriever.method().basis, corpus_fingerprint(retriever.store)
-            if now != (tuned[0].result.basis, tuned[0].corpus):
+            if now != (tuned.result.basis, tuned.corpus):
                 raise HTTPException(
                     409, "The index has changed since these questions were searched; search again."
                 )
-            gate.save(gate_path)
+            gate.save(session.gate_path)
 
         live.write(save)  # checks the newest saved version, while no other process can save one
-        return guarantee_view(gate) | {"file": gate_path.name}
+        return guarantee_view(gate) | {"file": session.gate_path.name}
 
-    return Guard(app, replace(access, open=(*access.open, *_PAGES)))
+    return routes
 
 
 def run(place: Place, access: Access, port: int, gate_file: Path | None = None) -> None:
