@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -38,10 +40,12 @@ from uec_rag.stores.places import check_engine, open_store
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead, Selection
+    from uec_rag.ensemble.uec import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
     from uec_rag.retrieval.live import LiveIndex
     from uec_rag.stores.base import Store
+    from uec_rag.stores.engine import EngineStore
 
 
 def left_out(read: FolderRead) -> str:
@@ -144,15 +148,15 @@ def index(
         raise ValueError("--workers and --gpus: expected --engine ray with them")
     if chunk_size is not None:
         check_chunks(chunk_size, overlap, FEWEST_TOKENS, ("--chunk-size", "--overlap"))
-    cut = "" if chunk_size is None else f"{chunk_size}/{overlap}"
-    selection: Selection = {
-        "follow_symlinks": follow_symlinks,
-        "exclude": exclude,
-        "include": include,
-    }
+    source = Source(
+        folder,
+        {"follow_symlinks": follow_symlinks, "exclude": exclude, "include": include},
+        "" if chunk_size is None else f"{chunk_size}/{overlap}",
+        max_characters,
+    )
     check_output(to)
     if engine == "ray":
-        if model or fit or chunk_size is not None or any(selection.values()):
+        if model or fit or source.cut or any(source.selection.values()):
             raise ValueError(
                 "--engine ray reads rows, and encodes them with the ensemble of --uec; expected no "
                 "--model, --fit, --chunk-size, --follow-symlinks, --exclude, --include"
@@ -161,40 +165,77 @@ def index(
         return
     check_folder(folder, "FOLDER")
     if update:
-        _update(folder, to, selection, cut, max_characters, store, trust, json)
-        return
-    pairs = None if fit is None else read_pairs(fit, "--fit")
-    place = None if store is None else open_store(store)
-    if place is not None and uec is None and len(place):
-        raise ValueError(
-            f"--store: expected an empty store, got one with {len(place):,} passages; use "
-            "--update to "
-            "bring their index up to date, or --uec with their ensemble to add to them"
-        )
-    ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
-    say(f"Reading {folder} ...")
+        update_index(source, to, store, trust=trust, json=json)
+    else:
+        pairs = None if fit is None else read_pairs(fit, "--fit")
+        place = None if store is None else open_store(store)
+        if place is not None and uec is None and len(place):
+            raise ValueError(
+                f"--store: expected an empty store, got one with {len(place):,} passages; use "
+                "--update to bring their index up to date, or --uec with their ensemble to add to "
+                "them"
+            )
+        ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
+        make_index(source, to, ensemble, place, pairs=pairs, fits=uec is None, json=json)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The documents to index.
+
+    Attributes
+    ----------
+    folder : Path
+    selection : Selection
+        Which files of the folder.
+    cut : str
+        How they are split, "TOKENS/OVERLAP"; "" for the default.
+    max_characters : int
+        Longer files are left out.
+    """
+
+    folder: Path
+    selection: Selection
+    cut: str
+    max_characters: int
+
+
+def make_index(
+    source: Source,
+    to: Path,
+    ensemble: UEC,
+    store: EngineStore | None,
+    *,
+    pairs: Sequence[tuple[str, str] | tuple[str, str, int]] | None,
+    fits: bool,
+    json: bool,
+) -> None:
+    """Make an index from a folder, and print what is in it.
+
+    `pairs`: questions and passages to fit on, if any. `fits`: whether to fit an unfitted ensemble
+    on headings.
+    """
+    say(f"Reading {source.folder} ...")
     from uec_rag.corpora import fitting_pairs, passages_of
     from uec_rag.corpora.folder import read_files
     from uec_rag.corpora.passages import add_file_metadata
-
-    read = read_files(folder, max_characters=max_characters, **selection)
-    documents = read.documents
-    if not documents:
-        raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
-    _note_other_files(folder, selection)
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of
     from uec_rag.stores.places import filling
 
-    passages = passages_of(documents, **chunks_of(ensemble, cut))
-    add_file_metadata(passages, documents, cut)
+    read = read_files(source.folder, max_characters=source.max_characters, **source.selection)
+    documents = read.documents
+    if not documents:
+        raise ValueError(f"no file in {str(source.folder)!r} holds text to index: {left_out(read)}")
+    _note_other_files(source)
+    passages = passages_of(documents, **chunks_of(ensemble, source.cut))
+    add_file_metadata(passages, documents, source.cut)
     say(f"{counted(len(documents), 'file')}, {counted(len(passages), 'passage')}")
-    if uec is None:
-        if pairs is not None:
-            fit_ensemble(ensemble, pairs)
-        elif not ensemble.is_fitted and len(made := fitting_pairs(documents)) >= _FEWEST_PAIRS:
-            fit_ensemble(ensemble, made)
-    retriever = Retriever(ensemble, place)
+    if pairs is not None:
+        fit_ensemble(ensemble, pairs)
+    elif fits and not ensemble.is_fitted and len(made := fitting_pairs(documents)) >= _FEWEST_PAIRS:
+        fit_ensemble(ensemble, made)
+    retriever = Retriever(ensemble, store)
     with filling(retriever.store):
         add_passages(retriever, passages)
     save_anew(retriever, to)
@@ -214,7 +255,7 @@ def index(
         left = f" Left out: {left_out(read)}." if read.empty or read.unreadable else ""
         what = f"{counted(len(passages), 'passage')} of {counted(len(documents), 'file')}"
         print_text(f"Indexed {what} in {to}.{left}")
-        _say_how_to_ask(to, None if place is None else place.address)
+        _say_how_to_ask(to, None if store is None else store.address)
 
 
 def _say_how_to_ask(index: Path, store: str | None) -> None:
@@ -223,16 +264,7 @@ def _say_how_to_ask(index: Path, store: str | None) -> None:
     say(f'Ask it: uec-rag ask {index} "your question"{option}')
 
 
-def _update(
-    folder: Path,
-    to: Path,
-    selection: Selection,
-    cut: str,
-    max_characters: int,
-    store: str | None,
-    trust: bool,
-    json: bool,
-) -> None:
+def update_index(source: Source, to: Path, store: str | None, *, trust: bool, json: bool) -> None:
     """Update an index from its folder, and print what has changed."""
     if not (to / MANIFEST).is_file():
         raise FileNotFoundError(
@@ -247,14 +279,14 @@ def _update(
     live = LiveIndex(Place(to, store, trust))
     with live.use() as opened:
         own = cut_of(opened.retriever)
-    if cut not in ("", own):
+    if source.cut not in ("", own):
         raise ValueError(
             f"--update splits files as {str(to)!r} was made: expected {_option(own)}, got "
-            f"{_option(cut)}; omit these options, or make the index again without --update"
+            f"{_option(source.cut)}; omit these options, or make the index again without --update"
         )
     for left in reversed(range(_ATTEMPTS)):
         try:
-            changes, read, files = _bring_up(live, folder, selection, max_characters)
+            changes, read, files = _read_changes(live, source)
             break
         except SavedMeanwhile:
             if not left:
@@ -290,23 +322,21 @@ def _option(cut: str) -> str:
     return f"--chunk-size {size} --overlap {overlap}" if cut else "without --chunk-size"
 
 
-def _bring_up(
-    live: LiveIndex, folder: Path, selection: Selection, max_characters: int
-) -> tuple[Changes, FolderRead, EncodedFiles]:
+def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read the changed files of a folder, and replace their passages in an index."""
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
-    hashes, unreadable = file_hashes(folder, **selection)
-    for source, problem in unreadable.items():
-        note(f"left out {source}, which {problem}")
+    hashes, unreadable = file_hashes(source.folder, **source.selection)
+    for name, problem in unreadable.items():
+        note(f"left out {name}, which {problem}")
     with live.use() as opened:
         retriever = opened.retriever
     changes = changes_since(retriever, hashes, unreadable)
     # Folders of documents have names in common, such as index.md.
     if len(changes.removed) > len(changes.changed) and not changes.unchanged:
         raise ValueError(
-            f"FOLDER: no file of the index is unchanged in {str(folder)!r}, and "
+            f"FOLDER: no file of the index is unchanged in {str(source.folder)!r}, and "
             f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
             "removed; expected the folder that it was made from. If the new files are to "
             "replace it, leave out --update"
@@ -318,15 +348,15 @@ def _bring_up(
             "they are read again and get ids from their headings ('faq.md#12' becomes "
             "'faq.md#returns'), so labels that name the numbers must be written anew"
         )
-    _note_other_files(folder, selection)
+    _note_other_files(source)
     read = FolderRead()
     if unknown := changes.new | changes.changed:
         say(f"Reading {counted(len(unknown), 'file')} ...")
         read = read_files(
-            folder,
-            max_characters=max_characters,
+            source.folder,
+            max_characters=source.max_characters,
             only=unknown,
-            **selection,
+            **source.selection,
         )
     # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
     gone = changes.removed | (changes.changed & read.empty.keys())
@@ -339,10 +369,10 @@ def _bring_up(
     return changes, read, files
 
 
-def _note_other_files(folder: Path, selection: Selection) -> None:
+def _note_other_files(source: Source) -> None:
     from uec_rag.corpora.folder import other_files
 
-    if files := other_files(folder, **selection):
+    if files := other_files(source.folder, **source.selection):
         note(f"left out {counted(len(files), 'file')} of other kinds{named(files)}")
 
 
