@@ -33,7 +33,7 @@ import uec_rag.confidence
 from benchmarks.paper.data import load_collection, read_rows, sample_collection
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.decision import is_asked_back
+from uec_rag.confidence.decision import needs_clarification
 from uec_rag.confidence.model import Calibrator, fit_calibrator, log_odds
 from uec_rag.confidence.readings import (
     FEATURES,
@@ -243,7 +243,7 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
         if name not in (*CLARIFY, *CONVERSATIONS) and one.label == "answerable"
     ]
     needless = [
-        told if is_asked_back(told, one.in_corpus, one.offered, 0.0) else 0.0
+        told if needs_clarification(told, one.in_corpus, one.offered, 0.0) else 0.0
         for one, told in zip(ordinary, probabilities(model, ordinary).tolist(), strict=True)
     ]
     return float(np.quantile(needless, 1 - NEEDLESS))
@@ -251,7 +251,7 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
 
 def decided(one: Example, unsaid: float, ask: float) -> str:
     """The label that a decision stands for."""
-    if is_asked_back(unsaid, one.in_corpus, one.offered, ask):
+    if needs_clarification(unsaid, one.in_corpus, one.offered, ask):
         return "underspecified"
     return "answerable" if one.confidence > 0.5 else "unanswerable"
 

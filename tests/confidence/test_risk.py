@@ -290,16 +290,16 @@ def _policy(rng, count, accuracy, silence, same=False):
         confidence, rewritten = np.full(count, 0.6), np.full(count, 0.9)
     no = reply == 1
     clear = rng.random(count) < 0.9
-    asks_back = ~clear & (rng.random(count) < 0.5)
+    clarifies = ~clear & (rng.random(count) < 0.5)
     rewritten, again = np.where(no, rewritten, -np.inf), np.where(no, again, True)
-    return confidence, right, reply, rewritten, again, clear, asks_back
+    return confidence, right, reply, rewritten, again, clear, clarifies
 
 
 def _decided(found, questions):
     """Which questions a gate with these thresholds answers, and which of them wrongly."""
-    confidence, right, reply, rewritten, again, clear, asks_back = questions
+    confidence, right, reply, rewritten, again, clear, clarifies = questions
     doubted = (confidence > found.low) & ((confidence <= found.high) | ~clear)
-    alone = (confidence > found.threshold) & ~asks_back
+    alone = (confidence > found.threshold) & ~clarifies
     advised = np.choose(reply, [np.ones(len(right), bool), rewritten > found.rewritten, alone])
     answered = np.where(doubted, advised, alone)
     return answered, answered & np.where(doubted & (reply == 1), ~again, ~right)

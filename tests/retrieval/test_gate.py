@@ -362,7 +362,7 @@ def ambiguous(searched, unsaid):
         replace(one, underspecified=float(p), in_corpus=1.0, readings=two)
         for one, p in zip(searched.result.decisions, unsaid, strict=True)
     ]
-    return replace(searched, result=searched.result.deciding(decisions))
+    return replace(searched, result=searched.result.with_decisions(decisions))
 
 
 def test_what_is_asked_back_gets_no_wrong_answer(searched):

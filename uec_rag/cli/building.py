@@ -115,7 +115,7 @@ def gate_of(index: Retriever, other: Retriever) -> tuple[Gate | None, bool]:
         return None, False
 
 
-def save_anew(retriever: Retriever, to: Path) -> None:
+def overwrite_index(retriever: Retriever, to: Path) -> None:
     """Save an index in place of any other, and remove a gate that was made for that one."""
     retriever.save(to)
     from uec_rag.retrieval.gate import GATE_FILE
@@ -149,7 +149,7 @@ def index_on_ray(
     with progress_bar("Indexing passages", None) as bar:
         resources = Resources(workers=workers, num_gpus=gpus)
         done = index(retriever, passages, resources, advance=bar.update)
-    save_anew(retriever, to)
+    overwrite_index(retriever, to)
     if json:
         print_json({"path": str(to), "passages": done.read, "written": done.written})
         return

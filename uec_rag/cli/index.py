@@ -19,7 +19,7 @@ from uec_rag.cli.building import (
     gate_of,
     index_on_ray,
     load_ensemble,
-    save_anew,
+    overwrite_index,
 )
 from uec_rag.cli.console import (
     Json,
@@ -238,7 +238,7 @@ def make_index(
     retriever = Retriever(ensemble, store)
     with filling(retriever.store):
         add_passages(retriever, passages)
-    save_anew(retriever, to)
+    overwrite_index(retriever, to)
     if json:
         print_json(
             {
@@ -425,7 +425,7 @@ def copy(
     engine = None if place is None else open_store(place)
     made_in: Store = MemoryStore() if engine is None else engine
     made = copy_index(index, made_in)
-    save_anew(made, folder)
+    overwrite_index(made, folder)
     _copy_gate(index, made, folder)
     if json:
         print_json({"path": str(folder), "passages": len(made)})

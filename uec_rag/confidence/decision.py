@@ -174,7 +174,7 @@ def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     return attributes
 
 
-def is_asked_back(
+def needs_clarification(
     underspecified: float, in_corpus: float, readings: Sequence[Reading], ask: float = ASK
 ) -> bool:
     """Return whether to ask for clarification of a question.
@@ -196,7 +196,7 @@ def decide_one(
     in_corpus: float = 1.0,
     unfamiliar: str = "",
 ) -> Decision:
-    """Ask for clarification (see `is_asked_back`), else answer if confident, else abstain.
+    """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def decide_one(
     """
     action: Action = "abstain"
     code: Code = "uncertain"
-    if is_asked_back(underspecified, in_corpus, readings):
+    if needs_clarification(underspecified, in_corpus, readings):
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
         action, code = "answer", "answered"

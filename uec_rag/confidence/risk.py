@@ -380,7 +380,7 @@ def advised_thresholds(
     rewritten: NDArray[np.float64],
     rewritten_right: NDArray[np.bool_],
     clear: NDArray[np.bool_],
-    asks_back: NDArray[np.bool_],
+    clarifies: NDArray[np.bool_],
     share: float,
 ) -> AdvisedThresholds:
     """Find thresholds at which a bounded share of all questions is answered wrongly, on average.
@@ -405,7 +405,7 @@ def advised_thresholds(
         Whether these answer the question.
     clear : bool array, shape (n,)
         Whether a question of high confidence is answered without asking the advisor.
-    asks_back : bool array, shape (n,)
+    clarifies : bool array, shape (n,)
         Whether a question gets a clarifying question if the advisor has failed.
     share : float
         Largest share of all questions that are answered wrongly, in (0, 1).
@@ -417,7 +417,7 @@ def advised_thresholds(
     ways = (
         (~right & clear, odds + np.minimum(no, none)),
         (~right & (reply == 0), odds + yes),
-        (~right & (reply == 2) & ~asks_back, odds + none),
+        (~right & (reply == 2) & ~clarifies, odds + none),
         (~rewritten_right, np.minimum(odds + yes, again)),
     )
     harm = np.maximum.reduce([np.where(some, level, -np.inf) for some, level in ways])

@@ -114,7 +114,7 @@ class Encoder(Protocol):
         """Embed texts without blocking the event loop."""
 
 
-class OneInstance:
+class NotCopied:
     """A mixin for encoders that are never copied: weights, sessions and locks are shared."""
 
     def __copy__(self) -> Self:
@@ -124,7 +124,7 @@ class OneInstance:
         return self
 
 
-class EncoderInside(OneInstance):
+class EncoderWrapper(NotCopied):
     """A base of wrappers, which delegates all but `revision`, `encode` and `aencode`."""
 
     def __init__(self, encoder: Encoder) -> None:
@@ -148,7 +148,7 @@ class _Embeds(Protocol):
     def encode(self, texts: Sequence[str], role: Role) -> Encoded: ...
 
 
-class InThread(OneInstance):
+class ThreadedAsync(NotCopied):
     """A mixin for encoders without an asynchronous method: `aencode` is `encode` in a thread."""
 
     async def aencode(self: _Embeds, texts: Sequence[str], role: Role) -> Encoded:
@@ -156,7 +156,7 @@ class InThread(OneInstance):
         return await asyncio.to_thread(self.encode, texts, role)
 
 
-class IdentityHead(InThread):
+class IdentityHead(ThreadedAsync):
     """The base of encoders whose last layer is the identity, so `features` is `embedding`.
 
     Subclasses define `dimension` and `encode`.

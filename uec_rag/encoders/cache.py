@@ -16,11 +16,11 @@ from uec_rag.base.regular import check_regular
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
-    EncoderInside,
+    EncoderWrapper,
     Float32Array,
-    InThread,
     Role,
     TermEncoder,
+    ThreadedAsync,
     checked_texts,
 )
 
@@ -41,7 +41,7 @@ _Row: TypeAlias = tuple[bytes, bytes | None]
 _T = TypeVar("_T")
 
 
-class CachedEncoder(InThread, EncoderInside):
+class CachedEncoder(ThreadedAsync, EncoderWrapper):
     """An encoder that caches the vectors of another encoder.
 
     They are kept in one SQLite database per revision of the encoder, by role and text, which

@@ -25,9 +25,9 @@ from uec_rag.encoders import hub
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
-    InThread,
     LastLayer,
     Role,
+    ThreadedAsync,
     check_vectors,
     checked_texts,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 
-class SentenceTransformerEncoder(InThread):
+class SentenceTransformerEncoder(ThreadedAsync):
     """An encoder around a SentenceTransformer.
 
     Parameters

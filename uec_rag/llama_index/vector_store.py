@@ -297,7 +297,7 @@ class UECVectorStore(BasePydanticVectorStore):
             threshold = 0.5 if threshold is None else threshold
             found = diversify(index, found, k, threshold)
         if gate is not None:  # it decides on what is left
-            found = found.deciding(gate.decide(found))
+            found = found.with_decisions(gate.decide(found))
         nodes = hits(found)
         return VectorStoreQueryResult(
             nodes=[node.node for node in nodes],

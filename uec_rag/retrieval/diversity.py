@@ -37,7 +37,7 @@ def diversify(index: Index, result: SearchResult, k: int, lambda_mult: float = 0
             vectors = term_vectors(index.uec.embed_terms(texts))
         enough = max(k, JUDGED)  # confidence is in the first JUDGED hits, whatever k is
         places = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
-        chosen.append(one.taking(places).first(k))
+        chosen.append(one.select(places).first(k))
     return SearchResult(chosen)
 
 

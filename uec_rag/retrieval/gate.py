@@ -23,7 +23,13 @@ from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
 from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
-from uec_rag.confidence.decision import Decision, advised, decide_again, is_asked_back, outcome
+from uec_rag.confidence.decision import (
+    Decision,
+    advised,
+    decide_again,
+    needs_clarification,
+    outcome,
+)
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import (
@@ -708,7 +714,7 @@ class LabelledSearch:
         """True for each question that gets a clarifying question, shape (n,)."""
         return np.array(
             [
-                is_asked_back(each.underspecified, each.in_corpus, each.readings)
+                needs_clarification(each.underspecified, each.in_corpus, each.readings)
                 for each in self.result.decisions
             ],
             dtype=bool,

@@ -45,7 +45,7 @@ class Members:
     counted: FloatArray
     words: list[dict[str, float]] | None
 
-    def taking(self, places: Sequence[int]) -> Members:
+    def select(self, places: Sequence[int]) -> Members:
         """Return the contributions to some of the hits."""
         at = [*places]
         return Members(
@@ -184,7 +184,7 @@ class Result:
         total: FloatArray = self.within + self.between
         return total
 
-    def taking(self, places: Sequence[int]) -> Result:
+    def select(self, places: Sequence[int]) -> Result:
         """Return the result with the hits at the given positions, in the given order.
 
         The confidence by cutoff is that of the same number of best hits, but at most the sum and at
@@ -201,7 +201,7 @@ class Result:
         known = self.decision
         if confidence == known.confidence:
             return taken
-        return replace(taken, decision=replace(known, confidence=confidence)).deciding(0.5)
+        return replace(taken, decision=replace(known, confidence=confidence)).with_threshold(0.5)
 
     def first(self, k: int) -> Result:
         """Return the result with the first k hits and unchanged confidence and decision."""
@@ -217,10 +217,10 @@ class Result:
             within=self.within[at],
             between=self.between[at],
             relevance=self.relevance[at],
-            members=None if self.members is None else self.members.taking(at),
+            members=None if self.members is None else self.members.select(at),
         )
 
-    def asked_as(self, query: str, corrected: str) -> Result:
+    def with_original_query(self, query: str, corrected: str) -> Result:
         """Return the result with the original question, and its correction noted, if any."""
         if query == corrected:
             return self if query == self.query else replace(self, query=query)
@@ -231,9 +231,9 @@ class Result:
     def without_clarifying(self) -> Result:
         """The result with the decision to answer or abstain, without asking back."""
         clear = replace(self.decision, underspecified=0.0, readings=())
-        return replace(self, decision=clear).deciding(self.decision.threshold)
+        return replace(self, decision=clear).with_threshold(self.decision.threshold)
 
-    def no_surer_than(self, most: float) -> Result:
+    def cap_confidence(self, most: float) -> Result:
         """The result with no probability of an answer above `most`."""
         known = self.decision
         sure, held = min(known.confidence, most), min(known.in_corpus, most)
@@ -244,9 +244,9 @@ class Result:
             by_cutoff=np.minimum(self.by_cutoff, np.float32(most)),
             relevance=np.minimum(self.relevance, np.float32(most)),
         )
-        return limited.deciding(decision.threshold)
+        return limited.with_threshold(decision.threshold)
 
-    def deciding(self, threshold: float) -> Result:
+    def with_threshold(self, threshold: float) -> Result:
         """Return the result with the decision at another threshold."""
         return replace(self, decision=self.decide(threshold))
 
@@ -455,7 +455,7 @@ class SearchResult:
         check_threshold(threshold)
         return [one.decide(threshold, k) for one in self.results]
 
-    def deciding(self, decisions: Sequence[Decision]) -> SearchResult:
+    def with_decisions(self, decisions: Sequence[Decision]) -> SearchResult:
         """Return the results with other decisions, such as a gate's."""
         pairs = zip(self.results, decisions, strict=True)
         return SearchResult([replace(one, decision=decision) for one, decision in pairs])

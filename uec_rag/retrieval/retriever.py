@@ -386,7 +386,7 @@ class Retriever(Index):
                 "filter; the index may have changed since it asked back: ask again without within."
             )
         texts = zip(found, request.queries, request.corrected, strict=True)
-        return SearchResult([one.asked_as(*of_one) for one, *of_one in texts])
+        return SearchResult([one.with_original_query(*of_one) for one, *of_one in texts])
 
     def _search_chosen(self, row: int, encoded: EncodedTexts, request: Request) -> Result:
         """Search for one of the questions, among the chosen readings if there are any.
@@ -426,7 +426,7 @@ class Retriever(Index):
         [found] = self._search_turns([turn], encoded, replace(request, among=among))
         # A reading is part of the corpus that a gate was made for, not another corpus.
         found = replace(found, decision=replace(found.decision, size=0))
-        found = found.no_surer_than(limit.decision.confidence)
+        found = found.cap_confidence(limit.decision.confidence)
         # If several readings were chosen, asking back would repeat the same question.
         return found.without_clarifying if len(named) > 1 else found
 

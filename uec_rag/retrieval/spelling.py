@@ -7,7 +7,7 @@ Common words are single tokens of a model that a passage contains, and names tha
 a word.
 
 All members then encode the corrected question, since a model splits a misspelt word into
-meaningless pieces; the result records it (`Result.asked_as`).
+meaningless pieces; the result records it (`Result.with_original_query`).
 """
 
 from __future__ import annotations

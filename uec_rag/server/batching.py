@@ -117,6 +117,6 @@ class Batcher:
                         within=one.within,
                     )
                 for row, single in zip(rows, result, strict=True):
-                    original = single.asked_as(batch[row].text, texts[row])
+                    original = single.with_original_query(batch[row].text, texts[row])
                     found[row] = SearchResult([original])
         return [found[row] for row in range(len(batch))]

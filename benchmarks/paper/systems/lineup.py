@@ -38,7 +38,7 @@ from benchmarks.paper.systems.baselines import (
 from benchmarks.paper.systems.grove import Grove, Means
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import Encoded, Encoder, Role, load_encoder
-from uec_rag.encoders.base import EncoderInside
+from uec_rag.encoders.base import EncoderWrapper
 from uec_rag.ensemble import UEC
 from uec_rag.laplace.pairs import check_pairs
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-class ProjectionOf(EncoderInside):
+class ProjectionOf(EncoderWrapper):
     """The same vectors with the identity as their last layer: nothing is encoded again.
 
     Parameters

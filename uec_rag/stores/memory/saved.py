@@ -20,7 +20,7 @@ from uec_rag.base.postings import Postings
 from uec_rag.base.saved.files import GrowingArray, read_array, read_json, write_json
 from uec_rag.stores.base import Passage, checked_addition
 from uec_rag.stores.memory.state import PassageLog, State, bound, check_fits, line_of
-from uec_rag.stores.memory.vectors import Dtype, Means, Rows, Scan, longest, make_scan
+from uec_rag.stores.memory.vectors import Dtype, Means, QuantisedMeans, Rows, longest, make_scan
 
 _MEAN = "mean.{}.npy"
 
@@ -38,7 +38,7 @@ def write_state(state: State, folder: Path) -> None:
 
 
 def rows_of(
-    means: Means, scales: FloatArray, scan: Scan | None, rows: Rows
+    means: Means, scales: FloatArray, scan: QuantisedMeans | None, rows: Rows
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield means and scales of rows and their 8-bit copy, with the names of their files."""
     for number, block in enumerate(means.blocks):
@@ -92,7 +92,7 @@ def read_state(folder: Path) -> State:
     passages = PassageLog(folder, ids)
     with as_corrupted(folder):
         _check_belong_together(folder, ids, means, scales, profile, len(passages))
-        scan = Scan.load(folder, settings.get("scan", {}))
+        scan = QuantisedMeans.load(folder, settings.get("scan", {}))
         if not bound >= 0 or not are_finite(scales, least=0):
             raise ValueError("expected lengths and variances that are numbers >= 0")
         if profile is not None and not are_finite(profile, least=0):
@@ -117,7 +117,7 @@ def read_state(folder: Path) -> State:
     )
 
 
-def _check_scan(folder: Path, scan: Scan, means: Means) -> None:
+def _check_scan(folder: Path, scan: QuantisedMeans, means: Means) -> None:
     count = len(means.blocks)
     fits = [tuple(block.shape) for block in scan.blocks] == [block.shape for block in means.blocks]
     fits &= len(scan.errors) == len(scan.lengths) == count
@@ -268,7 +268,7 @@ class StreamedStore:
             means=means.chosen(slice(0)),
             profile=gaussians.profile,
             longest=max(old.longest, longest(gaussians.mean)),
-            scan=None if old.scan is None or scan is None else old.scan.beside(scan),
+            scan=None if old.scan is None or scan is None else old.scan.merge_bounds(scan),
             postings=postings,
         )
         self._whole = True

@@ -29,7 +29,7 @@ from uec_rag.base.postings import Frequencies, Postings
 from uec_rag.base.saved.files import open_regular, read_array
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, checked_passage, copied
-from uec_rag.stores.memory.vectors import Means, Scan, require_finite
+from uec_rag.stores.memory.vectors import Means, QuantisedMeans, require_finite
 
 _REMEMBERED, _LONG = 4096, 4096  # size of the cache, and bytes of a passage too long for it
 
@@ -360,7 +360,7 @@ class State:
     earlier: dict[int, int] = field(default_factory=dict)  # row -> previous row of the same id
     selected: NDArray[np.int64] | None = None  # None: all rows
     index: MetadataIndex = field(default_factory=MetadataIndex)
-    scan: Scan | None = None  # 8-bit copy of the means, to be multiplied instead of them
+    scan: QuantisedMeans | None = None  # 8-bit copy of the means, to be multiplied instead of them
     postings: tuple[Postings, ...] = ()  # one for each sparse block
     frequencies: tuple[Frequencies, ...] = ()  # those of a larger corpus that the rows are part of
 

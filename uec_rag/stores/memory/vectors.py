@@ -3,8 +3,9 @@
 Each encoder's queries are multiplied with that encoder's block alone, which is fastest if its rows
 are contiguous.
 
-The error of a product with 8-bit integers is bounded (see `Scan.bound`), so that a search that
-scores every passage within the bound in float32 finds the same hits as one over the float32 means.
+The error of a product with 8-bit integers is bounded (see `QuantisedMeans.bound`), so that a search
+that scores every passage within the bound in float32 finds the same hits as one over the float32
+means.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ _FILE, _SCALES = "scan.{}.npy", "scan_scales.{}.npy"
 
 
 @dataclass(frozen=True, eq=False)
-class Scan:
+class QuantisedMeans:
     """Means of rows as 8-bit integers."""
 
     blocks: tuple[NDArray[np.int8], ...] = ()  # shapes (capacity, d_k)
@@ -201,7 +202,7 @@ class Scan:
         """The dimensions d_k of the blocks."""
         return [block.shape[1] for block in self.blocks]
 
-    def with_rows(self, start: int, stop: int, means: Means) -> Scan:
+    def with_rows(self, start: int, stop: int, means: Means) -> QuantisedMeans:
         """Compress the rows from `start` to `stop`, which `Means.written` has added."""
         blocks, scales, errors, lengths = [], [], [], []
         for k, block in enumerate(means.blocks):
@@ -221,7 +222,7 @@ class Scan:
                 error = max(error, longest(rounded - block[rows]) * (1 + 1e-5))
             errors.append(error)
             lengths.append(length)
-        return Scan(tuple(blocks), tuple(scales), tuple(errors), tuple(lengths))
+        return QuantisedMeans(tuple(blocks), tuple(scales), tuple(errors), tuple(lengths))
 
     def products(self, rows: Rows, queries: Sequence[FloatArray]) -> list[FloatArray]:
         """Multiply queries with consecutive parts of the means; see `Means.products`."""
@@ -268,7 +269,7 @@ class Scan:
         """Return the parameters of `load` other than the arrays."""
         return {"dtype": "int8", "errors": self.errors, "lengths": self.lengths}
 
-    def beside(self, other: Scan) -> Scan:
+    def merge_bounds(self, other: QuantisedMeans) -> QuantisedMeans:
         """Return these rows with bounds of errors and lengths that also hold for the other's."""
         return replace(
             self,
@@ -277,7 +278,7 @@ class Scan:
         )
 
     @classmethod
-    def load(cls, folder: Path, settings: Mapping[str, Any]) -> Scan | None:
+    def load(cls, folder: Path, settings: Mapping[str, Any]) -> QuantisedMeans | None:
         """Open the memory-mapped files of `arrays`; None if the means have no 8-bit copy.
 
         16-bit copies of version 0.1 are ignored, since they add nothing to the means.
@@ -302,11 +303,11 @@ def _compressed(values: FloatArray) -> tuple[NDArray[np.int8], FloatArray]:
     return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale
 
 
-def make_scan(dtype: str) -> Scan | None:
+def make_scan(dtype: str) -> QuantisedMeans | None:
     """Return an empty scan, or None for float32, which NumPy multiplies itself.
 
     ValueError if the number format is unknown.
     """
     if dtype not in get_args(Dtype):
         raise ValueError(f"dtype: expected one of {list(get_args(Dtype))}, got {dtype!r}.")
-    return None if dtype == "float32" else Scan()
+    return None if dtype == "float32" else QuantisedMeans()
