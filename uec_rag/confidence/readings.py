@@ -194,16 +194,17 @@ class Candidates:
             form = word.casefold()
             for one in (form, f"{form}s", form.removesuffix("s")):
                 columns_of[one].add(place)
-        cells = set[tuple[int, int, int]]()
+        cells: tuple[list[int], ...] = [], [], []
         for about, held, subject in zip(self.about, self.words, self.subject.tolist(), strict=True):
             text = {column[word] for word in held if word in column}
             titled = _columns(about.subject, about.subject_words, columns_of) & text
             head = titled | _columns(about.opening, about.opening_words, columns_of) & text
-            for part, some in enumerate((text, head, titled)):
-                cells.update((part, subject, place) for place in some)
+            start = subject * len(column)
+            for of_part, some in zip(cells, (text, head, titled), strict=True):
+                of_part += [start + place for place in some]
         has = np.zeros((3, int(self.subject.max()) + 1, len(column)), dtype=bool)
-        if cells:
-            has[tuple(zip(*cells, strict=True))] = True
+        for flat, at in zip(has.reshape(3, -1), cells, strict=True):
+            flat[at] = True
         return has
 
     @cached_property

@@ -346,8 +346,8 @@ class Attribution:
     similarities : array, shape (n, K, m)
         Each encoder's similarity to a hit; no encoders in the shared space.
     words : list of n lists of dict of str to float, or None
-        Words of the question that a hit contains, with the similarity that each adds, largest
-        first; None if no member is lexical.
+        Words of the question that a hit contains, with the similarity that each adds; None if no
+        member is lexical.
     idf : list of n dict of str to float
         Inverse document frequency of the words of each question; empty if no member is lexical.
     """
@@ -371,22 +371,22 @@ def attribute(
         return Attribution(to_hits, None, idf)
     words = list[list[dict[str, float]]]()
     contributions = view.contributions(terms, columns)
-    share = itemgetter(1)
     for row, of_words in enumerate(idf):
         of_hits: list[dict[str, float]] = [{} for _ in columns[row]]
         for block, (added, rarities) in zip(terms, contributions, strict=True):
             if block.labels is None:
                 continue
             keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
-            for key, to_hit, rarity in zip(keys, added[row].T, rarities[row].tolist(), strict=True):
-                word = block.labels[row].get(key)
-                if word is None:  # a part of a word
-                    continue
-                of_words[word] = max(of_words.get(word, 0.0), rarity)
-                for of_hit, amount in zip(of_hits, to_hit.tolist(), strict=True):
-                    if amount > 0:
-                        of_hit[word] = amount
-        words.append([dict(sorted(hit.items(), key=share, reverse=True)) for hit in of_hits])
+            labels = [block.labels[row].get(key) for key in keys]  # None for a part of a word
+            for word, rarity in zip(labels, rarities[row].tolist(), strict=True):
+                if word is not None:
+                    of_words[word] = max(of_words.get(word, 0.0), rarity)
+            place, term = np.nonzero(added[row] > 0)
+            amounts = added[row][place, term].tolist()
+            for hit, key, amount in zip(place.tolist(), term.tolist(), amounts, strict=True):
+                if (word := labels[key]) is not None:
+                    of_hits[hit][word] = amount
+        words.append(of_hits)
     return Attribution(to_hits, words, idf)
 
 
@@ -703,4 +703,8 @@ def _members(found: Findings, row: int, kept: slice) -> Members:
         above = best > to_all[hits.columns[row, kept]][:, None]
         ranks[member] = above.sum(axis=1) + 1
     ranks[ranks > _RANKED] = 0  # not known
-    return Members(names, similarities, ranks, counted, None if words is None else words[row][kept])
+    largest_first = [
+        dict(sorted(hit.items(), key=itemgetter(1), reverse=True))
+        for hit in (words[row][kept] if words is not None else ())
+    ]
+    return Members(names, similarities, ranks, counted, None if words is None else largest_first)
