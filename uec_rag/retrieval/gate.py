@@ -332,6 +332,8 @@ class Gate(Record):
         if the result used another calibration, share, filter or number of passages than the gate,
         or if the confidences so far are distributed differently from those of the calibration.
         """
+        if self.advisor is None:
+            return self._decided(result)
         return run_to_end(self.settle(result)).decisions
 
     async def advise(

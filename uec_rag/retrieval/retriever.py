@@ -258,6 +258,8 @@ class Retriever(Index):
             return find(rewritten, most, **_of_rewrites(options))
 
         found = find(queries, most, **options)
+        if gate.advisor is None:  # no event loop is needed
+            return found.with_decisions(gate.decide(found)).first(k)
         settled = gate.settle(found, again if rewrites else None, options.get("history"))
         return run_to_end(settled).first(k)
 
