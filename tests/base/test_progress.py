@@ -95,6 +95,13 @@ def test_a_short_wait_is_not_shown(monkeypatch):
     assert terminal.getvalue() == ""
 
 
+@pytest.mark.parametrize("show", [None, True])
+def test_a_program_without_stderr_needs_no_progress(monkeypatch, show):
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert len(Retriever(UEC([slow])).add(TEXTS, show_progress=show)) == len(TEXTS)
+
+
 @pytest.mark.parametrize("show", [True, False])
 def test_show_progress_is_before_that(monkeypatch, show):
     stderr = io.StringIO() if show else Terminal()

@@ -106,6 +106,13 @@ def test_a_folder_of_changelogs_alone_is_refused_with_what_reads_them(tmp_path):
         read_folder(tmp_path)
 
 
+def test_patterns_that_leave_no_file_are_named_in_the_error(tmp_path):
+    (tmp_path / "a.md").write_text(PROSE)
+    for patterns in ({"include": ["b/"]}, {"exclude": ["*.md"]}):
+        with pytest.raises(ValueError, match="no readable files that exclude and include select"):
+            read_folder(tmp_path, **patterns)
+
+
 def test_a_pattern_that_is_none_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"include: expected patterns as in a \.gitignore; .*'!'"):
         read_folder(tmp_path, include=["!"])

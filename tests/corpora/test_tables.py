@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.corpora.tables import find_labels, read_pairs, read_questions
+from uec_rag.corpora.tables import find_labels, read_pairs, read_questions, write_questions
 from uec_rag.stores.base import Passage
 
 
@@ -76,7 +76,10 @@ HELD = [
     Passage("f.md#fees", "a", {"source": "f.md", "title": "Fees"}),
     Passage("f.md#fees-2", "b", {"source": "f.md", "title": "Fees"}),
     Passage("f.md#how-late", "c", {"source": "f.md", "title": "How *late*?"}),
+    Passage("f.md#c", "e", {"source": "f.md", "title": "C++"}),
+    Passage("f.md#c-2", "f", {"source": "f.md", "title": "C#"}),
     Passage("note", "d", {}),
+    Passage("n.txt#0", "g", {"source": "n.txt", "title": "n"}),
 ]
 
 
@@ -86,7 +89,9 @@ HELD = [
         ("f.md#fees", {"f.md#fees"}),
         ("f.md#Fees", {"f.md#fees", "f.md#fees-2"}),
         ("f.md#How late?", {"f.md#how-late"}),
-        ("f.md", {one.id for one in HELD[:3]}),
+        ("f.md#C++", {"f.md#c"}),
+        ("f.md#C#", {"f.md#c-2"}),
+        ("f.md", {one.id for one in HELD[:5]}),
         ("note", {"note"}),
     ],
 )
@@ -96,12 +101,18 @@ def test_passages_are_named_by_id_by_file_or_by_the_heading_as_it_reads(name, id
 
 
 def test_a_question_whose_answers_are_all_gone_is_left_out_and_they_are_named():
-    labels = find_labels({"a": {"note", "f.md#gone"}, "b": {"x"}, "c": set()}, HELD, "q.csv")
-    assert (labels.relevant, labels.gone) == ({"a": {"note"}, "c": set()}, ["f.md#gone", "x"])
+    labels = find_labels({"a": {"note", "f.md#gone"}, "b": {"n.txt#7"}, "c": set()}, HELD, "q.csv")
+    assert (labels.relevant, labels.gone) == ({"a": {"note"}, "c": set()}, ["f.md#gone", "n.txt#7"])
     with pytest.raises(ValueError, match=r"q\.csv: 2 passages not in the index, first 'f.md#gone'"):
         labels.check_complete("q.csv")
     with pytest.raises(ValueError, match=r"q\.csv: 1 passage not in the index, first 'nobody'"):
         find_labels({"a": {"nobody"}}, HELD, "q.csv")
+
+
+def test_questions_of_any_characters_are_read_as_they_were_written(tmp_path):
+    asked = {'a, "b"\nc\rd\r\n=e': {"f.md#c"}, " \u0928\u092e ": set()}
+    write_questions(tmp_path / "q.csv", asked)
+    assert read_questions(tmp_path / "q.csv", labelled=True) == asked
 
 
 def test_the_number_of_an_earlier_version_is_refused_with_what_to_write():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 _PATIENCE = 2.0  # seconds without a bar
@@ -19,6 +20,8 @@ def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:
     show : bool, optional
         Whether to show it; by default on a terminal, if it takes longer than two seconds.
     """
+    if sys.stderr is None:  # as in a program for Windows without a console
+        show = False
     if show is None:
         from tqdm import tqdm  # type: ignore[import-untyped]
 

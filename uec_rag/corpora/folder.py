@@ -375,9 +375,11 @@ def _found(root: Path, selection: Selection, *, notes: bool) -> dict[str, str | 
         "changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
     )
     if not found:
+        given = selection.get("exclude") or selection.get("include")
+        chosen = " that exclude and include select" if given else ""
         raise ValueError(
-            f"no readable files in {str(root)!r}; expected some that end in {', '.join(READERS)}"
-            + (f", and {visible(told)}" if rare else "")
+            f"no readable files{chosen} in {str(root)!r}; expected some that end in "
+            f"{', '.join(READERS)}" + (f", and {visible(told)}" if rare else "")
         )
     if rare and notes:
         warn(visible(told))

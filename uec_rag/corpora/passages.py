@@ -10,6 +10,8 @@ from itertools import accumulate
 from pathlib import PurePath
 from typing import TypedDict
 
+import regex
+
 from uec_rag.corpora.chunks import split_text
 from uec_rag.corpora.document import Document, Section, has_words
 from uec_rag.corpora.questions import occurs_in, question_of
@@ -142,7 +144,8 @@ def anchor(heading: str) -> str:
     'how-do-i-reset-a-users-password'
     """
     plain = re.sub("['\u2019]", "", heading.lower())
-    return re.sub(r"\W+", "-", plain)[:_LONGEST_ANCHOR].strip("-")
+    # To `re`, the vowel signs of Indic scripts are no part of a word.
+    return regex.sub(r"\W+", "-", plain)[:_LONGEST_ANCHOR].strip("-")
 
 
 class _Anchors:

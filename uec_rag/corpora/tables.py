@@ -73,7 +73,7 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
     """Write a CSV table that `read_questions` reads, atomically."""
     out = io.StringIO(newline="")
-    table = csv.writer(out, lineterminator="\n")
+    table = csv.writer(out)  # whose ends of lines are "\r\n", so that it quotes a "\r" in a text
     table.writerow(("query", "relevant_ids"))
     for question, ids in asked.items():
         table.writerows((question, id_) for id_ in sorted(ids) or [""])
@@ -126,16 +126,24 @@ def find_labels(
             of_file = headings.setdefault(name[: mark.start()], {})
             of_file.setdefault(anchor(name[mark.end() :]), []).append(name)
     known: dict[str, dict[str, str]] = {}
-    files = set()
+    exact: dict[str, dict[str, str]] = {}  # of "C++", which has the anchor of "C#"
+    files = set()  # whose ids are not numbers
     for passage in passages:
         source = str(passage.metadata.get("source", passage.id))
         names = [name for name in (passage.id, source) if name in wanted]
         if source in headings:
-            files.add(source)
-            names += headings[source].get(anchor(str(passage.metadata.get("title", ""))), [])
+            title = str(passage.metadata.get("title", ""))
+            names += headings[source].get(anchor(title), [])
+            if (name := f"{source}#{title}") in names:
+                exact.setdefault(name, {})[passage.id] = passage.text
+            if not _NUMBERED.fullmatch(passage.id):
+                files.add(source)
         for name in names:
             known.setdefault(name, {})[passage.id] = passage.text
-    found = {name: {name: texts[name]} if name in texts else texts for name, texts in known.items()}
+    found = {
+        name: {name: texts[name]} if name in texts else exact.get(name, texts)
+        for name, texts in known.items()
+    }
     gone = sorted(wanted - found.keys())
     numbered = [name for name in gone if (at := _NUMBERED.fullmatch(name)) and at[1] in files]
     if numbered:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
+import weakref
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -84,7 +85,7 @@ class Session:
         self.labels = LabelFile(self.folder)
         self.asked = deque[View](maxlen=_REMEMBERED)
         self.tuned: LabelledSearch | None = None
-        self._known: dict[str, tuple[tuple[int, int], View]] = {}  # by name
+        self._known: dict[str, tuple[tuple[weakref.ref[Retriever], int], View]] = {}  # by name
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def gate(self, opened: Opened) -> Gate | None:
@@ -94,7 +95,7 @@ class Session:
     def of_index(self, name: str, view: Callable[[Retriever], View]) -> View:
         """Return a cached view of the index, recomputed if the index has changed."""
         with self.live.use() as opened, self._locks[name]:
-            state = id(opened.retriever), opened.retriever.changes
+            state = weakref.ref(opened.retriever), opened.retriever.changes
             if name not in self._known or self._known[name][0] != state:
                 self._known[name] = state, view(opened.retriever)
             return self._known[name][1]

@@ -50,7 +50,7 @@ class LabelFile:
             known = self.read()
             ids = known.pop(label.question, set())
             if label.id is None:
-                ids = set()
+                ids = set() if label.holds else ids
             else:
                 ids = ids | {label.id} if label.holds else ids - {label.id}
             if ids or (label.id is None and label.holds):

@@ -290,6 +290,7 @@ def test_a_label_is_taken_back_and_nothing_answers_or_something_does(client, ind
     assert label(client, question, "bees-1") == {"ids": ["bees-1"], "nothing": False}
     assert label(client, question, "bees-0")["ids"] == ["bees-0", "bees-1"]
     assert label(client, question, "bees-1", holds=False)["ids"] == ["bees-0"]
+    assert label(client, question, holds=False)["ids"] == ["bees-0"]
     assert label(client, question) == {"ids": [], "nothing": True}
     assert read_questions(index / "questions.csv", labelled=True) == {question: set()}
     assert label(client, question, "bees-0") == {"ids": ["bees-0"], "nothing": False}
