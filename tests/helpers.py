@@ -243,7 +243,7 @@ def rightness(result, relevant):
 def found_by(index, questions, k=4):
     """What a search finds on its way to a decision."""
     parts = index.uec.encode(questions, "query")
-    [found] = observe(index.method(), index.store, [*map(Query, questions)], parts, k)
+    [found] = observe(index._method(), index.store, [*map(Query, questions)], parts, k)
     return found
 
 

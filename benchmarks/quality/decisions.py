@@ -140,7 +140,7 @@ class Corpus:
         retriever = self.retriever
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
-        method = retriever.method()
+        method = retriever._method()
         [judged] = judge(method, store, [Query(row["text"])], parts, K)
         competing, observed = judged.estimate.competing, judged.found.features
         assert competing is not None

@@ -297,7 +297,7 @@ def test_in_an_empty_index_nothing_is_found(fitted, adapter):
 
 def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(ambiguous, tmp_path):
     index = ambiguous.snapshot()
-    Gate(0.99, basis=index.method().basis).save(tmp_path / "gate.json")
+    Gate(0.99, basis=index._method().basis).save(tmp_path / "gate.json")
     gate = Gate.load(tmp_path / "gate.json")
     questions = [*QUESTIONS, *TEXTS, VAGUE]
     searched = index.search(questions, 4)

@@ -59,9 +59,6 @@ OF_AN_INDEX = {
     "search": lambda index: index.search([QUESTION])[0].decision.action,
     "asearch": lambda index: asyncio.run(index.asearch([QUESTION]))[0].decision.action,
     "search_diverse": lambda index: index.search_diverse([QUESTION])[0].decision.action,
-    "asearch_diverse": lambda index: (
-        asyncio.run(index.asearch_diverse([QUESTION]))[0].decision.action
-    ),
     "search_encoded": lambda index: (
         index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"))[0].decision.action
     ),
@@ -156,7 +153,7 @@ def test_a_retrievers_threshold_is_before_the_gate_of_the_index_and_an_empty_ans
 
 def test_a_view_with_another_gate_leaves_that_of_the_index():
     index = make()
-    view = index.with_gate(Gate(1.0))
+    view = index._with_gate(Gate(1.0))
     assert view.search([QUESTION])[0].decision.action == "abstain"
     assert index.search([QUESTION])[0].decision.action == "answer"
     assert view.counting({"bm25": 1.0}).gate is None  # it was made for other coefficients

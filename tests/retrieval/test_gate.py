@@ -101,31 +101,33 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
 
 
 def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
-    basis = full.method().basis
+    basis = full._method().basis
     others = [
-        full.method({"even": True}).basis,
-        full.method({"even": False}).basis,
-        full.method(lambda passage: True).basis,
-        full.method(unanswerable=0.3).basis,
+        full._method({"even": True}).basis,
+        full._method({"even": False}).basis,
+        full._method(lambda passage: True).basis,
+        full._method(unanswerable=0.3).basis,
     ]
     view = full.snapshot()
-    assert view.method().basis == basis
+    assert view._method().basis == basis
     view.calibrate(*labelled(texts, 60))
-    assert len({basis, *others, view.method().basis}) == 6
+    assert len({basis, *others, view._method().basis}) == 6
 
 
 def test_a_filter_written_in_another_order_is_the_same_filter(full):
     one = {"lang": "en", "$or": [{"year": {"$gte": 2020, "$lt": 2024}}, {"even": True}]}
     other = {"$or": ({"year": {"$lt": 2024, "$gte": 2020}}, {"even": True}), "lang": "en"}
-    assert full.method(one).basis == full.method(other).basis != full.method({"lang": "en"}).basis
     assert (
-        full.method({"$where": lambda p: True}).basis
-        == full.method({"$where": lambda p: False}).basis
+        full._method(one).basis == full._method(other).basis != full._method({"lang": "en"}).basis
+    )
+    assert (
+        full._method({"$where": lambda p: True}).basis
+        == full._method({"$where": lambda p: False}).basis
     )
     names = [f"name {i}" for i in range(50)]
     assert (
-        full.method({"of": {"$in": {*names}}}).basis
-        == full.method({"of": {"$in": {*names[::-1]}}}).basis
+        full._method({"of": {"$in": {*names}}}).basis
+        == full._method({"of": {"$in": {*names[::-1]}}}).basis
     )
 
 
@@ -478,7 +480,7 @@ class TestAdvisor:
             return len(question) % 2 == 0
 
         gate = Gate(advisor=advisor)
-        found_later = await full.with_gate(gate).asearch(found[0])
+        found_later = await full._with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
 
     def test_it_reads_the_turns_before_the_question(self, full, texts):

@@ -161,10 +161,9 @@ def test_what_is_no_list_of_ids_is_refused(small, call, ids, got):
 
 @pytest.mark.parametrize("name", ["k", "fetch_k"])
 @pytest.mark.parametrize("count", [None, 2.5, 0, np.full((1, 2), 1e30)])
-async def test_what_is_no_count_of_hits_is_refused_by_name(full, name, count):
-    for search in (full.search_diverse, full.asearch_diverse):
-        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected an integer"):
-            await search(["a"], **{"k": 3, "fetch_k": HUGE} | {name: count})
+def test_what_is_no_count_of_hits_is_refused_by_name(full, name, count):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: expected an integer"):
+        full.search_diverse(["a"], **{"k": 3, "fetch_k": HUGE} | {name: count})
 
 
 def test_a_filter_that_holds_itself_is_refused(full):

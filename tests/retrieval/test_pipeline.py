@@ -38,7 +38,7 @@ class Asked:
     def __init__(self, index, queries, wanted):
         self.index, self.queries, self.wanted = index, queries, [frozenset(w) for w in wanted]
         self.parts = index.uec.encode(queries, "query")
-        self.store, self.method = index.store.snapshot(), index.method()
+        self.store, self.method = index.store.snapshot(), index._method()
 
     def as_calibrated(self, learn, k):
         return learn(self.method, self.store, self.queries, self.parts, self.wanted, k)

@@ -164,7 +164,6 @@ async def test_an_asynchronous_search_leaves_the_event_loop_to_others(full, quer
 
     monkeypatch.setattr(MemoryStore, "compare", noted)
     await full.asearch(Noting(queries[:2]), history=Noting([["before"], []]))
-    await full.asearch_diverse(Noting(queries[:2]))
     assert len(threads) > 2
     assert threading.get_ident() not in threads
 

@@ -50,7 +50,7 @@ def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     found, seen = retriever.search(QUERIES, k=5), found_by(retriever, QUERIES, 5)
     own = of_members(found, "similarities")[:, :, 0]
     logits = np.asarray(uec.fitted.slopes) * own + np.asarray(uec.fitted.intercepts)
-    scaled = logits / retriever.method().model.temperature
+    scaled = logits / retriever._method().model.temperature
     expected = np.stack([scaled.max(axis=1), scaled.mean(axis=1)], axis=1)
     np.testing.assert_allclose(seen.features.in_corpus[:, 1:], expected, rtol=1e-3, atol=1e-3)
 

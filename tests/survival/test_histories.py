@@ -287,7 +287,7 @@ class History(RuleBasedStateMachine):
         else:
             store = copy.deepcopy(store if how == "copied" else store.snapshot())
         index = Retriever(self.uec, store)
-        index.set_calibration(self.index.calibration, current=False)
+        index._set_calibration(self.index.calibration, current=False)
         self.index = index
 
     @precondition(lambda self: self.in_memory or self.kind.startswith("postgres"))
@@ -348,7 +348,7 @@ class History(RuleBasedStateMachine):
             assert self.index.calibration is before
         else:
             for other in self.others:  # each retriever has its own; a service hands it out
-                other.set_calibration(self.index.calibration, current=True)
+                other._set_calibration(self.index.calibration, current=True)
 
     @invariant()
     def is_what_the_dict_says(self):

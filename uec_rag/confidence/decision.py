@@ -52,7 +52,7 @@ class Decision:
         How the query differs from those that confidence was learned from, or how its spelling was
         corrected; "" if neither.
     basis : str
-        Fingerprint of the settings that confidence depends on (see `Retriever.method`); "" if
+        Fingerprint of the settings that confidence depends on (see `Retriever._method`); "" if
         unknown.
     hits : int
         Number of hits that confidence is about; 0 if unknown.

@@ -87,7 +87,7 @@ def evaluate(
         If ir-measures is not installed.
     """
     require("serve", "ir-measures")
-    view = retriever.with_gate(None)
+    view = retriever._with_gate(None)
     if labels is None:
         queries, relevant, view = questions_from_passages(view)
     else:

@@ -635,8 +635,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Run `search` without blocking the event loop."""
         prepare = self._index_and_arguments
         index, arguments = await run_in_executor(None, prepare, queries, options)
-        search = index.asearch_diverse if self.search_type == "mmr" else index.asearch
-        return await search(**arguments)
+        if self.search_type == "mmr":
+            return await run_in_executor(None, index.search_diverse, **arguments)
+        return await index.asearch(**arguments)
 
     def _index_and_arguments(
         self, queries: Sequence[str], options: Mapping[str, Any]
@@ -644,7 +645,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Return the index to search, and the arguments of its search."""
         index, arguments = self.index, self.search_options(options)
         if (gate := self.gate) is not index.gate:
-            index = index.with_gate(gate)
+            index = index._with_gate(gate)
         arguments.pop("score_threshold", None)
         arguments["filter"] = passage_filter(arguments["filter"])
         if isinstance(arguments["history"], Sequence):  # else the index says what it expected

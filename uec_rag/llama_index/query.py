@@ -134,7 +134,7 @@ def check_asked(
             "other weights of words and vectors, a store over Retriever.counting({name: weight})."
         )
     where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
-    index.check_filter(where)
+    index._check_filter(where)
     if text:
         return text, None, where
     if query.query_embedding is None:

@@ -314,7 +314,7 @@ class UECRetriever(BaseRetriever):
             "history": [turns(history)],
         }
         if self.threshold is not None:
-            index = index.with_gate(Gate(self.threshold))
+            index = index._with_gate(Gate(self.threshold))
         found = index.search([text], k, **options)
         if self.on_abstain == "empty" and found[0].decision.action == "abstain":
             return []

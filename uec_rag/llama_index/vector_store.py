@@ -285,7 +285,7 @@ class UECVectorStore(BasePydanticVectorStore):
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # The vectors of the hits must still be available after the search.
         index = self._retriever.snapshot()
-        plain, gate = (index.with_gate(None), index.gate) if diverse else (index, None)
+        plain, gate = (index._with_gate(None), index.gate) if diverse else (index, None)
         if vector is None:
             parts = encode(self.uec, [text], "query")
             found = plain.search_encoded([text], parts, fetched, filter=where)

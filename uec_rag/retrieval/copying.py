@@ -65,5 +65,5 @@ def copy_index(source: Retriever, store: Store) -> Retriever:
     copy = Retriever(uec, store, unanswerable=source.unanswerable)
     if calibration is not None:
         current = calibration.corpus == corpus_fingerprint(held)
-        copy.set_calibration(calibration, current=current)
+        copy._set_calibration(calibration, current=current)
     return copy

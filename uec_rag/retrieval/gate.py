@@ -94,13 +94,13 @@ class Searcher(Protocol):
     ) -> SearchResult:
         """Find the k best passages for each query, and decide."""
 
-    def check_filter(self, filter: Filter | None) -> None:
+    def _check_filter(self, filter: Filter | None) -> None:
         """Check a filter."""
 
-    def method(self, filter: Filter | None = None) -> Method:
+    def _method(self, filter: Filter | None = None) -> Method:
         """Return the method of a search."""
 
-    def with_gate(self, gate: Gate | None) -> Self:
+    def _with_gate(self, gate: Gate | None) -> Self:
         """Return a view in which another gate decides."""
 
 
@@ -138,7 +138,7 @@ class Gate(Record):
         Whether the guarantee is that of the gate with its advisor.
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
-        (`Retriever.method`), and of the passages; "" if unknown.
+        (`Retriever._method`), and of the passages; "" if unknown.
     confidences : tuple of float
         Confidences of the calibration questions, ascending, at most 1,000 of them. The confidences
         of later questions are compared with them, without labels: see `Drift`.
@@ -280,7 +280,7 @@ class Gate(Record):
             The decisions in it are final. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        view = retriever.with_gate(self)
+        view = retriever._with_gate(self)
         return view.search(queries, k, filter=filter, history=history, within=within)
 
     async def settle(
@@ -451,7 +451,7 @@ class Gate(Record):
 
     def fits(self, retriever: Searcher, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made; reads every passage."""
-        same = self.basis in ("", retriever.method(filter).basis)
+        same = self.basis in ("", retriever._method(filter).basis)
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
     def _check(self, known: SearchResult | Decision) -> None:
@@ -668,15 +668,15 @@ class LabelledSearch:
             As in `Gate.calibrate`, with the same errors.
         """
         check_k(k)
-        if not callable(getattr(retriever, "check_filter", None)):
+        if not callable(getattr(retriever, "_check_filter", None)):
             raise TypeError(
                 f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
                 "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
             )
-        retriever.check_filter(filter)
+        retriever._check_filter(filter)
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         _warn_of_shared_answers(wanted)
-        view = retriever.with_gate(None)
+        view = retriever._with_gate(None)
         corpus = corpus_fingerprint(view.store)
         result = _search(view, queries, k, filter)
         return cls(view, result, wanted, k, corpus, result.size, filter)
@@ -824,7 +824,7 @@ def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _
     questions can be made.
     """
     queries, relevant, store = make_trial(retriever.uec, retriever.store)
-    tried = retriever.with_gate(None)
+    tried = retriever._with_gate(None)
     tried.store = store
     return queries, relevant, tried
 

@@ -34,16 +34,11 @@ class Index:
         self.uec = uec
         self.store = store
         self._posteriors = uec.fitted.posteriors
-        self._changes = 0
+        self._changes = 0  # additions and removals so far
         self._foreign_said = False
         self._not_looked_at: list[tuple[list[str], list[FloatArray]]] = []
         if len(store):
             store.bind(uec.fingerprint)
-
-    @property
-    def changes(self) -> int:
-        """The number of additions and removals so far."""
-        return self._changes
 
     def __len__(self) -> int:
         return len(self.store)

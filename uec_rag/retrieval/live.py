@@ -92,7 +92,8 @@ class LiveIndex:
             origin = " of the index" if place.gate is None else ""
             _log.info("a gate%s decides: %s", origin, gate.report)
         if gate is not None and (
-            gate.basis not in ("", retriever.method().basis) or gate.size not in (0, len(retriever))
+            gate.basis not in ("", retriever._method().basis)
+            or gate.size not in (0, len(retriever))
         ):
             _log.warning(OUTDATED)
         return Opened(retriever, ensemble)
@@ -192,10 +193,10 @@ class LiveIndex:
                 return change(retriever)
             if self.problem:
                 raise OSError(f"Nothing was changed: {self.problem}")
-            changes, calibration = retriever.changes, retriever.calibration
+            changes, calibration = retriever._changes, retriever.calibration
 
             def changed() -> bool:
-                return retriever.changes != changes or retriever.calibration is not calibration
+                return retriever._changes != changes or retriever.calibration is not calibration
 
             try:
                 done = change(retriever)

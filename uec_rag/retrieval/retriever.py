@@ -172,7 +172,7 @@ class Retriever(Index):
     def gate(self, gate: Gate | None) -> None:
         self._gate = (check_gate(gate),)
 
-    def with_gate(self, gate: Gate | None) -> Self:
+    def _with_gate(self, gate: Gate | None) -> Self:
         """Return a read-only view of the current index, in which another gate decides."""
         view = self.snapshot()
         view.gate = gate
@@ -328,7 +328,7 @@ class Retriever(Index):
 
         return self._decided(find, queries, k, options, rewrites=False)
 
-    def check_filter(self, filter: Filter | None) -> None:
+    def _check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
 
         Raises
@@ -357,7 +357,7 @@ class Retriever(Index):
         k = check_k(k)
         label = within if isinstance(within, str) else None
         chosen = () if within is None or label is not None else chosen_ids(within)
-        self.check_filter(self._among({"$id": [*chosen]}, filter) if chosen else filter)
+        self._check_filter(self._among({"$id": [*chosen]}, filter) if chosen else filter)
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
         given = check_texts(queries, "queries")
@@ -440,7 +440,7 @@ class Retriever(Index):
             self._accept_fit()
         self._notice_changes()
         store = self.store.snapshot(request.filter if request.among is None else request.among)
-        method = self.method(request.filter, request.unanswerable)
+        method = self._method(request.filter, request.unanswerable)
         with span("search", queries=len(turns), k=request.k) as note:
             found = search(method, store, turns, encoded, request.k)
             decisions = [one.decision for one in found]
@@ -449,7 +449,7 @@ class Retriever(Index):
             note(shown, passages=size, **outcome(decisions))
         return found
 
-    def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
+    def _method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """Return the method of a search: the ensemble and what was learned from the corpus.
 
         The model from logits to probabilities is the calibrated, the fitted or the default one. The
@@ -553,25 +553,6 @@ class Retriever(Index):
 
         return view._decided(find, queries, k, options)
 
-    async def asearch_diverse(
-        self,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        fetch_k: int = 50,
-        lambda_mult: float = 0.5,
-        **options: Unpack[Options],
-    ) -> SearchResult:
-        """Run `search_diverse` without blocking the event loop."""
-        check_k(fetch_k, "fetch_k")
-        view = await asyncio.to_thread(self.snapshot)
-
-        async def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
-            found = await view._afind(queries, max(check_k(most), fetch_k), **given)
-            return await asyncio.to_thread(diversify, view, found, most, lambda_mult)
-
-        return await view._adecided(find, queries, k, options)
-
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._notice_changes()
@@ -587,7 +568,7 @@ class Retriever(Index):
         coefficients : mapping of encoder name to float
             A nonnegative coefficient for each encoder; 0 leaves the encoder out.
         """
-        view = self.with_gate(None)
+        view = self._with_gate(None)
         view.uec = copy(self.uec)
         rule = make_rule(coefficients, self.uec.names, temperature=None)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
@@ -641,10 +622,10 @@ class Retriever(Index):
             k=k,
             fingerprint=corpus_fingerprint(store),
         )
-        self.set_calibration(calibration, current=changes == self._changes)
+        self._set_calibration(calibration, current=changes == self._changes)
         return self
 
-    def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
+    def _set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` is whether the corpus is still the calibrated one."""
         self.calibration = calibration
         self._changes_at_calibration = self._changes if current else -1
@@ -802,7 +783,7 @@ class Retriever(Index):
             verify=verify,
         )
         retriever = cls(saved.uec, saved.store)
-        retriever.set_calibration(saved.calibration, current=saved.current)
+        retriever._set_calibration(saved.calibration, current=saved.current)
         retriever.saved_as = (saved.generation,)
         return retriever
 

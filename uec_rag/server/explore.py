@@ -95,7 +95,7 @@ class Session:
     def of_index(self, name: str, view: Callable[[Retriever], View]) -> View:
         """Return a cached view of the index, recomputed if the index has changed."""
         with self.live.use() as opened, self._locks[name]:
-            state = weakref.ref(opened.retriever), opened.retriever.changes
+            state = weakref.ref(opened.retriever), opened.retriever._changes
             if name not in self._known or self._known[name][0] != state:
                 self._known[name] = state, view(opened.retriever)
             return self._known[name][1]
@@ -186,7 +186,7 @@ def ask_routes(session: Session) -> APIRouter:
     def ask(given: Question) -> View:
         live.refresh()
         with live.use() as opened:
-            index = opened.retriever.with_gate(session.gate(opened))
+            index = opened.retriever._with_gate(session.gate(opened))
             view = ask_view(index, given.question, given.k, turns(given.history), given.within)
         view["labels"] = session.labels.view(given.question)
         if given.within is None:  # a chosen reading continues a question that is in the list
@@ -237,7 +237,7 @@ def tune_routes(session: Session) -> APIRouter:
             raise HTTPException(422, f"Not saved. {gate.report}")
 
         def save(retriever: Retriever) -> None:
-            now = retriever.method().basis, corpus_fingerprint(retriever.store)
+            now = retriever._method().basis, corpus_fingerprint(retriever.store)
             if now != (tuned.result.basis, tuned.corpus):
                 raise HTTPException(
                     409, "The index has changed since these questions were searched; search again."

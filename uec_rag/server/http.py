@@ -198,7 +198,7 @@ def create_app(
             most = access.limits
             check_size(parse(question.filter), most.conditions, most.values, most.characters)
             with live.use() as opened:
-                opened.retriever.check_filter(question.filter)
+                opened.retriever._check_filter(question.filter)
         return before
 
     async def found(question: Question) -> SearchResult:
