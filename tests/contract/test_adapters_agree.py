@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.schema import Document as LlamaIndexDocument
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -442,6 +443,7 @@ def test_removed_options_say_what_to_use_instead(fitted):
         lambda: store.as_retriever(search_kwargs={"weights": {}}),
         lambda: store.as_retriever().invoke("badero", weights={}),
         lambda: llama_index.UECRetriever(index, weights={}),
+        lambda: langchain.UECRetriever.over(InMemoryVectorStore(None), fitted, stored=dict),
     ):
         with pytest.raises(TypeError, match="this argument was removed; use"):
             call()
@@ -450,3 +452,5 @@ def test_removed_options_say_what_to_use_instead(fitted):
             getattr(index, name)
     with pytest.raises(ImportError, match="Preferences was removed; use"):
         from uec_rag.retrieval import Preferences  # noqa: F401
+    with pytest.raises(ImportError, match=r"llama_index\.gate_of_index was removed; leave it out"):
+        from uec_rag.llama_index import gate_of_index  # noqa: F401

@@ -132,6 +132,15 @@ def test_a_gate_that_is_set_decides(decide):
     assert decide(index) == "answer"
 
 
+def test_a_gate_that_is_set_later_decides_in_what_was_made_before():
+    index = make()
+    gate, asked = langchain.UECGate(retriever=langchain_of(index)), engine(index)
+    index.gate = Gate(1.0)
+    assert gate.invoke(QUESTION)["decision"] == "abstain"
+    assert gate.report == index.gate.report
+    assert asked.query(QUESTION).metadata["uec_decision"] == "abstain"
+
+
 def test_a_retrievers_threshold_is_before_the_gate_of_the_index_and_an_empty_answer_abstains():
     index = make()
     index.gate = Gate(1.0)

@@ -19,6 +19,8 @@ _INSTEAD = {
     "weights": "use a retriever over index.counting({name: coefficient})",
     "UECTranslator": "use a translator of LangChain's that writes $eq, $gt, $and and the like",
     "gate": "use threshold=0.3; a Gate is set as index.gate, or goes to UECGate or UECQueryEngine",
+    "gate_of_index": "leave it out: the gate of the index decides in every search",
+    "stored": "use vectors=, a function from ids to vectors",
     "docstore": "use docstore.mget([hit.metadata[id_key] for hit in hits])",
     "UECFunctionAgent": (
         "use QueryEngineTool.from_defaults(UECQueryEngine(...), return_direct=True)"

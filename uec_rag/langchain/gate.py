@@ -141,13 +141,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if self.gate is None and isinstance(self.retriever, UECRetriever):
-            self.gate = self.retriever.gate
-        if self.advisor is not None and (
-            self.gate is None or self.gate.advisor is not self.advisor
-        ):
-            self.gate = replace(self.gate or Gate(), advisor=self.advisor)
+        known = self._deciding
+        if self.advisor is not None and (known is None or known.advisor is not self.advisor):
+            self.gate = replace(known or Gate(), advisor=self.advisor)
         return self
+
+    @property
+    def _deciding(self) -> Gate | None:
+        """The gate that decides: its own, else that of the retriever now; None for one half."""
+        if self.gate is None and isinstance(self.retriever, UECRetriever):
+            return self.retriever.gate
+        return self.gate
 
     @classmethod
     def calibrate(
@@ -196,7 +200,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @property
     def report(self) -> str:
         """The description of what the threshold is based on."""
-        return (self.gate or Gate()).report
+        return (self._deciding or Gate()).report
 
     def route(
         self, answer: Runnable[Any, Any], clarify: Runnable[Any, Any], abstain: Runnable[Any, Any]
@@ -223,7 +227,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         **kwargs: Any,
     ) -> list[Gated]:
         """Retrieve for many questions in one search, and decide on each."""
-        threshold = 0.5 if self.gate is None else self.gate.threshold
+        threshold = (self._deciding or Gate()).threshold
         # What `note_decision` adds would not be shown for a run without metadata.
         noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
         return self._batch_with_config(
@@ -329,8 +333,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             for key in ("question", "decision", "reason", "reason_code", "confidence")
         }
         told |= decision.advice_metadata()
-        if self.gate is not None and self.gate.advisor is not None:
-            told["advisor"] = self.gate.usage.counts()
+        if (gate := self._deciding) is not None and gate.advisor is not None:
+            told["advisor"] = gate.usage.counts()
         told["ids"] = [document.id for document in found["documents"]]
         for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
             told[name] = [document.metadata.get(f"uec_{key}") for document in found["documents"]]

@@ -167,7 +167,7 @@ class UECQueryBundle(QueryBundle):
 
 
 def turns(history: object) -> list[str]:
-    """Extract the turns that a question is searched with, as `ensemble.conversation.turns_of` does.
+    """Extract the turns that a question is searched with, as `conversation.turns_of` does.
 
     Only the texts of messages are used. Strings are always kept.
 
