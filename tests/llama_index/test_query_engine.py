@@ -12,7 +12,8 @@ from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEn
 from llama_index.core.schema import QueryBundle
 
 from tests.llama_index.conftest import always
-from uec_rag.llama_index import UECQueryEngine
+from uec_rag import Advice
+from uec_rag.llama_index import UECQueryBundle, UECQueryEngine
 from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
@@ -90,6 +91,18 @@ def test_an_advisor_is_asked_in_the_doubt_of_the_gate_of_the_index(retriever, ll
     engine = UECQueryEngine.from_args(retriever, llm, advisor=advisor)
     assert engine.query(question).metadata["uec_decision"] == "abstain"
     assert asked == [question]
+
+
+def test_in_a_chosen_reading_no_rewrite_is_retrieved(retriever, llm, question):
+    gate = Gate(
+        doubt=(0.0, 1.0), rewritten=0.0, advisor=lambda *_: Advice("no", rewrite=f"{question}!!")
+    )
+    engine = UECQueryEngine.from_args(retriever, llm, gate=gate)
+    free, chosen = (
+        engine.query(UECQueryBundle(question, within=within)).metadata for within in (None, ["n5"])
+    )
+    assert (free["uec_decision"], free["uec_searched_as"]) == ("answer", f"{question}!!")
+    assert (chosen["uec_decision"], chosen.get("uec_searched_as")) == ("abstain", None)
 
 
 async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, question):

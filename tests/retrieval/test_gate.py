@@ -1,5 +1,6 @@
 """The gate answers where the risk of a wrong answer is under control, and only there."""
 
+import asyncio
 import contextlib
 import json
 import math
@@ -444,6 +445,18 @@ class TestAdvisor:
         ).search(full, [VAGUE])
         assert (other.decision.action, other.decision.advice) == ("abstain", "no")
         assert other.ids == full.search([VAGUE])[0].ids
+
+    def test_in_a_chosen_reading_no_rewrite_is_searched(self, full):
+        chosen, other = [*full.passages()][:2]
+        gate = Gate(advisor=Reader(None, {VAGUE: other.text}), doubt=(0.0, 1.0))
+        assert gate.search(full, [VAGUE])[0].decision.searched_as == other.text
+        index = full.snapshot()
+        index.gate = gate
+        for result in (
+            index.search([VAGUE], within=[chosen.id]),
+            asyncio.run(index.asearch([VAGUE], within=[chosen.id])),
+        ):
+            assert (result[0].ids, result[0].decision.action) == ([chosen.id], "abstain")
 
     def test_a_rewrite_that_is_the_question_is_not_searched(self, full):
         gate = Gate(advisor=Reader(None, {VAGUE: VAGUE.upper()}), doubt=(0.0, 1.0))

@@ -163,7 +163,9 @@ class UECQueryEngine(BaseQueryEngine):
 
         before = turns(getattr(query_bundle, "history", None))
         asked = Turn.of(query_bundle.query_str, before).query().in_context
-        return await decide(nodes, query_bundle.query_str, self._gate, retrieve, asked)
+        # A rewrite may be about another reading than the one that was chosen.
+        again = retrieve if getattr(query_bundle, "within", None) is None else None
+        return await decide(nodes, query_bundle.query_str, self._gate, again, asked)
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}

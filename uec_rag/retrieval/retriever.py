@@ -260,7 +260,9 @@ class Retriever(Index):
         found = find(queries, most, **options)
         if gate.advisor is None:  # no event loop is needed
             return found.with_decisions(gate.decide(found)).first(k)
-        settled = gate.settle(found, again if rewrites else None, options.get("history"))
+        # A rewrite may be about another reading than the one that was chosen.
+        free = rewrites and options.get("within") is None
+        settled = gate.settle(found, again if free else None, options.get("history"))
         return run_to_end(settled).first(k)
 
     async def asearch(
@@ -294,7 +296,9 @@ class Retriever(Index):
             return await find(rewritten, most, **_of_rewrites(options))
 
         found = await find(queries, most, **options)
-        return (await gate.settle(found, again, options.get("history"))).first(k)
+        free = options.get("within") is None  # as in `_decided`
+        settled = await gate.settle(found, again if free else None, options.get("history"))
+        return settled.first(k)
 
     def search_encoded(
         self,
