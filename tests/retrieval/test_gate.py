@@ -13,6 +13,7 @@ import pytest
 
 from tests.helpers import WORDS, Counting, index_of, labelled, refused, rightness
 from uec_rag import UEC, Advice, Retriever
+from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
@@ -71,7 +72,7 @@ def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
         (below, "answer", "abstain"),
         (gate.threshold, "answer", "abstain"),
     ):
-        assert gate.redecide(Decision(before, "", confidence=sure)).action == action
+        assert gate.at_threshold(Decision(before, "", confidence=sure)).action == action
 
 
 def test_what_a_question_may_mean_stays_whatever_the_gates_threshold(gate):
@@ -79,7 +80,7 @@ def test_what_a_question_may_mean_stays_whatever_the_gates_threshold(gate):
     for sure in (0.01, 0.99):
         for unsaid, action in ((ASK, "clarify"), (0.1, "answer" if sure > 0.5 else "abstain")):
             decision = Decision("abstain", "", two, sure, underspecified=unsaid)
-            again = gate.redecide(decision)
+            again = gate.at_threshold(decision)
             assert (again.action, again.readings) == (action, two)
             assert again.underspecified == unsaid
 
@@ -92,13 +93,13 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
         return surest_decision([result[0].metadata(0, details=True)])
 
     with warnings.catch_warnings(action="error"):
-        gate.redecide(decided(gate.k))
-        gate.redecide(Decision("answer", "without a word on what it rests on"))
-        gate.redecide(decided(9))  # whose confidence is of as many as the gate's
+        gate.at_threshold(decided(gate.k))
+        gate.at_threshold(Decision("answer", "without a word on what it rests on"))
+        gate.at_threshold(decided(9))  # whose confidence is of as many as the gate's
     with pytest.warns(UserWarning, match="another calibration, share of unanswerable questions"):
-        gate.redecide(decided(gate.k, unanswerable=0.5))
+        gate.at_threshold(decided(gate.k, unanswerable=0.5))
     with pytest.warns(UserWarning, match="about the first 9 hits, and the gate was made for 4"):
-        gate.redecide(replace(decided(9), hits=9))
+        gate.at_threshold(replace(decided(9), hits=9))
 
 
 def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
@@ -221,8 +222,8 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
     result = index.search(queries[:3], 4)
     for decide in (
         lambda gate: gate.decide(result),
-        lambda gate: gate.redecide(result[0].decision),
-        lambda gate: gate.redecide(surest_decision([result[0].metadata(0, details=True)])),
+        lambda gate: gate.at_threshold(result[0].decision),
+        lambda gate: gate.at_threshold(surest_decision([result[0].metadata(0, details=True)])),
     ):
         fresh = replace(gate)
         with pytest.warns(UserWarning, match="other passages than this search"):
@@ -471,7 +472,7 @@ class TestAdvisor:
             (("one",), "Do you mean p1 or p2?"),
         ):
             gate = Gate(advisor=lambda *_, options=options: Advice("clarify", options))
-            decided = gate.redecide(known, "which?", ["a text"])
+            [(decided, _)] = run_to_end(gate.advise(["which?"], [["a text"]], [known]))
             assert (decided.action, decided.question_back) == ("clarify", offered)
         assert decided.candidates == ("p1", "p2")
         reply = [[found[0][0], "Do you mean p2 or other?"]]

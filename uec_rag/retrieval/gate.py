@@ -398,26 +398,11 @@ class Gate(Record):
         unsure = decision.confidence <= high or decision.underspecified > unclear
         return low < decision.confidence and unsure
 
-    def redecide(
-        self, decision: Decision, question: str = "", texts: Sequence[str] = ()
-    ) -> Decision:
-        """Repeat the decision of a search that used another threshold.
+    def at_threshold(self, decision: Decision) -> Decision:
+        """Repeat the decision of a search at this gate's threshold, without the advisor.
 
         Warns as `decide` does, and if the decision is about another number of hits than `k`.
-
-        Parameters
-        ----------
-        decision : Decision
-        question : str, optional
-        texts : sequence of str, optional
-            Texts of the hits, for the advisor.
         """
-        decided = self.at_threshold(decision)
-        [(final, _)] = run_to_end(self.advise([question], [texts], [decided]))
-        return final
-
-    def at_threshold(self, decision: Decision) -> Decision:
-        """Repeat the decision of a search at this gate's threshold, without the advisor."""
         self._check(decision)
         if decision.hits not in (0, self.k):
             warn(

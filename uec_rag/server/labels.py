@@ -58,8 +58,11 @@ class LabelFile:
             write_questions(self.path, known)
 
     def view(self, question: str) -> View:
-        """Return the labels of a question."""
-        ids = self.read().get(question)
+        """Return the labels of a question; none if the file cannot be read, as giving one says."""
+        try:
+            ids = self.read().get(question)
+        except (OSError, ValueError):
+            ids = None
         return {"ids": sorted(ids or ()), "nothing": ids == set()}
 
 

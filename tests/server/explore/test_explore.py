@@ -304,6 +304,12 @@ def test_a_label_is_taken_back_and_nothing_answers_or_something_does(client, ind
     assert client.get("/api/labels").json()["questions"] == 1
 
 
+def test_a_damaged_table_of_labels_does_not_stop_questions(client, index):
+    (index / "questions.csv").write_bytes("question\nwhy für?".encode("latin-1"))
+    assert ask(client, "what of honey hive?")["labels"] == {"ids": [], "nothing": False}
+    assert "questions.csv" in label(client, "why?")["detail"]
+
+
 def test_what_to_label_next_is_what_was_asked_and_then_headings(client, index):
     add_file(
         index, "how.md", "# Where may carts wait?\n\nIn the yard, until the big stone is free."
