@@ -458,6 +458,9 @@ class TestAdvisor:
             asyncio.run(index.asearch([VAGUE], within=[chosen.id])),
         ):
             assert (result[0].ids, result[0].decision.action) == ([chosen.id], "abstain")
+        turns = [VAGUE, "Do you mean Rye or Wheat?"]
+        [replied] = index.search(["Rye"], history=[turns])
+        assert replied.decision.searched_as == ""
 
     def test_a_rewrite_that_is_the_question_is_not_searched(self, full):
         gate = Gate(advisor=Reader(None, {VAGUE: VAGUE.upper()}), doubt=(0.0, 1.0))

@@ -260,8 +260,7 @@ class Retriever(Index):
         found = find(queries, most, **options)
         if gate.advisor is None:  # no event loop is needed
             return found.with_decisions(gate.decide(found)).first(k)
-        # A rewrite may be about another reading than the one that was chosen.
-        free = rewrites and options.get("within") is None
+        free = rewrites and not _chooses(found.queries, options)
         settled = gate.settle(found, again if free else None, options.get("history"))
         return run_to_end(settled).first(k)
 
@@ -296,7 +295,7 @@ class Retriever(Index):
             return await find(rewritten, most, **_of_rewrites(options))
 
         found = await find(queries, most, **options)
-        free = options.get("within") is None  # as in `_decided`
+        free = not _chooses(found.queries, options)
         settled = await gate.settle(found, again if free else None, options.get("history"))
         return settled.first(k)
 
@@ -816,6 +815,12 @@ def check_history(history: object) -> list[Sequence[str]]:
 def _of_rewrites(options: Options) -> Options:
     """Return the options of a search for rewrites, which need no turns before them."""
     return {"filter": options.get("filter"), "unanswerable": options.get("unanswerable")}
+
+
+def _chooses(queries: Sequence[str], options: Options) -> bool:
+    """Return whether a reading was chosen, of which a rewrite may lead away."""
+    pairs = zip(queries, options.get("history") or (), strict=False)
+    return options.get("within") is not None or any(Turn.of(*pair).replies for pair in pairs)
 
 
 def _as_text(filter: object) -> str:
