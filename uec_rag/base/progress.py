@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+import threading
+from functools import cache
+from typing import Any, Self
+
+from uec_rag.base.forks import free_after_fork
 
 _PATIENCE = 2.0  # seconds without a bar
+
+
+class _Hidden:
+    """A bar that is not shown."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def update(self, count: int = 1) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:  # noqa: ANN401
@@ -20,13 +40,27 @@ def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:
     show : bool, optional
         Whether to show it; by default on a terminal, if it takes longer than two seconds.
     """
-    if sys.stderr is None:  # as in a program for Windows without a console
-        show = False
+    # In a program for Windows without a console, there is no stderr.
+    if sys.stderr is None or show is False or (show is None and not sys.stderr.isatty()):
+        return _Hidden()
     if show is None:
-        from tqdm import tqdm  # type: ignore[import-untyped]
-
-        # Disabled unless stderr is a terminal.
-        return tqdm(None, what, total, leave=False, delay=_PATIENCE, disable=None)
+        return _bar()(None, what, total, leave=False, delay=_PATIENCE)
     from tqdm.auto import tqdm as in_notebooks_too  # type: ignore[import-untyped]
 
-    return in_notebooks_too(None, what, total, disable=not show)
+    return in_notebooks_too(None, what, total)
+
+
+@cache
+def _bar() -> Any:  # noqa: ANN401
+    """Return the class of bars, which have a lock of their own.
+
+    That of tqdm is shared with forked processes: one that is killed while it holds the lock would
+    stop all others.
+    """
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    class Bar(tqdm):  # type: ignore[misc]
+        monitor_interval = 0  # no thread that redraws bars
+
+    Bar.set_lock(free_after_fork(threading.RLock(), inner=True))
+    return Bar
