@@ -24,6 +24,9 @@ class _Hidden:
     def update(self, count: int = 1) -> None:
         """Do nothing."""
 
+    def set_description(self, what: str) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Do nothing."""
 
