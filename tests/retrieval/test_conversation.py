@@ -39,12 +39,12 @@ def bm25(part: Gaussian) -> np.ndarray:
 
 
 def test_a_question_without_turns_before_is_its_own_context():
-    assert Turn("How much is it?").query().in_context == "How much is it?"
+    assert Turn("How much is it?").query().joined == "How much is it?"
 
 
 @given(st.lists(st.text("ab 门\n", max_size=900), max_size=6))
 def test_a_context_ends_with_the_question_and_is_not_long(turns):
-    text = Turn("Why?", turns).query().in_context
+    text = Turn("Why?", turns).query().joined
     assert text.endswith("Why?")
     assert len(text.encode()) <= 1500 + len(turns) + len("Why?")
 

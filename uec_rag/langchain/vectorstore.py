@@ -45,7 +45,7 @@ from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
 from uec_rag.langchain.gated import AsTool
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.gate import check_threshold
+from uec_rag.retrieval.gate import check_optional_threshold
 from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Passage, Store, content_id
@@ -459,7 +459,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: DocumentFilter | None = None
-    threshold: Annotated[float | None, BeforeValidator(check_threshold)] = None
+    threshold: Annotated[float | None, BeforeValidator(check_optional_threshold)] = None
     on_abstain: Literal["documents", "empty"] = "documents"
     details: bool = False
     _gate: Gate | None = PrivateAttr(None)

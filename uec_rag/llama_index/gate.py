@@ -141,7 +141,7 @@ def decision_on(nodes: Sequence[NodeWithScore]) -> Decision:
 
 
 class _Advice(BaseModel):
-    """Whether the passages answer the question."""
+    """The verdict on whether the passages answer the question."""
 
     verdict: Verdict
     options: list[str] = Field(default_factory=list)

@@ -162,7 +162,7 @@ class UECQueryEngine(BaseQueryEngine):
             return await self.aretrieve(QueryBundle(rewrite))
 
         before = turns(getattr(query_bundle, "history", None))
-        asked = Turn.of(query_bundle.query_str, before).query().in_context
+        asked = Turn.of(query_bundle.query_str, before).query().joined
         # A rewrite may be about another reading than the one that was chosen.
         again = retrieve if getattr(query_bundle, "within", None) is None else None
         return await decide(nodes, query_bundle.query_str, self._gate, again, asked)

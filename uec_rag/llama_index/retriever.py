@@ -24,7 +24,7 @@ from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
 from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.gate import check_threshold
+from uec_rag.retrieval.gate import check_optional_threshold
 from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
 from uec_rag.retrieval.retriever import Options
@@ -112,7 +112,7 @@ class UECRetriever(BaseRetriever):
         self.similarity_top_k = similarity_top_k
         self.filters = filters
         self.memory = memory
-        self.threshold = check_threshold(threshold)
+        self.threshold = check_optional_threshold(threshold)
         if on_abstain not in ("nodes", "empty"):
             raise ValueError(f"on_abstain: expected 'nodes' or 'empty', got {on_abstain!r:.60}.")
         self.on_abstain = on_abstain

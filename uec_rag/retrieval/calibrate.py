@@ -208,23 +208,22 @@ def labelled_examples(
         Number of hits with distinct texts.
     """
     examples, start = [], 0
-    bar = progress_bar("Searching", len(queries))
-    for found in observe(method, store, [*map(Query, queries)], parts, k):
-        labels = wanted[start : start + len(found.queries)]
-        start += len(found.queries)
-        bar.update(len(found.queries))
-        if found.features is None:
-            continue
-        relevant = found.hits.holding(labels)
-        examples.append(
-            Examples(
-                found.features.first(k),
-                relevant[:, :k],
-                np.array([bool(ids) for ids in labels]),
-                np.ones(len(labels), dtype=np.float32),
+    with progress_bar("Searching", len(queries)) as bar:
+        for found in observe(method, store, [*map(Query, queries)], parts, k):
+            labels = wanted[start : start + len(found.queries)]
+            start += len(found.queries)
+            bar.update(len(found.queries))
+            if found.features is None:
+                continue
+            relevant = found.hits.holding(labels)
+            examples.append(
+                Examples(
+                    found.features.first(k),
+                    relevant[:, :k],
+                    np.array([bool(ids) for ids in labels]),
+                    np.ones(len(labels), dtype=np.float32),
+                )
             )
-        )
-    bar.close()
     return Examples.joined(examples)
 
 
@@ -238,13 +237,15 @@ def without_answers(
 ) -> list[Examples]:
     """Compute the same for each query over the corpus without its answers."""
     examples = []
-    for row, ids in enumerate(wanted):
-        others = store.snapshot({"$not": {"$id": sorted(ids)}})
-        if len(others):
-            of_query = [part[row : row + 1] for part in parts]
-            examples.append(
-                labelled_examples(method, others, [queries[row]], of_query, [frozenset()], k)
-            )
+    with progress_bar("Searching", len(wanted)) as bar:
+        for row, ids in enumerate(wanted):
+            others = store.snapshot({"$not": {"$id": sorted(ids)}})
+            if len(others):
+                of_query = [part[row : row + 1] for part in parts]
+                examples.append(
+                    labelled_examples(method, others, [queries[row]], of_query, [frozenset()], k)
+                )
+            bar.update()
     return examples
 
 

@@ -209,9 +209,15 @@ class EncodedTexts:
 def search(
     method: Method, store: Store, asked: Sequence[Turn], encoded: EncodedTexts, k: int
 ) -> list[Result]:
-    """Search for questions in their conversations, as `uec_rag.retrieval.pipeline.search` does.
+    """Search a store, or a filtered view of it, for questions in their conversations.
 
-    `encoded`: the texts of `texts_of(asked)`.
+    Parameters
+    ----------
+    asked : sequence of n Turn
+    encoded : EncodedTexts
+        The texts of `texts_of(asked)`.
+    k : int
+        Number of hits of each question.
     """
     size, results = len(store), list[Result]()
     views = [(row, most) for row, turn in enumerate(asked) for most in turn.views]
@@ -219,15 +225,15 @@ def search(
     judged = judge(method, store, queries, in_context(queries, encoded), k)
     for row, group in groupby(zip(views, judged, strict=True), key=lambda pair: pair[0][0]):
         of_views = {most: one for (_, most), one in group}
-        most = None
+        chosen = of_views[None]
         if len(of_views) > 1:
-            estimates = {view: one.estimate for view, one in of_views.items()}
-            most = clearest_view(asked[row].question, estimates)
-        chosen = of_views[most]
-        if len(of_views) > 1 and most != 0:
-            alone = of_views[0].estimate
-            known = with_alone(chosen.estimate, alone, asked[row].question)
-            chosen = replace(chosen, estimate=known)
+            question = asked[row].question
+            estimates = {most: one.estimate for most, one in of_views.items()}
+            most = clearest_view(question, estimates)
+            chosen = of_views[most]
+            if most != 0:
+                known = with_alone(chosen.estimate, estimates[0], question)
+                chosen = replace(chosen, estimate=known)
         results.append(conclude(chosen, k, size))
         del of_views, chosen  # and their similarities, before the next are computed
     return results
@@ -314,12 +320,11 @@ def in_context(queries: Sequence[Query], encoded: EncodedTexts) -> list[Gaussian
     """Combine each of n questions with the turns before it, for each encoder, by convolution.
 
     The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
-    before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if
-    it refers back; those of the turns are proportional to ``0.7^j`` and sum to the rest. For a turn
-    that does not refer back, j only counts later turns that do not, either: follow-ups keep to
-    their subject. In the bag of words, the weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``,
-    where |w| is the number of terms in a bag, so that a long turn does not outweigh a short
-    question.
+    before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if it refers back;
+    those of the turns are proportional to ``0.7^j`` and sum to the rest. For a turn that does not
+    refer back, j only counts later turns that do not, either: follow-ups keep to their subject. In
+    the bag of words, the weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the
+    number of terms in a bag, so that a long turn does not outweigh a short question.
 
     Raises
     ------

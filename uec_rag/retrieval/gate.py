@@ -40,11 +40,7 @@ from uec_rag.confidence.risk import (
     risk_threshold,
 )
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import (
-    check_labels,
-    corpus_fingerprint,
-    make_trial,
-)
+from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
 from uec_rag.retrieval.conversation import Turn, with_turns
 from uec_rag.retrieval.pipeline import Method
 from uec_rag.retrieval.result import Result, SearchResult
@@ -74,7 +70,7 @@ OUTDATED = (
 
 
 class Searcher(Protocol):
-    """What a gate needs of a `uec_rag.Retriever`, whose searches it decides."""
+    """The part of a `uec_rag.Retriever` that a gate uses."""
 
     uec: UEC
     store: Store
@@ -300,7 +296,7 @@ class Gate(Record):
             The turns before each query, which the advisor is shown.
         """
         before = [()] * len(result) if history is None else history
-        asked = [Turn.of(*pair).query().in_context for pair in with_turns(result.queries, before)]
+        asked = [Turn.of(*pair).query().joined for pair in with_turns(result.queries, before)]
         texts = [[hit.text for hit in one.passages[: self.k]] for one in result]
         decided = self._decided(result)
 
@@ -533,7 +529,7 @@ def check_gate(gate: object) -> Gate | None:
     raise TypeError(f"gate: expected a Gate, got {gate!r:.60}; {instead}.")
 
 
-def check_threshold(threshold: float | None) -> float | None:
+def check_optional_threshold(threshold: float | None) -> float | None:
     """Return a plain threshold or None; TypeError or ValueError if it is no confidence."""
     if threshold is not None:
         _check_confidence("threshold", threshold)

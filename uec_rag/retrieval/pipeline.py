@@ -1,6 +1,6 @@
 """The steps of a search, from encoded queries to results.
 
-    search                   answers each query, asks back or abstains
+    judge                    yields what is found for each query, and its estimates
       observe                computes what is found, in blocks of queries
         RemoteStore.fetch    looks up the candidates of its query, if the store is remote
         compare              computes the similarity of every encoder to every column
@@ -10,9 +10,9 @@
         attribute            looks up the contribution of each encoder to each hit
         confidence_features  computes the features from which probabilities are estimated
       estimate               computes P(the corpus answers), P(these hits do), P(underspecified)
-      conclude               decides, and assembles the `Result` of a query
+    conclude                 decides, and assembles the `Result` of a query
 
-`uec_rag.retrieval.conversation` runs the same steps for a question with some or all of its turns.
+`uec_rag.retrieval.conversation.search` runs them for each question, alone and with its turns.
 """
 
 from __future__ import annotations
@@ -101,24 +101,9 @@ class Query:
     turns: Sequence[str] = ()
 
     @property
-    def in_context(self) -> str:
+    def joined(self) -> str:
         """The turns, followed by the question, one per line."""
         return "\n".join([*self.turns, self.text])
-
-
-def search(
-    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
-) -> list[Result]:
-    """Search a store, or a filtered view of it, for the k best passages of each query.
-
-    Parameters
-    ----------
-    queries : sequence of n Query
-    parts : sequence of K Gaussian
-        Each encoder's Gaussians of the queries.
-    """
-    size = len(store)
-    return [conclude(judged, k, size) for judged in judge(method, store, queries, parts, k)]
 
 
 def judge(
@@ -222,7 +207,7 @@ def observe_block(
     if store.remote:  # the candidates of a query
         [query], combined = queries, fitted.combine_as(parts, "query")
         fewest = _FEWEST * max(k, NEAREST)
-        view = cast(RemoteStore, store).fetch(query.in_context, combined, fewest)
+        view = cast(RemoteStore, store).fetch(query.joined, combined, fewest)
     if not len(view):
         return Findings.nothing(method, view, queries, fitted.coefficients(parts, "query"))
     similarities = compare(fitted, view, parts)
@@ -232,7 +217,9 @@ def observe_block(
     hits = top_k(fitted, view, combined, mu, k, different=NEAREST)
     attribution = attribute(view, parts, similarities, hits)
     unfamiliar, foreign = unfamiliar_queries(method, queries, hits)
-    seen = at_unit_length(fitted, parts, pi, hits, attribution)
+    seen = hits, attribution
+    if any(query.turns for query in queries):
+        seen = at_unit_length(fitted, queries, parts, pi, hits, attribution)
     known = confidence_features(method, store, queries, parts, pi, *seen, foreign)
     return Findings(method, view, queries, pi, similarities, hits, attribution, unfamiliar, known)
 
@@ -392,29 +379,26 @@ def attribute(
 
 def at_unit_length(
     fitted: Fitted,
+    queries: Sequence[Query],
     parts: Sequence[Gaussian],
     coefficients: FloatArray,
     hits: Hits,
     attribution: Attribution,
 ) -> tuple[Hits, Attribution]:
-    """Return hits and attribution as if the means of the queries had length 1.
+    """Return hits and attribution as if the means of queries with turns had length 1.
 
-    A query that is the mean of several texts is shorter, which lowers all its similarities, and the
-    confidence model was fitted on single texts.
+    The mean of several texts is shorter, which lowers all similarities to it, and the confidence
+    model was fitted on single texts.
     """
     if not attribution.similarities.size:
         return hits, attribution
     lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
-    if not (single := (lengths == 0) | (np.abs(lengths - 1) < _EQUAL)).all():
-        lengths[single] = 1
-        whole = attribution.similarities / lengths[:, :, None]
-        weights = (coefficients * fitted.weights)[:, :, None]
-        gain = (weights * (whole - attribution.similarities)).sum(axis=1)
-        hits, attribution = (
-            replace(hits, mu=hits.mu + gain),
-            replace(attribution, similarities=whole),
-        )
-    return hits, attribution
+    lengths[[not query.turns for query in queries]] = 1
+    lengths[lengths == 0] = 1  # lexical encoders
+    whole = attribution.similarities / lengths[:, :, None]
+    weights = (coefficients * fitted.weights)[:, :, None]
+    gain = (weights * (whole - attribution.similarities)).sum(axis=1)
+    return replace(hits, mu=hits.mu + gain), replace(attribution, similarities=whole)
 
 
 def unfamiliar_queries(
@@ -703,8 +687,10 @@ def _members(found: Findings, row: int, kept: slice) -> Members:
         above = best > to_all[hits.columns[row, kept]][:, None]
         ranks[member] = above.sum(axis=1) + 1
     ranks[ranks > _RANKED] = 0  # not known
-    largest_first = [
-        dict(sorted(hit.items(), key=itemgetter(1), reverse=True))
-        for hit in (words[row][kept] if words is not None else ())
-    ]
-    return Members(names, similarities, ranks, counted, None if words is None else largest_first)
+    matched = None
+    if words is not None:
+        by_share = (
+            sorted(hit.items(), key=itemgetter(1), reverse=True) for hit in words[row][kept]
+        )
+        matched = [*map(dict, by_share)]
+    return Members(names, similarities, ranks, counted, matched)

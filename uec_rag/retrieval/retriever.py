@@ -31,10 +31,7 @@ from uec_rag.confidence.replies import (
     readings_named,
 )
 from uec_rag.encoders.loading import EncoderLike
-from uec_rag.ensemble.convolution import (
-    Uniform,
-    make_rule,
-)
+from uec_rag.ensemble.convolution import Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
@@ -260,9 +257,7 @@ class Retriever(Index):
         found = find(queries, most, **options)
         if gate.advisor is None:  # no event loop is needed
             return found.with_decisions(gate.decide(found)).first(k)
-        free = rewrites and not _chooses(found.queries, options)
-        settled = gate.settle(found, again if free else None, options.get("history"))
-        return run_to_end(settled).first(k)
+        return run_to_end(_settled(gate, found, again if rewrites else None, options)).first(k)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
@@ -295,9 +290,7 @@ class Retriever(Index):
             return await find(rewritten, most, **_of_rewrites(options))
 
         found = await find(queries, most, **options)
-        free = not _chooses(found.queries, options)
-        settled = await gate.settle(found, again if free else None, options.get("history"))
-        return settled.first(k)
+        return (await _settled(gate, found, again, options)).first(k)
 
     def search_encoded(
         self,
@@ -364,9 +357,7 @@ class Retriever(Index):
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
         given = check_texts(queries, "queries")
-        corrected = given
-        if correct:
-            corrected = correct_spelling(given, self.uec.encoders, self.store)
+        corrected = correct_spelling(given, self.uec.encoders, self.store) if correct else given
         pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
         turns = [Turn.of(*pair, within) for pair in pairs]
         return Request(given, corrected, turns, k, filter, share, chosen, label)
@@ -817,10 +808,18 @@ def _of_rewrites(options: Options) -> Options:
     return {"filter": options.get("filter"), "unanswerable": options.get("unanswerable")}
 
 
-def _chooses(queries: Sequence[str], options: Options) -> bool:
-    """Return whether a reading was chosen, of which a rewrite may lead away."""
-    pairs = zip(queries, options.get("history") or (), strict=False)
-    return options.get("within") is not None or any(Turn.of(*pair).replies for pair in pairs)
+async def _settled(
+    gate: Gate,
+    found: SearchResult,
+    again: Callable[[Sequence[str]], Awaitable[SearchResult]] | None,
+    options: Options,
+) -> SearchResult:
+    """Let a gate and its advisor decide; `again` searches for what the advisor rewrites, if any."""
+    history = options.get("history")
+    pairs = zip(found.queries, history or (), strict=False)
+    if options.get("within") is not None or any(Turn.of(*pair).replies for pair in pairs):
+        again = None  # a rewrite may lead away from the reading that was chosen
+    return await gate.settle(found, again, history)
 
 
 def _as_text(filter: object) -> str:

@@ -115,10 +115,9 @@ class Session:
 
     def headings(self) -> list[str]:
         """List headings of the passages, to ask."""
-        found: list[str] = self.of_index("to ask", lambda index: {"all": questions_to_ask(index)})[
-            "all"
-        ]
-        return found
+        found = self.of_index("to ask", lambda index: {"headings": questions_to_ask(index)})
+        headings: list[str] = found["headings"]
+        return headings
 
 
 def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> Guard:

@@ -25,7 +25,7 @@ _OFFERED = 6  # questions to label next
 
 
 class Label(BaseModel, strict=True):
-    """Whether a passage answers a question; without an id, whether nothing answers it."""
+    """A label: a passage answers a question or not; without an id, nothing answers it or not."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
     id: str | None = None
