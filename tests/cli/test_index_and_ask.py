@@ -310,6 +310,40 @@ class TestAnUpdateBesideOthers:
         [found] = Retriever.load(index).get(["new.txt#0"])
         assert "The dough is in the oven." in found.text
 
+    def test_what_another_update_brings_back_is_compared_again(self, run, folder, index, meanwhile):
+        def stale(index):
+            read = Document("gone.txt", (Section("", "It was there a moment ago."),), "ab")
+            of(index, [read]).replace_in(index)
+
+        of = meanwhile(stale)
+        told = run("index", folder, "--out", index, "--update")
+        assert "comparing again" in told.stderr
+        assert "1 removed (gone.txt)" in told.stdout
+
+    def test_a_file_that_changes_while_it_is_encoded_is_left_for_the_next_update(
+        self, run, folder, index, meanwhile
+    ):
+        new, changed = folder / "new.txt", folder / "bread.txt"
+        before = Retriever.load(index).get(["bread.txt#0"])
+        new.write_text("The dough is in the oven.")
+        changed.write_text("The crust is brown.")
+        (folder / "whole.txt").write_text("The mill has a wheel.")
+
+        def change(_):
+            new.unlink()
+            changed.write_text("The crust is black.")
+
+        meanwhile(change)
+        told = run("index", folder, "--out", index, "--update").stdout
+        assert "1 new, 0 changed" in told
+        assert "2 unreadable" in told
+        after = Retriever.load(index)
+        assert before
+        assert after.get(["bread.txt#0"]) == before
+        assert [len(after.get([f"{name}.txt#0"])) for name in ("new", "whole")] == [0, 1]
+        told = run("index", folder, "--out", index, "--update").stdout
+        assert "0 new, 1 changed, 0 removed" in told
+
     def test_passages_of_no_file_stay_whatever_their_source(self, run, folder, index):
         retriever = Retriever.load(index)
         sources = [None, "faq.md", ["a", "b"], {"file": "a"}, 3]

@@ -297,12 +297,13 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
         passages = len(opened.retriever)
         if opened.gate is not None and not opened.gate.fits(opened.retriever):
             note(OUTDATED)
-    new = changes.new & {document.source for document in read.documents}
+    new = changes.new & {document.source for document in read.documents} - read.unreadable.keys()
     # A file that no longer contains text is counted as empty instead.
     changed = changes.changed - read.unreadable.keys() - read.empty.keys()
+    removed = changes.removed - read.unreadable.keys()
     if kept := sorted((changes.changed | changes.unchanged) & read.unreadable.keys()):
         note(f"the index keeps its passages of {counted(len(kept), 'file')}{named(kept)}")
-    counts = {"new": len(new), "changed": len(changed), "removed": len(changes.removed)}
+    counts = {"new": len(new), "changed": len(changed), "removed": len(removed)}
     if json:
         more = {"unchanged": len(changes.unchanged), "empty": len(read.empty)}
         more |= {"unreadable": len(read.unreadable), "passages": passages}
@@ -310,7 +311,7 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
-        f"{to}: {parts}{named(sorted(changes.removed))}; {counted(passages, 'passage')}, "
+        f"{to}: {parts}{named(sorted(removed))}; {counted(passages, 'passage')}, "
         f"{len(files):,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
@@ -324,6 +325,7 @@ def _option(cut: str) -> str:
 
 def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read the changed files of a folder, and replace their passages in an index."""
+    from uec_rag.base.errors import SavedMeanwhile
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
@@ -361,7 +363,25 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
     # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
     gone = changes.removed | (changes.changed & read.empty.keys())
     files = EncodedFiles.of(retriever, read.documents, gone=gone)
-    live.write(files.replace_in)
+    expected = {name: hashes[name] for name in gone & hashes.keys()}
+    expected |= {document.source: document.sha256 for document in read.documents}
+
+    def replace(index: Retriever) -> int:
+        """Replace passages, unless others have updated the index from a later state of the folder.
+
+        The index itself does not show that: what they added, they may have removed again.
+        """
+        more = changes_since(index, hashes, unreadable).pending - changes.pending
+        if more and not index.store.remote:  # an engine is written by all at the same time anyway
+            raise SavedMeanwhile(
+                f"{counted(len(more), 'file')} were changed in the index meanwhile"
+            )
+        now, _ = file_hashes(source.folder, only=files.sources, **source.selection)
+        late = {name for name in files.sources if now.get(name) != expected.get(name)}
+        read.unreadable.update(dict.fromkeys(late, "was changed while it was read"))
+        return files.without(late).replace_in(index)
+
+    live.write(replace)
     with live.use() as opened:
         if opened.retriever.store.remote and files.sources:  # the folder also holds its calibration
             opened.retriever.save(live.place.index)

@@ -159,11 +159,7 @@ def read_files(
         The other options of `read_folder`.
     """
     root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
-    found = {
-        source: problem
-        for source, problem in _found(root, selection, notes=only is None).items()
-        if only is None or source in only
-    }
+    found = _found(root, selection, only)
     _check_libraries(source for source, problem in found.items() if problem is None)
     read = FolderRead()
     with ExitStack() as stack:
@@ -211,7 +207,7 @@ def named(files: Collection[str]) -> str:
 
 
 def file_hashes(
-    folder: str | Path, **selection: Unpack[Selection]
+    folder: str | Path, *, only: Collection[str] | None = None, **selection: Unpack[Selection]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Hash the files that `read_folder` would read.
 
@@ -219,6 +215,8 @@ def file_hashes(
     ----------
     folder, **selection
         As in `read_folder`, with the same errors for the folder.
+    only : collection of str, optional
+        Sources of the only files to hash.
 
     Returns
     -------
@@ -229,7 +227,7 @@ def file_hashes(
     """
     root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
     hashes, unreadable = {}, {}
-    found = _found(root, selection, notes=True)
+    found = _found(root, selection, only)
     with progress_bar("Looking for changes", len(found)) as bar:
         for source, problem in found.items():
             bar.update()
@@ -357,10 +355,10 @@ def check_folder(folder: Path, argument: str = "folder") -> None:
         raise NotADirectoryError(f"{argument}: expected a folder, got the file {str(folder)!r}")
 
 
-def _found(root: Path, selection: Selection, *, notes: bool) -> dict[str, str | None]:
-    """Return all sources in the order of their paths, each with its problem or None.
+def _found(root: Path, selection: Selection, only: Collection[str] | None) -> dict[str, str | None]:
+    """Return all sources, or only some, in the order of their paths, each with its problem or None.
 
-    `notes`: whether to warn of the files that are left out by default.
+    If all are asked for, warn of the files that are left out by default.
     """
     check_folder(root)
     rare = list[str]()
@@ -381,12 +379,13 @@ def _found(root: Path, selection: Selection, *, notes: bool) -> dict[str, str | 
             f"no readable files{chosen} in {str(root)!r}; expected some that end in "
             f"{', '.join(READERS)}" + (f", and {visible(told)}" if rare else "")
         )
-    if rare and notes:
+    if rare and only is None:
         warn(visible(told))
     return {
         source: problem if _is_unicode(source) else "has a name that is not Unicode; rename it"
         for path, problem in sorted(found.items())
         for source in [path.relative_to(root).as_posix()]
+        if only is None or source in only
     }
 
 

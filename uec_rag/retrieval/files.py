@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from uec_rag.base.errors import SavedMeanwhile
@@ -62,6 +62,11 @@ class Changes:
     removed: frozenset[str]
     unchanged: frozenset[str]
     numbered: frozenset[str]  # those of the changed ones whose passages had numbers as ids
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The files whose passages are to be added or removed."""
+        return self.new | self.changed | self.removed
 
 
 def changes_since(
@@ -204,6 +209,23 @@ class EncodedFiles:
 
     def __len__(self) -> int:
         return len(self.passages)
+
+    def without(self, sources: Collection[str]) -> Self:
+        """Leave out some of the files."""
+
+        def left(passages: Sequence[Passage]) -> list[int]:
+            return [i for i, p in enumerate(passages) if p.metadata["source"] not in sources]
+
+        return replace(
+            self,
+            sources=self.sources.difference(sources),
+            passages=[self.passages[i] for i in left(self.passages)],
+            batches=(
+                ([passages[i] for i in rows], [part[rows] for part in parts])
+                for passages, parts in self.batches
+                if (rows := left(passages))
+            ),
+        )
 
     def replace_in(self, retriever: Retriever) -> int:
         """Replace an index's passages of these files by the new ones.
