@@ -36,9 +36,6 @@ def test_the_real_models_find_drawn_names_ask_back_for_shared_ones_and_abstain_e
     assert actions[3:5] == ["clarify", "answer"]
     assert answers[4]["passages"][0]["metadata"]["source"] == "io.open"
     assert actions[5] == "abstain"
-    found = [
-        answer["question"]
-        in [f"What does {passage['metadata']['source']} do?" for passage in answer["passages"]]
-        for answer in answers[:3]
-    ]
-    assert sum(found) >= 2  # three hits of bz2.compress are of bz2's classes
+    for answer in answers[:3]:
+        first = answer["passages"][0]["metadata"]["source"]
+        assert answer["question"] == f"What does {first} do?"

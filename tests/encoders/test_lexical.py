@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import rows_of
+from uec_rag import UEC, Retriever
 from uec_rag.encoders import Lexical, load_encoder
 from uec_rag.encoders.lexical import (
     LATIN,
@@ -60,9 +61,38 @@ def test_options_of_commands_are_words_with_their_dashes(row):
     assert options <= {*WordTokenizer().named(row["text"]).values()}
 
 
-def test_parts_of_words_weigh_less():
-    keys = np.array([key_of("network"), key_of("netw", part=True)], dtype=np.uint64)
-    assert weights_of(keys, np.array([False, False])).tolist() == [1.0, 0.25]
+@pytest.mark.parametrize(
+    ("text", "identifiers"),
+    [
+        ("What does bz2.compress do?", {"~bz2.compress"}),
+        ("HTTP/3, see os.path.join(a, b).", {"~http/3", "~os.path.join"}),
+        ("怎么用os.path函数", {"~os.path"}),
+        ("max_length of v1, at the end. Next: 3.4", set()),
+    ],
+)
+def test_an_identifier_is_a_term_beside_its_words(text, identifiers):
+    terms = TERMS(text)
+    assert {term for term in terms if not {".", "/"}.isdisjoint(term)} == identifiers
+    words = TERMS(text.replace(".", " ").replace("/", " "))
+    assert [term for term in terms if term not in identifiers] == words
+
+
+def test_what_a_question_names_in_full_is_found_before_what_has_its_words():
+    retriever = Retriever(UEC(["bm25"], coefficients="uniform"))
+    retriever.add(
+        [
+            "bz2.BZ2Compressor.compress: compress data with bz2, and compress the rest later.",
+            "bz2.compress(data): returns bytes.",
+        ],
+        ["class", "function"],
+    )
+    assert retriever.search(["What does bz2.compress do?"]).ids[0][0] == "function"
+
+
+def test_parts_of_words_and_identifiers_weigh_less():
+    keys = [key_of("network"), key_of("~netw", part=True), key_of("~a.b", identifier=True)]
+    weights = weights_of(np.array(keys, dtype=np.uint64), np.zeros(3, dtype=bool))
+    assert weights.tolist() == [1.0, 0.25, 0.5]
     assert key_of("a") != key_of("a", part=True)
 
 

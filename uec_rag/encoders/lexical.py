@@ -69,12 +69,16 @@ FRAGMENT_WEIGHT = 0.25
 _PREFIX = 4
 _NGRAM = 4
 
+IDENTIFIER_WEIGHT = 0.5
+"""The weight of an identifier of several words, "bz2.compress", beside that of its words."""
+
 FUNCTION_WEIGHT = 0.25
 """The weight of a function word of a query, as a share of that of other words.
 
 In manuals "how" is often rarer than "install", and would weigh more.
 """
 
+_PART_BITS, _IDENTIFIER_BITS = 1, 3  # the lowest two bits of keys; those of words are 0
 _CACHED_WORDS = 2**18  # words in the cache at a time
 _CACHED_LABELS = 2**14  # words of queries in the cache at a time
 _LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
@@ -84,6 +88,7 @@ _SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanma
 _HAS_SPACELESS = regex.compile(_SPACELESS)
 # Options of commands: -n, --dry-run. A pattern that begins with a literal costs next to nothing.
 _OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-9_-]*(?<!-)")
+_IDENTIFIER = re.compile(r"(?<![\w./])[A-Za-z_]\w*(?:[./]\w+)+", re.ASCII)
 _STRETCH = regex.compile(rf"{_SPACELESS}+|(?:(?!{_SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 _POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
@@ -105,6 +110,8 @@ def languages() -> list[str]:
 
 class WordTokenizer:
     """A tokenizer that turns words into keys of stems, prefixes and letter n-grams.
+
+    An identifier of several words, such as "bz2.compress" or "HTTP/3", follows them as a whole.
 
     Parameters
     ----------
@@ -131,13 +138,15 @@ class WordTokenizer:
         for word in words:
             keys_of = _keys_of if len(word) > _LONGEST else _cached_keys
             keys += keys_of(word, ngrams, self.language)
+        keys += (key_of(name, identifier=True) for name in _identifiers(text))
         return np.array(keys, dtype=np.uint64)
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text; parts of words begin with ``~``."""
         words = split_words(text)
         ngrams = self.is_foreign(words)
-        return [term for word in words for term in _terms(word, ngrams, self.language)]
+        terms = (term for word in words for term in _terms(word, ngrams, self.language))
+        return [*terms, *_identifiers(text)]
 
     def named(self, text: str) -> dict[int, str]:
         """Map the keys of a text's whole words to the words as written."""
@@ -162,6 +171,10 @@ class WordTokenizer:
 
 def _keys_of(word: str, ngrams: bool, language: str | None) -> tuple[int, ...]:
     return tuple(key_of(t, part=t.startswith("~")) for t in _terms(word, ngrams, language))
+
+
+def _identifiers(text: str) -> list[str]:
+    return [f"~{name.casefold()}" for name in _IDENTIFIER.findall(text)]
 
 
 def _labels_of(word: str, language: str | None) -> dict[int, str]:
@@ -242,25 +255,23 @@ def has_words(text: str, words: Collection[str]) -> bool:
     return all(not held.isdisjoint((word, f"{word}s", word.removesuffix("s"))) for word in forms)
 
 
-def key_of(term: str, *, part: bool = False) -> int:
-    """Hash a term to a 64-bit integer, which is odd for a part of a word.
+def key_of(term: str, *, part: bool = False, identifier: bool = False) -> int:
+    """Hash a term to a 64-bit integer, whose lowest two bits tell `weights_of` what it is.
 
-    The probability of any collision among a million terms is 1 in 20 million.
+    The probability of any collision among a million terms is 1 in 10 million.
     """
-    digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
-    return digest | 1 if part else digest & ~1
+    digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little") & ~3
+    return digest | (_IDENTIFIER_BITS if identifier else _PART_BITS if part else 0)
 
 
 def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return the weight of each term in a query: less for parts of words and function words.
+    """Return the weight of each term in a query: less for all but words, and for function words.
 
     `foreign`: for each term, whether its query is in another language than English.
     """
     function = np.isin(keys, _stems_of(ENGLISH)) | (foreign & np.isin(keys, _stems_of(FOREIGN)))
-    weights = np.where(keys & np.uint64(1), FRAGMENT_WEIGHT, 1) * np.where(
-        function, FUNCTION_WEIGHT, 1
-    )
-    return weights.astype(np.float32)
+    of_kind = np.array([1, FRAGMENT_WEIGHT, 1, IDENTIFIER_WEIGHT], dtype=np.float32)
+    return of_kind[keys & np.uint64(3)] * np.where(function, np.float32(FUNCTION_WEIGHT), 1)
 
 
 @cache
