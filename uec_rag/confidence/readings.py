@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
@@ -188,21 +188,15 @@ class Candidates:
 
         Shape (3, s, w). A head is a title and the opening words of a text.
         """
-        column = {word: place for place, word in enumerate(self.idf)}
-        columns_of = defaultdict[str, set[int]](set)
-        for word, place in column.items():
-            form = word.casefold()
-            for one in (form, f"{form}s", form.removesuffix("s")):
-                columns_of[one].add(place)
+        forms = [(w, f"{w}s", w.removesuffix("s")) for w in map(str.casefold, self.idf)]
         cells: tuple[list[int], ...] = [], [], []
         for about, held, subject in zip(self.about, self.words, self.subject.tolist(), strict=True):
-            text = {column[word] for word in held if word in column}
-            titled = _columns(about.subject, about.subject_words, columns_of) & text
-            head = titled | _columns(about.opening, about.opening_words, columns_of) & text
-            start = subject * len(column)
-            for of_part, some in zip(cells, (text, head, titled), strict=True):
-                of_part += [start + place for place in some]
-        has = np.zeros((3, int(self.subject.max()) + 1, len(column)), dtype=bool)
+            text = [place for place, word in enumerate(self.idf) if word in held]
+            titled = [p for p in text if _has_any(about.subject, about.subject_words, forms[p])]
+            opening = [p for p in text if _has_any(about.opening, about.opening_words, forms[p])]
+            for of_part, some in zip(cells, (text, titled + opening, titled), strict=True):
+                of_part += [subject * len(forms) + place for place in some]
+        has = np.zeros((3, int(self.subject.max()) + 1, len(forms)), dtype=bool)
         for flat, at in zip(has.reshape(3, -1), cells, strict=True):
             flat[at] = True
         return has
@@ -231,13 +225,12 @@ class Candidates:
         """
         titled = {*((one.source, one.document) for one in self.about)}
         of_source, of_title = Counter(s for s, _ in titled), Counter(_plain(t) for _, t in titled)
-        paths = {source: PurePath(source) for source in {*self.sources} - {""}}
         # "docs//loans.md" is the same file as "docs/loans.md".
-        ends = Counter(end for path in {*paths.values()} for end in _path_ends(path))
+        ends_of = {source: _path_ends(source) for source in {*self.sources} - {""}}
+        counts = Counter(end for ends in {*ends_of.values()} for end in ends)
         names = {"": ""}
-        for source, path in paths.items():
-            of_none_else = (end for end in _path_ends(path) if ends[end] == 1)
-            names[source] = next(of_none_else, path.as_posix())
+        for source, ends in ends_of.items():
+            names[source] = next((end for end in ends if counts[end] == 1), ends[-1])
         unique = (pair for pair in titled if of_source[pair[0]] == of_title[_plain(pair[1])] == 1)
         return names | {source: title for source, title in unique if source and title}
 
@@ -305,16 +298,14 @@ def _is_content(word: str) -> bool:
     return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
-def _columns(text: str, words: Set[str], columns_of: Mapping[str, Set[int]]) -> set[int]:
-    """Return the columns of the words, by their forms, that a short text has as its own.
+def _has_any(text: str, words: Set[str], forms: Iterable[str]) -> bool:
+    """Return whether a short text with these words has one of the forms of a word.
 
     A word that is not ASCII, such as a Chinese one, may be a part of another.
     """
-    found = {place for form in columns_of.keys() & words for place in columns_of[form]}
-    if not text.isascii():
-        low, forms = text.casefold(), columns_of.items()
-        found.update(*(some for form, some in forms if not form.isascii() and form in low))
-    return found
+    if not words.isdisjoint(forms):
+        return True
+    return not text.isascii() and any(not one.isascii() and one in text.casefold() for one in forms)
 
 
 def _names_title(candidates: Candidates) -> bool:
@@ -472,12 +463,16 @@ def _opening(candidates: Candidates, some: Sequence[int], rows: Mapping[int, Seq
 
 
 @lru_cache(4096)
-def _path_ends(path: PurePath) -> tuple[str, ...]:
-    """List the ends of a path, shortest first, without a document's ending or an index's name."""
+def _path_ends(source: str) -> tuple[str, ...]:
+    """List the ends of a path, shortest first, and the path.
+
+    The ends are without the suffix of a document and the name of an index.
+    """
+    path = PurePath(source)
     stem = path.with_suffix("") if path.suffix.lower() in DOCUMENTS else path
     parts = (stem.parent if is_index(path) else stem).parts
     depths = range(1, min(max(len(parts), 1), _DEEPEST) + 1)
-    return tuple(PurePath(*parts[-depth:]).as_posix() for depth in depths)
+    return *(PurePath(*parts[-depth:]).as_posix() for depth in depths), path.as_posix()
 
 
 @lru_cache(4096)

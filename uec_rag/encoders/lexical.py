@@ -18,7 +18,7 @@ import regex
 import Stemmer
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import Saturation, Terms
+from uec_rag.base.gaussian import FloatArray, Saturation, Terms
 from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, checked_texts
 
@@ -264,14 +264,15 @@ def key_of(term: str, *, part: bool = False, identifier: bool = False) -> int:
     return digest | (_IDENTIFIER_BITS if identifier else _PART_BITS if part else 0)
 
 
-def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> NDArray[np.float32]:
+def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> FloatArray:
     """Return the weight of each term in a query: less for all but words, and for function words.
 
     `foreign`: for each term, whether its query is in another language than English.
     """
     function = np.isin(keys, _stems_of(ENGLISH)) | (foreign & np.isin(keys, _stems_of(FOREIGN)))
     of_kind = np.array([1, FRAGMENT_WEIGHT, 1, IDENTIFIER_WEIGHT], dtype=np.float32)
-    return of_kind[keys & np.uint64(3)] * np.where(function, np.float32(FUNCTION_WEIGHT), 1)
+    weights: FloatArray = of_kind[keys & np.uint64(3)]
+    return np.where(function, np.float32(FUNCTION_WEIGHT) * weights, weights)
 
 
 @cache
