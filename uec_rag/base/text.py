@@ -135,13 +135,13 @@ class About:
 
     @cached_property
     def subject_words(self) -> frozenset[str]:
-        """The words of the subject, casefolded."""
-        return frozenset(split_words(self.subject.casefold()))
+        """The words of the subject, casefolded, in the singular and the plural."""
+        return _in_both_numbers(self.subject)
 
     @cached_property
     def opening_words(self) -> frozenset[str]:
-        """The words of `opening`, casefolded."""
-        return frozenset(split_words(self.opening.casefold()))
+        """The words of `opening`, casefolded, in the singular and the plural."""
+        return _in_both_numbers(self.opening)
 
     @property
     def is_file(self) -> bool:
@@ -165,6 +165,11 @@ class About:
             subject = _heading(metadata, text)  # in a script, it would be a comment
         opening = " ".join(text[:_LOOKED_AT].split(None, _OPENING)[:_OPENING])
         return cls(subject or source, source, document, opening)
+
+
+def _in_both_numbers(text: str) -> frozenset[str]:
+    words = split_words(text.casefold())
+    return frozenset(form for w in words for form in (w, f"{w}s", w.removesuffix("s")))
 
 
 def _heading(metadata: Mapping[str, Any], text: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
@@ -188,15 +188,15 @@ class Candidates:
 
         Shape (3, s, w). A head is a title and the opening words of a text.
         """
-        forms = [(w, f"{w}s", w.removesuffix("s")) for w in map(str.casefold, self.idf)]
+        folded = [word.casefold() for word in self.idf]
         cells: tuple[list[int], ...] = [], [], []
         for about, held, subject in zip(self.about, self.words, self.subject.tolist(), strict=True):
             text = [place for place, word in enumerate(self.idf) if word in held]
-            titled = [p for p in text if _has_any(about.subject, about.subject_words, forms[p])]
-            opening = [p for p in text if _has_any(about.opening, about.opening_words, forms[p])]
+            titled = [p for p in text if _has(about.subject, about.subject_words, folded[p])]
+            opening = [p for p in text if _has(about.opening, about.opening_words, folded[p])]
             for of_part, some in zip(cells, (text, titled + opening, titled), strict=True):
-                of_part += [subject * len(forms) + place for place in some]
-        has = np.zeros((3, int(self.subject.max()) + 1, len(forms)), dtype=bool)
+                of_part += [subject * len(folded) + place for place in some]
+        has = np.zeros((3, int(self.subject.max()) + 1, len(folded)), dtype=bool)
         for flat, at in zip(has.reshape(3, -1), cells, strict=True):
             flat[at] = True
         return has
@@ -298,14 +298,11 @@ def _is_content(word: str) -> bool:
     return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
-def _has_any(text: str, words: Set[str], forms: Iterable[str]) -> bool:
-    """Return whether a short text with these words has one of the forms of a word.
-
-    A word that is not ASCII, such as a Chinese one, may be a part of another.
-    """
-    if not words.isdisjoint(forms):
-        return True
-    return not text.isascii() and any(not one.isascii() and one in text.casefold() for one in forms)
+def _has(text: str, words: Set[str], word: str) -> bool:
+    """Return whether a short text with these words, or a part of one that is not ASCII, has one."""
+    if word in words or text.isascii() or word.isascii():
+        return word in words
+    return word.removesuffix("s") in text.casefold()
 
 
 def _names_title(candidates: Candidates) -> bool:

@@ -405,31 +405,35 @@ def corpus_evidence(
     >>> dict(zip(FEATURES, evidence[0, 1].round(2).tolist()))["entropy"]
     1.0
     """
-    evidence = np.empty((*np.shape(trace), len(FEATURES)), dtype=np.float32)
-    evidence[:, :, 0] = np.clip(trace, *_TRACE_RANGE)
-    for member, (values, slope, intercept) in enumerate(
-        zip(similarities, slopes, intercepts, strict=True)
-    ):
-        count = min(LEADERS, values.shape[1])
-        best = np.reshape([row[largest(row, count)] for row in values], (len(values), count))
-        logits = np.float32(slope) * -np.sort(-best, axis=1) + np.float32(intercept)
-        mean, spread = logits.mean(axis=1), np.maximum(logits.std(axis=1), np.float32(1e-3))
-        share = softmax(logits)
-        entropy = -(share * np.log(np.maximum(share, np.float32(1e-30)))).sum(axis=1)
-        top = np.maximum((logits[:, 0] - mean) / spread, np.float32(0.01))
-        evidence[:, member, 1] = np.clip(entropy / np.log(max(count, 2)), 0, 1)
-        evidence[:, member, 2] = gap(logits)
-        evidence[:, member, 3:] = np.stack([np.log(top), mean, np.log(spread)], axis=1)
-    return evidence
+    count = min(LEADERS, similarities[0].shape[1])
+    best = np.reshape(
+        [[row[largest(row, count)] for row in values] for values in similarities],
+        (len(similarities), len(similarities[0]), count),
+    )
+    slope, intercept = (np.array(of, np.float32)[:, None, None] for of in (slopes, intercepts))
+    logits = slope * -np.sort(-best, axis=2) + intercept
+    mean, spread = logits.mean(axis=2), np.maximum(logits.std(axis=2), np.float32(1e-3))
+    share = softmax(logits)
+    entropy = -(share * np.log(np.maximum(share, np.float32(1e-30)))).sum(axis=2)
+    top = np.maximum((logits[:, :, 0] - mean) / spread, np.float32(0.01))
+    of_members = [
+        np.clip(trace, *_TRACE_RANGE).T,
+        np.clip(entropy / np.log(max(count, 2)), 0, 1),
+        gap(logits),
+        np.log(top),
+        mean,
+        np.log(spread),
+    ]
+    return np.stack([of_each.T for of_each in of_members], axis=2).astype(np.float32)
 
 
 def gap(logits: FloatArray) -> FloatArray:
-    """Compute ``log(1 + l_1 - mean(l_2, ..., l_10))``, shape (n,); 0 if there is only one logit.
+    """Compute ``log(1 + l_1 - mean(l_2, ..., l_10))``, shape (...); 0 if there is only one logit.
 
-    `logits`: array, shape (n, m), highest first.
+    `logits`: array, shape (..., m), highest first.
     """
-    top, others = logits[:, 0], logits[:, 1:_NEXT]
-    found: FloatArray = np.log1p(top - others.mean(axis=1)) if others.size else np.zeros_like(top)
+    top, others = logits[..., 0], logits[..., 1:_NEXT]
+    found: FloatArray = np.log1p(top - others.mean(axis=-1)) if others.size else np.zeros_like(top)
     return found
 
 
