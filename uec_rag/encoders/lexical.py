@@ -142,7 +142,7 @@ class WordTokenizer:
         return np.array(keys, dtype=np.uint64)
 
     def terms(self, text: str) -> list[str]:
-        """Return the terms of a text; parts of words begin with ``~``."""
+        """Return the terms of a text; parts of words, and identifiers, begin with ``~``."""
         words = split_words(text)
         ngrams = self.is_foreign(words)
         terms = (term for word in words for term in _terms(word, ngrams, self.language))
