@@ -344,6 +344,31 @@ class TestAnUpdateBesideOthers:
         told = run("index", folder, "--out", index, "--update").stdout
         assert "0 new, 1 changed, 0 removed" in told
 
+    def test_a_file_that_changes_while_it_is_encoded_is_named_and_counted_once(
+        self, run, folder, index, meanwhile
+    ):
+        back, written = folder / "bread.txt", folder / "boats.txt"
+        back.unlink()
+        written.write_text("")
+
+        def change(_):
+            back.write_text("The crust is black.")
+            written.write_text("The sail is down.")
+
+        meanwhile(change)
+        told = run("index", folder, "--out", index, "--update", "--json")
+        for name in ("bread.txt", "boats.txt"):
+            assert f"left out {name}, which was changed while it was read" in told.stderr
+        assert "the index keeps its passages of 2 files" in told.stderr
+        counts = json.loads(told.stdout)
+        assert (counts["unreadable"], counts["changed"]) == (2, 0)
+        assert (counts["removed"], counts["empty"]) == (0, 0)
+
+    def test_without_changes_the_folder_is_not_looked_at_again(self, run, folder, index, meanwhile):
+        meanwhile(lambda _: shutil.rmtree(folder))
+        told = run("index", folder, "--out", index, "--update").stdout
+        assert "0 new, 0 changed, 0 removed" in told
+
     def test_passages_of_no_file_stay_whatever_their_source(self, run, folder, index):
         retriever = Retriever.load(index)
         sources = [None, "faq.md", ["a", "b"], {"file": "a"}, 3]

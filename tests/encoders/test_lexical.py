@@ -171,6 +171,13 @@ def test_an_encoder_is_rebuilt_from_its_spec_and_revisions_tell_settings_apart()
             load_encoder(spec)
 
 
+def test_the_revision_of_a_tokenizer_of_ones_own_follows_the_keys_of_its_terms(monkeypatch):
+    before = Lexical(tokenizer=str.split).revision
+    assert Lexical(tokenizer=str.split).revision == before
+    monkeypatch.setattr("uec_rag.encoders.lexical.key_of", len)
+    assert Lexical(tokenizer=str.split).revision != before
+
+
 def test_a_tokenizer_of_ones_own():
     encoder = Lexical(tokenizer=str.split)
     terms = encoder.encode(["a ~b a"], "query").terms

@@ -301,7 +301,8 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
     # A file that no longer contains text is counted as empty instead.
     changed = changes.changed - read.unreadable.keys() - read.empty.keys()
     removed = changes.removed - read.unreadable.keys()
-    if kept := sorted((changes.changed | changes.unchanged) & read.unreadable.keys()):
+    known = changes.changed | changes.unchanged | changes.removed
+    if kept := sorted(known & read.unreadable.keys()):
         note(f"the index keeps its passages of {counted(len(kept), 'file')}{named(kept)}")
     counts = {"new": len(new), "changed": len(changed), "removed": len(removed)}
     if json:
@@ -366,22 +367,30 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
     expected = {name: hashes[name] for name in gone & hashes.keys()}
     expected |= {document.source: document.sha256 for document in read.documents}
 
-    def replace(index: Retriever) -> int:
+    def replace(index: Retriever) -> set[str]:
         """Replace passages, unless others have updated the index from a later state of the folder.
 
-        The index itself does not show that: what they added, they may have removed again.
+        The index itself does not show that: what they added, they may have removed again. Returns
+        the files that have changed since they were read, whose passages stay.
         """
-        more = changes_since(index, hashes, unreadable).pending - changes.pending
-        if more and not index.store.remote:  # an engine is written by all at the same time anyway
-            raise SavedMeanwhile(
-                f"{counted(len(more), 'file')} were changed in the index meanwhile"
-            )
-        now, _ = file_hashes(source.folder, only=files.sources, **source.selection)
+        # An engine is written by all at the same time anyway.
+        if index is not retriever and not index.store.remote:
+            more = changes_since(index, hashes, unreadable).pending - changes.pending
+            if more:
+                raise SavedMeanwhile(
+                    f"{counted(len(more), 'file')} were changed in the index meanwhile"
+                )
+        now: dict[str, str] = {}
+        if files.sources:
+            now, _ = file_hashes(source.folder, only=files.sources, **source.selection)
         late = {name for name in files.sources if now.get(name) != expected.get(name)}
-        read.unreadable.update(dict.fromkeys(late, "was changed while it was read"))
-        return files.without(late).replace_in(index)
+        files.without(late).replace_in(index)
+        return late
 
-    live.write(replace)
+    for name in sorted(live.write(replace)):
+        read.empty.pop(name, None)
+        read.unreadable[name] = "was changed while it was read"
+        note(f"left out {name}, which {read.unreadable[name]}")
     with live.use() as opened:
         if opened.retriever.store.remote and files.sources:  # the folder also holds its calibration
             opened.retriever.save(live.place.index)

@@ -142,7 +142,7 @@ class WordTokenizer:
         return np.array(keys, dtype=np.uint64)
 
     def terms(self, text: str) -> list[str]:
-        """Return the terms of a text; parts of words begin with ``~``."""
+        """Return the terms of a text; parts of words, and identifiers, begin with ``~``."""
         words = split_words(text)
         ngrams = self.is_foreign(words)
         terms = (term for word in words for term in _terms(word, ngrams, self.language))
@@ -461,9 +461,15 @@ class Lexical(TermEncoder):
 
     @property
     def revision(self) -> str:
-        """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts."""
-        own = self._tokenizer
-        terms = self._words.terms(_PROBE) if own is None else _checked_terms(own, _PROBE)
+        """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts.
+
+        Of a custom tokenizer, it is that of their keys.
+        """
+        own, terms = self._tokenizer, list[str | int]()
+        if own is None:
+            terms += self._words.terms(_PROBE)
+        else:
+            terms += map(key_of, _checked_terms(own, _PROBE))
         state = [self.saturation.k1, self.saturation.b, self._words.language, terms]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
