@@ -199,7 +199,7 @@ def opening(retriever: Retriever, parts: list) -> dict[str, float]:
         store = MemoryStore.load(Path(folder))
         opened = time.perf_counter() - start
         start = time.perf_counter()
-        Retriever(retriever.uec, store).search_encoded([""], [part[:1] for part in parts], K)
+        Retriever(retriever.uec, store).search_encoded(["0"], [part[:1] for part in parts], K)
         searched = time.perf_counter() - start
     return {
         "passages": len(retriever),

@@ -88,7 +88,7 @@ _SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanma
 _HAS_SPACELESS = regex.compile(_SPACELESS)
 # Options of commands: -n, --dry-run. A pattern that begins with a literal costs next to nothing.
 _OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-9_-]*(?<!-)")
-_IDENTIFIER = re.compile(r"(?<![\w./])[A-Za-z_]\w*(?:[./]\w+)+", re.ASCII)
+_IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
 _STRETCH = regex.compile(rf"{_SPACELESS}+|(?:(?!{_SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 _POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
