@@ -22,7 +22,11 @@ from tests.survival.scale import LONG
 # How long an example takes, or drawing it, is the machine's business; what is too slow is found by
 # benchmarks. The same examples in every run: only the long one looks for new ones.
 settings.register_profile(
-    "steady", deadline=None, derandomize=not LONG, suppress_health_check=[HealthCheck.too_slow]
+    "steady",
+    deadline=None,
+    derandomize=not LONG,
+    # mutmut runs tests of a class several times in a process.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )
 settings.load_profile("steady")
 

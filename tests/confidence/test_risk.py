@@ -112,6 +112,7 @@ def test_whatever_the_order_a_risk_above_the_target_is_rarely_answered(chance):
     over = 0
     for _ in range(400):
         found = risk_threshold(-np.arange(200), rng.random(200) >= chance, risk=0.1, delta=0.1)
+        assert (found.risk, found.delta) == (0.1, 0.1)
         over += found.answered > 0 and risk[found.answered - 1] > 0.1
     # 40 expected at worst; 60 is beyond the 99.9th percentile of a binomial(400, 0.1).
     assert over < 60
@@ -278,18 +279,18 @@ def test_one_wrong_answer_given_with_confidence_is_not_the_end_of_the_search():
     assert risk_threshold(np.arange(400), right, risk=0.05).answered == 400
 
 
-def _policy(rng, count, accuracy, silence, same=False):
-    """Questions of which .66 are right, and what an advisor says who fails on wrong ones."""
+def _policy(rng, count, accuracy, silence, clear=0.9, *, fails_on="wrong", same=False):
+    """Questions of which .66 are right, and what an advisor says who fails on wrong ones or all."""
     right = rng.random(count) < 0.66
     confidence = expit(np.where(right, 2.2, 0.0) + 1.3 * rng.normal(size=count))
     reply = np.where(rng.random(count) < accuracy, ~right, right).astype(np.intp)
-    reply[~right & (rng.random(count) < silence)] = 2
+    reply[(~right | (fails_on == "all")) & (rng.random(count) < silence)] = 2
     again = rng.random(count) < 0.5
     rewritten = expit(np.where(again, 2.2, 0.0) + 1.3 * rng.normal(size=count))
     if same:
         confidence, rewritten = np.full(count, 0.6), np.full(count, 0.9)
     no = reply == 1
-    clear = rng.random(count) < 0.9
+    clear = rng.random(count) < clear
     clarifies = ~clear & (rng.random(count) < 0.5)
     rewritten, again = np.where(no, rewritten, -np.inf), np.where(no, again, True)
     return confidence, right, reply, rewritten, again, clear, clarifies
@@ -308,14 +309,19 @@ def _decided(found, questions):
 class TestAdvised:
     @pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
     @pytest.mark.parametrize("silence", [0.0, 0.5, 0.9])
+    @pytest.mark.parametrize(("clear", "fails_on"), [(0.9, "wrong"), (0.0, "all")])
     @pytest.mark.parametrize("accuracy", [0.5, 0.8, 0.95])
     def test_the_promise_is_that_of_the_policy_even_if_the_advisor_fails_on_wrong_ones(
-        self, accuracy, silence, share
+        self, accuracy, clear, fails_on, silence, share
     ):
         rng, wrong = np.random.default_rng(0), []
         for _ in range(200):
-            found = advised_thresholds(*_policy(rng, 100, accuracy, silence), share)
-            wrong.append(_decided(found, _policy(rng, 300, accuracy, silence))[1].mean())
+            known, asked = (
+                _policy(rng, count, accuracy, silence, clear, fails_on=fails_on)
+                for count in (100, 300)
+            )
+            found = advised_thresholds(*known, share)
+            wrong.append(_decided(found, asked)[1].mean())
         assert np.mean(wrong) <= share + 3 * np.std(wrong) / np.sqrt(len(wrong))
 
     def test_a_good_advisor_answers_more_and_one_that_tells_nothing_no_fewer(self):
