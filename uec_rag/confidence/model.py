@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, probit
 from uec_rag.base.records import Record
 
@@ -484,8 +485,8 @@ class ConfidenceModel(Record):
             raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
         if not 0 <= self.unanswerable <= 1:
             raise ValueError(f"unanswerable: expected a share, got {self.unanswerable}.")
-        if not self.per_count >= 0:
-            raise ValueError(f"per_count: expected a number >= 0, got {self.per_count}.")
+        if not 0 <= self.per_count <= LARGEST:
+            raise ValueError(f"per_count: expected a float32 number >= 0, got {self.per_count}.")
 
     def probabilities(self, features: Features, unanswerable: float | None = None) -> Probabilities:
         """Compute the probabilities of n questions and their hits.
