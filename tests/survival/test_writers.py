@@ -156,7 +156,9 @@ def check(index, logs):
     for (writer, slot), versions in noted(logs).items():
         of_before = before.get((writer, slot), {})
         last = max((n for n, what in of_before.items() if what == "accepted"), default=0)
-        late = {n for n, what in of_before.items() if what == "tried" and writer[:6] == "server"}
+        late = {n for n, what in of_before.items() if what == "tried"}
+        if not writer.startswith("server"):
+            late = set()
         allowed = {shown(writer, slot, n) for n in versions if n > last or n in late}
         allowed.add(shown(writer, slot, last) if last else None)
         name = f"{writer}-{slot}.txt" if writer.startswith("update") else f"{writer}#{slot}"

@@ -89,6 +89,11 @@ def split_words(text: str) -> list[str]:
     return words
 
 
+def in_both_numbers(word: str) -> tuple[str, str, str]:
+    """Return an English word as it is, in the plural and in the singular."""
+    return word, f"{word}s", word.removesuffix("s")
+
+
 def is_index(path: PurePath) -> bool:
     """Return whether a file is an index of its folder, whose name says what it is about."""
     return path.stem.lstrip("_").casefold() in ("index", "readme") and len(path.parts) > 1
@@ -136,12 +141,12 @@ class About:
     @cached_property
     def subject_words(self) -> frozenset[str]:
         """The words of the subject, casefolded, in the singular and the plural."""
-        return _in_both_numbers(self.subject)
+        return _forms_in(self.subject)
 
     @cached_property
     def opening_words(self) -> frozenset[str]:
         """The words of `opening`, casefolded, in the singular and the plural."""
-        return _in_both_numbers(self.opening)
+        return _forms_in(self.opening)
 
     @property
     def is_file(self) -> bool:
@@ -167,9 +172,8 @@ class About:
         return cls(subject or source, source, document, opening)
 
 
-def _in_both_numbers(text: str) -> frozenset[str]:
-    words = split_words(text.casefold())
-    return frozenset(form for w in words for form in (w, f"{w}s", w.removesuffix("s")))
+def _forms_in(text: str) -> frozenset[str]:
+    return frozenset(form for w in split_words(text.casefold()) for form in in_both_numbers(w))
 
 
 def _heading(metadata: Mapping[str, Any], text: str) -> str:

@@ -384,7 +384,7 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
         if files.sources:
             now, _ = file_hashes(source.folder, only=files.sources, **source.selection)
         late = {name for name in files.sources if now.get(name) != expected.get(name)}
-        files.without(late).replace_in(index)
+        (files.without(late) if late else files).replace_in(index)
         return late
 
     for name in sorted(live.write(replace)):

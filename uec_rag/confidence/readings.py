@@ -299,7 +299,10 @@ def _is_content(word: str) -> bool:
 
 
 def _has(text: str, words: Set[str], word: str) -> bool:
-    """Return whether a short text with these words, or a part of one that is not ASCII, has one."""
+    """Return whether a short text with these words has another word.
+
+    A word that is not ASCII, such as a Chinese one, may be a part of another.
+    """
     if word in words or text.isascii() or word.isascii():
         return word in words
     return word.removesuffix("s") in text.casefold()

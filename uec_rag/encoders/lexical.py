@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Saturation, Terms
 from uec_rag.base.progress import progress_bar
+from uec_rag.base.text import in_both_numbers
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, checked_texts
 
 # Function words that distinguish English from other languages in the Latin script; words of both
@@ -252,7 +253,7 @@ def has_words(text: str, words: Collection[str]) -> bool:
     """
     held = {w.casefold() for word in split_words(text) for w in (word, *_PART.findall(word))}
     forms = (word.casefold() for word in words)
-    return all(not held.isdisjoint((word, f"{word}s", word.removesuffix("s"))) for word in forms)
+    return all(not held.isdisjoint(in_both_numbers(word)) for word in forms)
 
 
 def key_of(term: str, *, part: bool = False, identifier: bool = False) -> int:

@@ -410,7 +410,10 @@ def corpus_evidence(
         [[row[largest(row, count)] for row in values] for values in similarities],
         (len(similarities), len(similarities[0]), count),
     )
-    slope, intercept = (np.array(of, np.float32)[:, None, None] for of in (slopes, intercepts))
+    slope, intercept = (
+        np.reshape(np.array(of, np.float32), (len(similarities), 1, 1))
+        for of in (slopes, intercepts)
+    )
     logits = slope * -np.sort(-best, axis=2) + intercept
     mean, spread = logits.mean(axis=2), np.maximum(logits.std(axis=2), np.float32(1e-3))
     share = softmax(logits)
