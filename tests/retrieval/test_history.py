@@ -90,6 +90,16 @@ def test_what_is_surely_answered_alone_is_searched_alone(chat):
     assert behind.decision.confidence == pytest.approx(alone.decision.confidence)
 
 
+@pytest.mark.parametrize("opening", ["And {}", "But {}", "What about this: {}"])
+def test_a_complete_question_behind_a_conjunction_is_answered_as_alone(chat, opening):
+    question = "how does rsync copy files?"
+    alone = chat.search([question])[0]
+    behind = chat.search([opening.format(question)], history=[["What does git push overwrite?"]])[0]
+    assert alone.decision.confidence > 0.85
+    assert behind.ids == alone.ids
+    assert behind.decision.confidence == pytest.approx(alone.decision.confidence, abs=1e-6)
+
+
 def test_an_incomplete_question_is_searched_with_its_turns_even_if_it_is_answered_alone(chat):
     question = "Who repairs it if the door opener breaks?"
     alone = chat.search([question])[0]

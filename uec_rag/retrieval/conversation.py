@@ -32,7 +32,7 @@ from uec_rag.confidence.replies import (
     labels_offered,
     places_named,
 )
-from uec_rag.confidence.wording import is_question, is_small_talk, refers_back
+from uec_rag.confidence.wording import complete_question, is_question, is_small_talk, refers_back
 from uec_rag.retrieval.pipeline import Estimate, Method, Query, conclude, judge
 from uec_rag.retrieval.result import Result
 from uec_rag.stores.base import Store
@@ -101,7 +101,7 @@ class Turn:
     def query(self, most: int | None = None) -> Query:
         r"""Return the question to search for, with at most so many of its `context_turns`.
 
-        None means all.
+        None means all. Without any, a complete question is searched without a conjunction.
 
         Examples
         --------
@@ -109,6 +109,8 @@ class Turn:
         >>> turn.query(most=1)
         Query(text='How much is it?', turns=['Can it be fixed?'])
         """
+        if most == 0:
+            return Query(complete_question(self.question) or self.question)
         turns = self.context_turns
         return Query(self.question, turns if most is None else turns[len(turns) - most :])
 
@@ -171,7 +173,8 @@ class Turn:
 def texts_of(asked: Sequence[Turn]) -> list[str]:
     """List the different texts to encode for a search: the questions and their turns."""
     turns = (turn for one in asked for turn in one.context_turns)
-    return [*dict.fromkeys([*(one.question for one in asked), *turns])]
+    alone = (one.query(0).text for one in asked if one.context_turns)
+    return [*dict.fromkeys([*(one.question for one in asked), *turns, *alone])]
 
 
 class EncodedTexts:
@@ -242,7 +245,7 @@ def search(
 def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | None:
     """Choose with how many of its turns a question is best understood; None means all.
 
-    Alone, it must be answered confidently, and not refer back.
+    Alone, it must be complete, and be answered confidently.
 
     Parameters
     ----------
@@ -252,7 +255,7 @@ def clearest_view(question: str, views: Mapping[int | None, Estimate]) -> int | 
     """
     alone, everything = views[0], views[None]
     clear = alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < ASK
-    if clear and not refers_back(question):
+    if clear and complete_question(question):
         return 0
     for most in views.keys() - {0, None}:
         latest = views[most]
