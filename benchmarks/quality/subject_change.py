@@ -19,8 +19,8 @@ was learned from this. DATA is a folder of test collections, or set UEC_DATA.
 With --manuals, the folder of `first_week`: its complete questions that are answered correctly alone
 at .85 or more are asked behind another question to the same manual, with and without a word that
 goes on ("And how do I make a backup?"): the share that is answered without a hit that answers, at
-any confidence and at .85 or more. Beside it are follow-ups that begin so (questions/follow_ups.csv):
-the share that is answered with a hit that answers.
+any confidence and at .85 or more. Beside it are follow-ups that begin so
+(questions/follow_ups.csv): the share that is answered with a hit that answers.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ _GOES_ON = regex.compile(
     regex.IGNORECASE,
 )
 _VERBS = _words(
-    """is are was were am be been do does did has have had can could may might must shall should will
-    would to show tell explain give list describe find compare"""
+    """is are was were am be been do does did has have had can could may might must shall should
+    will would to show tell explain give list describe find compare"""
 )
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
