@@ -204,11 +204,18 @@ def _read_rows(
                     yield where, _json_row(line, columns, where)
             return
         csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
-        reader = csv.DictReader(file, delimiter="\t" if kind == ".tsv" else ",")
-        reader.fieldnames = _known_names(reader.fieldnames or ())
-        _check_columns(reader.fieldnames or (), columns, f"{path.name}, line 1")
-        for row in reader:
-            yield f"{path.name}, line {reader.line_num}", row
+        reader = csv.reader(file, delimiter="\t" if kind == ".tsv" else ",")
+        names = _known_names(next(reader, ()))
+        _check_columns(names, columns, f"{path.name}, line 1")
+        for cells in filter(None, reader):
+            where = f"{path.name}, line {reader.line_num}"
+            if rest := "".join(cells[len(names) :]).strip():
+                raise ValueError(
+                    f"{where}: expected {counted(len(names), 'cell')} ({', '.join(names)}), got "
+                    f"{len(cells)}; {rest!r:.60} belongs to none. Quote a cell that holds "
+                    f"{reader.dialect.delimiter!r}, and put each further id in a row of its own."
+                )
+            yield where, dict(zip(names, cells, strict=False))
 
 
 def _json_row(line: str, columns: Sequence[str], where: str) -> Mapping[str, object]:
