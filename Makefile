@@ -37,7 +37,7 @@ test-ui: $(READY) $(BROWSER)
 # The tests of the stores, also on the servers that QDRANT_URL and POSTGRES_DSN name:
 # examples/engines/compose.yaml starts both.
 test-engines: $(READY)
-	$(BIN)/python -m pytest -q tests/stores tests/retrieval/test_published.py
+	$(BIN)/python -m pytest -q tests/stores
 
 # The long run of tests/survival: 1,000 kills, 10,000 damaged folders, 100,000 calls and so on, for an
 # hour or so. Its figures are in tests/survival/README.md.
