@@ -32,7 +32,7 @@ def test_the_column_of_questions_is_called_query_or_question(tmp_path, name, tex
         ("a.jsonl", '{"query": "q", "passage": "p, p"}\n\n{"query":"q2","passage":"x","label":0}'),
         ("a.csv", 'query,passage,label\nq,"p, p",\nq2,x,0\n'),
         ("a.tsv", "passage\tlabel\tquery\np, p\t\tq\nx\t0\tq2\n"),
-        ("a.CSV", '\ufeffquery,passage,label\r\nq,"p, p",\r\nq2,x,False\r\n'),
+        ("a.CSV", '\ufeffquery,passage,label\r\nq,"p, p",,\r\n\r\nq2,x,False\r\n'),
     ],
 )
 def test_the_formats_say_the_same(tmp_path, name, text):

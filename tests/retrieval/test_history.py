@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from examples.chat import PASSAGES
-from tests.helpers import agree, assert_same_result, data_of, index_of
+from tests.helpers import agree, assert_same_bits, data_of, index_of
 from uec_rag import UEC
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -44,7 +44,7 @@ def test_a_question_that_stands_alone_finds_what_it_does_without_them(index):
 @pytest.mark.parametrize("history", [[[], []], [(), ()], [[" "], ["", "\n"]]])
 def test_no_turns_are_no_history_to_the_last_bit(index, history):
     asked = [FOLLOW_UP, TEXTS[2]]
-    assert_same_result(index.search(asked), index.search(asked, history=history))
+    assert_same_bits(index.search(asked), index.search(asked, history=history))
 
 
 def test_a_question_without_turns_is_searched_as_alone_beside_one_with_some(index):

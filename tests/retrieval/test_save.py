@@ -31,7 +31,7 @@ from uec_rag.stores.memory.saved import write_state
 from uec_rag.stores.qdrant import QdrantStore
 
 
-def test_an_index_comes_back_with_the_same_hits_to_the_last_bit(full, queries, tmp_path):
+def test_an_index_comes_back_with_the_same_hits(full, queries, tmp_path):
     full.save(tmp_path / "index")
     for loaded in (
         load_index(tmp_path / "index", full.uec),

@@ -45,11 +45,25 @@ _BLOCK = re.compile(
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
-_ANCHOR = re.compile(r"<a\b[^<>]*></a>")
+# The attributes of a tag. Other words make it text: "if a <p, x, and b> 3". Those without a value
+# are the Boolean ones of HTML, old ones, and those of frameworks.
+_VALUELESS = (
+    *("allowfullscreen", "async", "autofocus", "autoplay", "border", "checked", "compact"),
+    *("controls", "default", "defer", "disabled", "formnovalidate", "hidden", "inert", "ismap"),
+    *("itemscope", "loop", "markdown", "multiple", "muted", "nomodule", "noshade", "novalidate"),
+    *("nowrap", "open", "playsinline", "readonly", "required", "reversed", "selected"),
+)
+_TEMPLATE = r"\{[^<>]*\}"
+_TAG_ATTRIBUTES = (
+    rf"""(?:\s+(?:[^\s"'<>/={{}}]+\s*=\s*(?:"[^"]*"|'[^']*'|{_TEMPLATE}|[^\s"'<>{{}}]+)|{_TEMPLATE}"""
+    rf"|(?:{'|'.join(_VALUELESS)}|(?:aria|data|v|x)-[\w-]+)(?![^\s/>])))*\s*/?"
+)
+_ANCHOR = re.compile(rf"<a{_TAG_ATTRIBUTES}></a>")
 _LAYOUT_TAG = re.compile(
     r"</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span|summary|table|tbody"
-    r"|td|th|thead|tr|ul)\b[^<>]*>"
+    rf"|td|th|thead|tr|ul){_TAG_ATTRIBUTES}>"
 )
+_TAG = re.compile(rf"</?[a-z]\w*{_TAG_ATTRIBUTES}>")
 # In MDX: imports, comments, and tags of components.
 _MDX_IMPORT = re.compile(
     r"^import\s(?:[\w$*,{}\s]{1,500}\sfrom\s+(['\"])[^'\"\n]+\1|(['\"])[./][^'\"\n]+\2);?[ \t]*$",
@@ -491,9 +505,14 @@ def _plain_heading(inline: Token) -> str:
         if part.type == "text"
         else part.content
         for part in inline.children or ()
-        if part.type != "html_inline"
+        if part.type != "html_inline" or _is_text(part.content)
     ]
     return _ATTRIBUTES.sub("", "".join(parts)).strip()
+
+
+def _is_text(tag: str) -> bool:
+    """Return whether what looks like a tag of HTML has words that are no attributes."""
+    return bool(re.match(r"</?[a-z]\w*\s", tag)) and not _TAG.fullmatch(tag)
 
 
 def _unix(text: str) -> str:

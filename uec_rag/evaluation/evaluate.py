@@ -20,7 +20,6 @@ from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
 Floats: TypeAlias = NDArray[np.float64]
-"""A callback, called as `progress(stage, done, total)`."""
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 _CERTAINTY, _LEVEL = 0.95, 0.95
