@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import binomtest
@@ -34,11 +34,22 @@ def test_what_is_said_to_be_needed_is_enough_and_one_less_is_not(risk, delta):
         assert (found.answered == count) == (count >= needed)
 
 
-@pytest.mark.parametrize("count", range(60, 85))
-def test_what_a_lower_risk_answers_whole_so_does_a_higher(count):
-    """With one start that the risk chose, 64 to 79 right ones showed nothing at a risk of .2."""
-    for risk in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3):
-        assert _answers_all(np.ones(count), risk)
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.booleans() | st.just(True)), min_size=1, max_size=99),
+    st.integers(1, 4),
+    st.lists(st.floats(0.01, 0.95), min_size=2, max_size=5),
+)
+@example([(place, place != 50) for place in range(70)], 1, [0.15, 0.2])
+def test_more_allowed_risk_and_less_certainty_never_answer_fewer(rows, times, shares):
+    """In whatever order right and wrong answers come, and however many confidences are equal."""
+    confidence, right = np.array(rows * times, dtype=float).T
+    shares = sorted(shares)
+    for answered in (
+        [risk_threshold(confidence, right, share).answered for share in shares],
+        [risk_threshold(confidence, right, 0.2, share).answered for share in shares],
+        [conformal_threshold(confidence, 1 - right, share).answered for share in shares],
+    ):
+        assert answered == sorted(answered)
 
 
 def test_few_sure_answers_are_given_where_most_queries_fail():
