@@ -530,3 +530,22 @@ class TestAdvisor:
         assert Gate.load(tmp_path / "gate.json").advisor is None
         with pytest.raises(ValueError, match="calibrated without one, so its guarantee would not"):
             replace(searched.gate(wrong=0.1), advisor=reader)
+
+    @pytest.mark.parametrize("fails", [False, True], ids=["has none", "fails"])
+    def test_without_its_advisor_it_is_as_careful_as_a_gate_without_one(
+        self, searched, tmp_path, fails
+    ):
+        """Each wrong answer that the advisor would have refused was given, without a word."""
+        truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
+        made = searched.gate(wrong=0.05, advisor=Reader(lambda question, texts: truth[question]))
+        made.save(tmp_path / "gate.json")
+        loaded = Gate.load(tmp_path / "gate.json", Reader(lambda *_: None) if fails else None)
+        assert loaded.threshold >= searched.threshold(wrong=0.05).threshold
+        with contextlib.nullcontext() if fails else pytest.warns(UserWarning, match="has none"):
+            decided = loaded.decide(searched.result)
+        answered = np.array([one.action == "answer" for one in decided])
+        assert (answered & ~searched.right).sum() <= 4
+        assert answered.any()
+        with warnings.catch_warnings(action="error"):  # it is said once
+            loaded.decide(searched.result)
+        assert ("without one, as now, it answers fewer" in loaded.report) == (not fails)

@@ -370,7 +370,7 @@ class AdvisedThresholds:
     Attributes
     ----------
     threshold : float
-        Answer above this if the advisor has failed.
+        Answer above this if the advisor has failed, or if there is none.
     low, high : float
         The advisor is asked from `low` to `high`; answer above `low` if it says so, and above
         `high` without asking it.
@@ -407,6 +407,10 @@ def advised_thresholds(
     the likelihood ratio is that of the other questions. At a lower level, the question may instead
     be answered rightly, but counts as answered wrongly, so that the loss falls with the level.
 
+    The threshold without advice is at least that of `conformal_threshold` for confidence alone, so
+    that the limit is also kept if there is no advisor. To raise it only answers less: a question
+    that is then asked about counts as answered wrongly if its reply or its rewrite could do so.
+
     Parameters
     ----------
     confidence : array, shape (n,)
@@ -442,11 +446,12 @@ def advised_thresholds(
     # A rewrite is not answered if that is more likely wrong than right.
     level = max(found.threshold if found.is_controlled else -np.inf, -_REWRITTEN)
     yes, no, none = _gains(told.sum(axis=0))
-    threshold = _confidence_at(level, none, confidence)
+    alone = conformal_threshold(np.where(clarifies, -np.inf, confidence), ~right, share).threshold
+    threshold = min(max(_confidence_at(level, none, confidence), alone), 1.0)
     return AdvisedThresholds(
         threshold,
         _confidence_at(level, yes, confidence),
-        _confidence_at(level, min(no, none), confidence),
+        max(_confidence_at(level, min(no, none), confidence), threshold),
         _confidence_at(level, -_REWRITTEN, rewritten[rewritten >= 0]),
         replace(found, threshold=threshold),
     )

@@ -68,6 +68,12 @@ OUTDATED = (
 )
 """The note on a gate that no longer `Gate.fits`."""
 
+_UNADVISED = (
+    "The gate was calibrated with an advisor and has none. Its guarantee holds without one, but it "
+    "answers fewer questions. Pass the advisor, as in Gate.load(path, advisor=...), or calibrate a "
+    "gate without one."
+)
+
 
 class Searcher(Protocol):
     """The part of a `uec_rag.Retriever` that a gate uses."""
@@ -117,8 +123,8 @@ class Gate(Record):
         A reader that is asked once about a question in doubt (`uec_rag.confidence.advice.Advisor`).
         It is not saved. If it says "answer", the question is answered from its hits; if "clarify",
         the user is asked which of its options, or of the readings, is meant; if "no", its rewrite
-        is searched for, and answered if it is not in doubt itself. If it fails, `threshold`
-        decides.
+        is searched for, and answered if it is not in doubt itself. If it fails, or if there is
+        none, `threshold` decides.
     doubt : (float, float)
         An advisor is asked if the confidence is above the first and not above the second, or above
         the first and P(underspecified) above one half; but not if the user is asked which of
@@ -131,7 +137,8 @@ class Gate(Record):
         A query counts as answered correctly if one of its first k hits is relevant; an advisor
         reads as many.
     is_advised : bool
-        Whether the guarantee is that of the gate with its advisor.
+        Whether the guarantee is that of the gate with its advisor. It also holds without one; the
+        gate then answers fewer questions, and warns once.
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
         (`Retriever._method`), and of the passages; "" if unknown.
@@ -422,9 +429,14 @@ class Gate(Record):
         return Drift(self.confidences)
 
     @cached_property
-    def _grown(self) -> list[int]:
-        """The first number of passages that differed from that at calibration, if any."""
-        return []
+    def _said(self) -> set[str]:
+        """The warnings that were given, of those that are given once."""
+        return set()
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            warn(message)
 
     def _watch(self, confidences: Sequence[float]) -> None:
         if self.confidences and (found := self.drift.seen(confidences)):
@@ -436,17 +448,16 @@ class Gate(Record):
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
     def _check(self, known: SearchResult | Decision) -> None:
-        changed = ""
+        told = (
+            "The gate was made with {} than this search, so its guarantee does not apply. "
+            "Recalibrate it."
+        )
+        if self.is_advised and self.advisor is None:
+            self._warn_once(_UNADVISED)
         if self.basis and known.basis and self.basis != known.basis:
-            changed = "another calibration, share of unanswerable questions or filter"
-        elif self.size and known.size and self.size != known.size and not self._grown:
-            self._grown.append(known.size)  # warn once: an index may grow all day
-            changed = "other passages"
-        if changed:
-            warn(
-                f"The gate was made with {changed} than this search, so its guarantee does not "
-                "apply. Recalibrate it."
-            )
+            warn(told.format("another calibration, share of unanswerable questions or filter"))
+        elif self.size and known.size and self.size != known.size:
+            self._warn_once(told.format("other passages"))  # an index may grow all day
 
     def metadata(self) -> dict[str, object]:
         """Return the state as a JSON object, without the advisor."""
@@ -510,8 +521,10 @@ class Gate(Record):
             )
         else:
             said = self.guarantee.report
-        if self.advisor is None and not self.is_advised:
-            return said
+        if self.advisor is None:
+            if not self.is_advised:
+                return said
+            return f"{said} That is with its advisor; without one, as now, it answers fewer."
         low, high = self.doubt
         return (
             f"{said} An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "
