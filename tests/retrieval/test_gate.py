@@ -260,6 +260,17 @@ def test_a_gate_decides_on_the_hits_it_was_made_for_however_many_are_found(full,
     assert few == many
 
 
+def test_what_is_handed_over_keeps_the_promise_however_few_hits_are_asked_for(full, texts):
+    queries, relevant = labelled(texts, 2000, seed=7, unanswerable=0.2)
+    view = full.snapshot()
+    view.gate = Gate.calibrate(full, *labelled(texts, 300, seed=8, unanswerable=0.2), wrong=0.1)
+    found = view.search(queries, 1)
+    answered = np.array([one.action == "answer" for one in found.decisions])
+    wrong = answered & ~rightness(found, relevant).any(axis=1)
+    assert answered.mean() > 0.2
+    assert wrong.mean() <= 0.1 + 3 * np.sqrt(0.1 * 0.9 * (1 / 300 + 1 / 2000))
+
+
 class TestNumbers:
     """What is no number of its kind is refused at the door, with the argument's name."""
 

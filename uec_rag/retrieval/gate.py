@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -135,7 +136,7 @@ class Gate(Record):
         Seconds after which an advisor counts as not asked.
     k : int
         A query counts as answered correctly if one of its first k hits is relevant; an advisor
-        reads as many.
+        reads as many. With a guarantee, a search for fewer hits returns as many, too.
     is_advised : bool
         Whether the guarantee is that of the gate with its advisor. It also holds without one; the
         gate then answers fewer questions, and warns once.
@@ -398,22 +399,39 @@ class Gate(Record):
         unclear, vague = UNDERSPECIFIED
         if decision.action == "clarify" and decision.underspecified > vague:
             return False
+        if math.isinf(decision.threshold):  # too few hits are left
+            return False
         unsure = decision.confidence <= high or decision.underspecified > unclear
         return low < decision.confidence and unsure
 
-    def at_threshold(self, decision: Decision) -> Decision:
+    def handed_over(self, k: int) -> int:
+        """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
+        return k if self.guarantee is None else max(k, self.k)
+
+    def at_threshold(self, decision: Decision, hits: int | None = None) -> Decision:
         """Repeat the decision of a search at this gate's threshold, without the advisor.
 
         Warns as `decide` does, and if the decision is about another number of hits than `k`.
+
+        `hits`: number of hits that are left of the search. With a guarantee, a question is not
+        answered from fewer than `k`, unless fewer passages were searched; this warns once.
         """
         self._check(decision)
+        threshold = self.threshold
+        if hits is not None and hits < min(decision.size, self.handed_over(0)):
+            threshold = math.inf
+            self._warn_once(
+                f"The gate was made for {self.k} hits, and fewer of them are left, here {hits}. "
+                "Its guarantee does not hold for these, so it abstains. Search for "
+                f"{self.k} hits and keep them all, or use a gate without a guarantee."
+            )
         if decision.hits not in (0, self.k):
             warn(
                 f"The decision is about the first {decision.hits} hits, and the gate was made for "
                 f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
             )
         with span("gate", queries=1, threshold=self.threshold) as note:
-            decided = decide_again(decision, self.threshold)
+            decided = decide_again(decision, threshold)
             note(**outcome([decided]))
         self._watch([decided.confidence])
         return decided

@@ -191,7 +191,8 @@ class Retriever(Index):
         ----------
         queries : sequence of str
         k : int
-            Number of hits; all matches are returned if there are fewer.
+            Number of hits; all matches are returned if there are fewer. If the gate has a
+            guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. A key that no passage has raises a warning, once.
@@ -256,8 +257,10 @@ class Retriever(Index):
 
         found = find(queries, most, **options)
         if gate.advisor is None:  # no event loop is needed
-            return found.with_decisions(gate.decide(found)).first(k)
-        return run_to_end(_settled(gate, found, again if rewrites else None, options)).first(k)
+            settled = found.with_decisions(gate.decide(found))
+        else:
+            settled = run_to_end(_settled(gate, found, again if rewrites else None, options))
+        return settled.first(gate.handed_over(k))
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
@@ -290,7 +293,7 @@ class Retriever(Index):
             return await find(rewritten, most, **_of_rewrites(options))
 
         found = await find(queries, most, **options)
-        return (await _settled(gate, found, again, options)).first(k)
+        return (await _settled(gate, found, again, options)).first(gate.handed_over(k))
 
     def search_encoded(
         self,
