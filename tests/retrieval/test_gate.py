@@ -19,6 +19,7 @@ from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval.gate import Gate, LabelledSearch
 from uec_rag.retrieval.result import surest_decision
+from uec_rag.stores.memory import MemoryStore
 
 RISK = 0.25
 
@@ -230,6 +231,70 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
             decide(fresh)
         with warnings.catch_warnings(action="error"):  # it is said once
             decide(fresh)
+
+
+class TestOfOtherPassages:
+    """As many passages as before, but others: the numbers are the same, and nothing was said."""
+
+    @pytest.fixture
+    def index(self, fitted, texts):
+        return index_of(fitted, texts[:60])
+
+    @pytest.fixture
+    def gate(self, index, texts):
+        return Gate.calibrate(index, *labelled(texts[:60], 40), wrong=0.3)
+
+    def replace_all(self, index, texts):
+        index.add(texts[60:120], [f"p{i}" for i in range(60)])
+
+    def ways(self, index, gate):
+        view = index._with_gate(gate)
+        yield lambda: index.search([VAGUE])
+        yield lambda: index.search_diverse([VAGUE])
+        yield lambda: asyncio.run(index.asearch([VAGUE]))
+        yield lambda: view.search([VAGUE])
+        yield lambda: replace(gate).search(index, [VAGUE])
+
+    def test_a_search_after_a_change_says_so_once(self, index, gate, texts):
+        index.gate = gate
+        with warnings.catch_warnings(action="error"):
+            index.search([VAGUE])
+        self.replace_all(index, texts)
+        for number, way in enumerate(self.ways(index, gate)):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                way()
+            expected = number in (0, 4)  # the last gate has said nothing yet
+            assert sum("made for other passages" in str(one.message) for one in told) == expected
+            assert len(told) == expected
+
+    def test_a_saved_index_says_so_when_its_gate_is_loaded(self, index, gate, texts, tmp_path):
+        self.replace_all(index, texts)
+        index.save(tmp_path / "idx")
+        gate.save(tmp_path / "idx" / "gate.json")
+        loaded = Retriever.load(tmp_path / "idx", index.uec)
+        with pytest.warns(UserWarning, match="made for other passages"):
+            loaded.search([VAGUE])
+
+    def test_passages_are_read_once_for_each_state_of_the_index(self, fitted, gate, texts):
+        store = Read()
+        index = index_of(fitted, texts[:60], store=store)
+        index.gate = gate
+        for expected in (1, 2):
+            for way in self.ways(index, gate):
+                way()
+            assert store.reads == expected
+            index.add(texts[3:4], ["p3"])  # as it was
+
+
+class Read(MemoryStore):
+    """A store that counts how often all of its passages are read."""
+
+    reads = 0
+
+    def passages(self, filter=None):
+        self.reads += 1
+        return super().passages(filter)
 
 
 def test_queries_that_share_an_answer_are_warned_of(full, texts):

@@ -285,7 +285,7 @@ class UECVectorStore(BasePydanticVectorStore):
         # The vectors of the hits must still be available after the search.
         index = self._retriever.snapshot()
         own = diverse and vector is None  # a gate decides on what is left
-        plain, gate = (index._with_gate(None), index.gate) if own else (index, None)
+        plain, gate = (index._with_gate(None), index._deciding()) if own else (index, None)
         k = k if gate is None else gate.handed_over(k)
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         if vector is None:

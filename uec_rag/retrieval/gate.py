@@ -474,7 +474,7 @@ class Gate(Record):
             self._warn_once(_UNADVISED)
         if self.basis and known.basis and self.basis != known.basis:
             warn(told.format("another calibration, share of unanswerable questions or filter"))
-        elif self.size and known.size and self.size != known.size:
+        elif self.size and known.size and self.size != known.size and OUTDATED not in self._said:
             self._warn_once(told.format("other passages"))  # an index may grow all day
 
     def metadata(self) -> dict[str, object]:
