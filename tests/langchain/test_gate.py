@@ -190,7 +190,7 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
     def rephrased(given):
         return given["history"][-1] if given.get("history") else given["input"]
 
-    plain = UECGate(retriever=retriever, gate=at(0.4))
+    plain = UECGate(retriever=retriever, gate=Gate(0.4))
     for wrapped in (
         Fewer(inner=retriever),
         EnsembleRetriever(retrievers=[retriever, retriever], weights=[0.5, 0.5]),
@@ -199,7 +199,7 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
         ),
         RunnableLambda(rephrased) | retriever,
     ):
-        gate = UECGate(retriever=wrapped, gate=at(0.4))
+        gate = UECGate(retriever=wrapped, gate=Gate(0.4))
         for question in [*QUESTIONS[:5], VAGUE]:
             given = {"question": question, "topic": "x"}
             one, other = gate.invoke(given), plain.invoke(given)

@@ -19,6 +19,7 @@ from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval.gate import Gate, LabelledSearch
 from uec_rag.retrieval.result import surest_decision
+from uec_rag.stores.memory import MemoryStore
 
 RISK = 0.25
 
@@ -232,6 +233,70 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
             decide(fresh)
 
 
+class TestOfOtherPassages:
+    """As many passages as before, but others: the numbers are the same, and nothing was said."""
+
+    @pytest.fixture
+    def index(self, fitted, texts):
+        return index_of(fitted, texts[:60])
+
+    @pytest.fixture
+    def gate(self, index, texts):
+        return Gate.calibrate(index, *labelled(texts[:60], 40), wrong=0.3)
+
+    def replace_all(self, index, texts):
+        index.add(texts[60:120], [f"p{i}" for i in range(60)])
+
+    def ways(self, index, gate):
+        view = index._with_gate(gate)
+        yield lambda: index.search([VAGUE])
+        yield lambda: index.search_diverse([VAGUE])
+        yield lambda: asyncio.run(index.asearch([VAGUE]))
+        yield lambda: view.search([VAGUE])
+        yield lambda: replace(gate).search(index, [VAGUE])
+
+    def test_a_search_after_a_change_says_so_once(self, index, gate, texts):
+        index.gate = gate
+        with warnings.catch_warnings(action="error"):
+            index.search([VAGUE])
+        self.replace_all(index, texts)
+        for number, way in enumerate(self.ways(index, gate)):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                way()
+            expected = number in (0, 4)  # the last gate has said nothing yet
+            assert sum("made for other passages" in str(one.message) for one in told) == expected
+            assert len(told) == expected
+
+    def test_a_saved_index_says_so_when_its_gate_is_loaded(self, index, gate, texts, tmp_path):
+        self.replace_all(index, texts)
+        index.save(tmp_path / "idx")
+        gate.save(tmp_path / "idx" / "gate.json")
+        loaded = Retriever.load(tmp_path / "idx", index.uec)
+        with pytest.warns(UserWarning, match="made for other passages"):
+            loaded.search([VAGUE])
+
+    def test_passages_are_read_once_for_each_state_of_the_index(self, fitted, gate, texts):
+        store = Read()
+        index = index_of(fitted, texts[:60], store=store)
+        index.gate = gate
+        for expected in (1, 2):
+            for way in self.ways(index, gate):
+                way()
+            assert store.reads == expected
+            index.add(texts[3:4], ["p3"])  # as it was
+
+
+class Read(MemoryStore):
+    """A store that counts how often all of its passages are read."""
+
+    reads = 0
+
+    def passages(self, filter=None):
+        self.reads += 1
+        return super().passages(filter)
+
+
 def test_queries_that_share_an_answer_are_warned_of(full, texts):
     queries, relevant = labelled(texts, 300, seed=5)
     again = [f"{query} again" for query in queries]
@@ -258,6 +323,17 @@ def test_a_gate_decides_on_the_hits_it_was_made_for_however_many_are_found(full,
     few = [d.action == "answer" for d in gate.decide(full.search(queries, 2))]
     many = [d.action == "answer" for d in gate.decide(full.search(queries, 9))]
     assert few == many
+
+
+def test_what_is_handed_over_keeps_the_promise_however_few_hits_are_asked_for(full, texts):
+    queries, relevant = labelled(texts, 2000, seed=7, unanswerable=0.2)
+    view = full.snapshot()
+    view.gate = Gate.calibrate(full, *labelled(texts, 300, seed=8, unanswerable=0.2), wrong=0.1)
+    found = view.search(queries, 1)
+    answered = np.array([one.action == "answer" for one in found.decisions])
+    wrong = answered & ~rightness(found, relevant).any(axis=1)
+    assert answered.mean() > 0.2
+    assert wrong.mean() <= 0.1 + 3 * np.sqrt(0.1 * 0.9 * (1 / 300 + 1 / 2000))
 
 
 class TestNumbers:
@@ -530,3 +606,22 @@ class TestAdvisor:
         assert Gate.load(tmp_path / "gate.json").advisor is None
         with pytest.raises(ValueError, match="calibrated without one, so its guarantee would not"):
             replace(searched.gate(wrong=0.1), advisor=reader)
+
+    @pytest.mark.parametrize("fails", [False, True], ids=["has none", "fails"])
+    def test_without_its_advisor_it_is_as_careful_as_a_gate_without_one(
+        self, searched, tmp_path, fails
+    ):
+        """Each wrong answer that the advisor would have refused was given, without a word."""
+        truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
+        made = searched.gate(wrong=0.05, advisor=Reader(lambda question, texts: truth[question]))
+        made.save(tmp_path / "gate.json")
+        loaded = Gate.load(tmp_path / "gate.json", Reader(lambda *_: None) if fails else None)
+        assert loaded.threshold >= searched.threshold(wrong=0.05).threshold
+        with contextlib.nullcontext() if fails else pytest.warns(UserWarning, match="has none"):
+            decided = loaded.decide(searched.result)
+        answered = np.array([one.action == "answer" for one in decided])
+        assert (answered & ~searched.right).sum() <= 4
+        assert answered.any()
+        with warnings.catch_warnings(action="error"):  # it is said once
+            loaded.decide(searched.result)
+        assert ("without one, as now, it answers fewer" in loaded.report) == (not fails)

@@ -102,7 +102,7 @@ async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_pat
     async with over_http(index, "--gate", tmp_path / "gate.json") as session:
         asked = dumped(await session.call_tool("ask", {"question": QUESTION, "k": 1}))
         one = dumped(await session.call_tool("search", {"question": QUESTION, "k": 1}))
-        assert len(one["structuredContent"]["passages"]) == 1
+        assert len(one["structuredContent"]["passages"]) == STRICT.k
         for question, id_ in (("alert", "script"), ("gnu", "escapes")):
             found = dumped(await session.call_tool("search", {"question": question}))
             hit = found["structuredContent"]["passages"][0]
@@ -114,7 +114,7 @@ async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_pat
             with pytest.raises(Exception, match=r"(?i)no such passage|a search returned|unknown"):
                 await session.read_resource(f"uec-rag://passage/{place}")
     said = asked["structuredContent"]
-    assert (said["decision"], len(said["passages"])) == ("abstain", 1)
+    assert (said["decision"], len(said["passages"])) == ("abstain", STRICT.k)
     assert said["what_to_do"].startswith("Do not answer, either from these passages or")
 
 

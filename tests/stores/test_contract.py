@@ -333,6 +333,16 @@ def plain():
 
 
 @every_search
+@pytest.mark.parametrize("filter", [None, {"half": 1}])
+def test_a_retrievers_passages_are_counted_and_read_again_by_each_loop(store, plain, filter):
+    """The second loop over an iterator was empty, and nine of ten labels were lost in it."""
+    every = halves(plain.uec, passages(30, seed=1), store).passages(filter)
+    first = [passage.id for passage in every]
+    assert [passage.id for passage in every] == first != []
+    assert len(every) == len(first) == (30 if filter is None else 15)
+
+
+@every_search
 def test_a_retriever_answers_over_it_as_over_the_default(store, plain):
     other = halves(plain.uec, passages(300, seed=1), store)
     assert_answers_alike(other, plain, [query for query, _ in pairs(20, seed=1)], 0.97)

@@ -313,13 +313,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if gate is None:
             return known
         decided = [
-            gate.at_threshold(one) if documents else one
+            gate.at_threshold(one, len(documents)) if documents else one
             for one, documents in zip(known, found, strict=True)
         ]
 
         async def search(rewrites: Sequence[str]) -> list[tuple[Decision, list[Document]]]:
             rows = self.retriever.batch([*rewrites], configs[0])
-            return [(gate.at_threshold(decision_on(row, origin)), row) for row in rows]
+            return [(gate.at_threshold(decision_on(row, origin), len(row)), row) for row in rows]
 
         texts = [[document.page_content for document in documents] for documents in found]
         settled = run_to_end(gate.advise(questions, texts, decided, search))

@@ -419,7 +419,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     ----------
     vectorstore : UECVectorStore
     k : int
-        Number of documents; also per call, ``retriever.invoke(question, k=2)``.
+        Number of documents; also per call, ``retriever.invoke(question, k=2)``. At least `Gate.k`,
+        if the gate that decides has a guarantee.
     filter : mapping or callable, optional
         Metadata values that must be equal, or a predicate on a `Document`; also per call.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}

@@ -110,10 +110,10 @@ async def decide(
         async def search(rewrites: Sequence[str]) -> list[Found]:
             assert retrieve is not None
             rows = [await retrieve(rewrite) for rewrite in rewrites]
-            return [(gate.at_threshold(decision_on(row)), row) for row in rows]
+            return [(gate.at_threshold(decision_on(row), len(row)), row) for row in rows]
 
         texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
-        known = [gate.at_threshold(decision)]
+        known = [gate.at_threshold(decision, len(nodes))]
         again = None if retrieve is None else search
         [(decision, other)] = await gate.advise([asked or query or ""], texts, known, again)
         found = nodes if other is None else other

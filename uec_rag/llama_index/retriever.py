@@ -47,7 +47,7 @@ class UECRetriever(BaseRetriever):
     retriever : Retriever
         The index.
     similarity_top_k : int
-        Number of nodes to return.
+        Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
     memory : BaseMemory, optional
         The memory of a chat engine, with the turns before a question unless it is a

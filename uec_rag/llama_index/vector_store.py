@@ -282,21 +282,23 @@ class UECVectorStore(BasePydanticVectorStore):
         check_arguments(kwargs)
         text, vector, where = check_asked(self._retriever, query)
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
-        fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # The vectors of the hits must still be available after the search.
         index = self._retriever.snapshot()
-        plain, gate = (index._with_gate(None), index.gate) if diverse else (index, None)
+        own = diverse and vector is None  # a gate decides on what is left
+        plain, gate = (index._with_gate(None), index._deciding()) if own else (index, None)
+        k = k if gate is None else gate.handed_over(k)
+        fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         if vector is None:
             parts = encode(self.uec, [text], "query")
             found = plain.search_encoded([text], parts, fetched, filter=where)
         else:
-            found, gate = index.search_vector(vector[0].tolist(), fetched, filter=where), None
+            found = index.search_vector(vector[0].tolist(), fetched, filter=where)
         if diverse:
             # As in LlamaIndex's SimpleVectorStore.
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
             threshold = 0.5 if threshold is None else threshold
             found = diversify(index, found, k, threshold)
-        if gate is not None:  # it decides on what is left
+        if gate is not None:
             found = found.with_decisions(gate.decide(found))
         nodes = hits(found)
         return VectorStoreQueryResult(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -68,6 +69,12 @@ OUTDATED = (
 )
 """The note on a gate that no longer `Gate.fits`."""
 
+_UNADVISED = (
+    "The gate was calibrated with an advisor and has none. Its guarantee holds without one, but it "
+    "answers fewer questions. Pass the advisor, as in Gate.load(path, advisor=...), or calibrate a "
+    "gate without one."
+)
+
 
 class Searcher(Protocol):
     """The part of a `uec_rag.Retriever` that a gate uses."""
@@ -117,8 +124,8 @@ class Gate(Record):
         A reader that is asked once about a question in doubt (`uec_rag.confidence.advice.Advisor`).
         It is not saved. If it says "answer", the question is answered from its hits; if "clarify",
         the user is asked which of its options, or of the readings, is meant; if "no", its rewrite
-        is searched for, and answered if it is not in doubt itself. If it fails, `threshold`
-        decides.
+        is searched for, and answered if it is not in doubt itself. If it fails, or if there is
+        none, `threshold` decides.
     doubt : (float, float)
         An advisor is asked if the confidence is above the first and not above the second, or above
         the first and P(underspecified) above one half; but not if the user is asked which of
@@ -129,9 +136,10 @@ class Gate(Record):
         Seconds after which an advisor counts as not asked.
     k : int
         A query counts as answered correctly if one of its first k hits is relevant; an advisor
-        reads as many.
+        reads as many. With a guarantee, a search for fewer hits returns as many, too.
     is_advised : bool
-        Whether the guarantee is that of the gate with its advisor.
+        Whether the guarantee is that of the gate with its advisor. It also holds without one; the
+        gate then answers fewer questions, and warns once.
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
         (`Retriever._method`), and of the passages; "" if unknown.
@@ -391,22 +399,39 @@ class Gate(Record):
         unclear, vague = UNDERSPECIFIED
         if decision.action == "clarify" and decision.underspecified > vague:
             return False
+        if math.isinf(decision.threshold):  # too few hits are left
+            return False
         unsure = decision.confidence <= high or decision.underspecified > unclear
         return low < decision.confidence and unsure
 
-    def at_threshold(self, decision: Decision) -> Decision:
+    def handed_over(self, k: int) -> int:
+        """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
+        return k if self.guarantee is None else max(k, self.k)
+
+    def at_threshold(self, decision: Decision, hits: int | None = None) -> Decision:
         """Repeat the decision of a search at this gate's threshold, without the advisor.
 
         Warns as `decide` does, and if the decision is about another number of hits than `k`.
+
+        `hits`: number of hits that are left of the search. With a guarantee, a question is not
+        answered from fewer than `k`, unless fewer passages were searched; this warns once.
         """
         self._check(decision)
+        threshold = self.threshold
+        if hits is not None and hits < min(decision.size, self.handed_over(0)):
+            threshold = math.inf
+            self._warn_once(
+                f"The gate was made for {self.k} hits, and fewer of them are left, here {hits}. "
+                "Its guarantee does not hold for these, so it abstains. Search for "
+                f"{self.k} hits and keep them all, or use a gate without a guarantee."
+            )
         if decision.hits not in (0, self.k):
             warn(
                 f"The decision is about the first {decision.hits} hits, and the gate was made for "
                 f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
             )
         with span("gate", queries=1, threshold=self.threshold) as note:
-            decided = decide_again(decision, self.threshold)
+            decided = decide_again(decision, threshold)
             note(**outcome([decided]))
         self._watch([decided.confidence])
         return decided
@@ -422,9 +447,14 @@ class Gate(Record):
         return Drift(self.confidences)
 
     @cached_property
-    def _grown(self) -> list[int]:
-        """The first number of passages that differed from that at calibration, if any."""
-        return []
+    def _said(self) -> set[str]:
+        """The warnings that were given, of those that are given once."""
+        return set()
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            warn(message)
 
     def _watch(self, confidences: Sequence[float]) -> None:
         if self.confidences and (found := self.drift.seen(confidences)):
@@ -436,17 +466,16 @@ class Gate(Record):
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
     def _check(self, known: SearchResult | Decision) -> None:
-        changed = ""
+        told = (
+            "The gate was made with {} than this search, so its guarantee does not apply. "
+            "Recalibrate it."
+        )
+        if self.is_advised and self.advisor is None:
+            self._warn_once(_UNADVISED)
         if self.basis and known.basis and self.basis != known.basis:
-            changed = "another calibration, share of unanswerable questions or filter"
-        elif self.size and known.size and self.size != known.size and not self._grown:
-            self._grown.append(known.size)  # warn once: an index may grow all day
-            changed = "other passages"
-        if changed:
-            warn(
-                f"The gate was made with {changed} than this search, so its guarantee does not "
-                "apply. Recalibrate it."
-            )
+            warn(told.format("another calibration, share of unanswerable questions or filter"))
+        elif self.size and known.size and self.size != known.size and OUTDATED not in self._said:
+            self._warn_once(told.format("other passages"))  # an index may grow all day
 
     def metadata(self) -> dict[str, object]:
         """Return the state as a JSON object, without the advisor."""
@@ -510,8 +539,10 @@ class Gate(Record):
             )
         else:
             said = self.guarantee.report
-        if self.advisor is None and not self.is_advised:
-            return said
+        if self.advisor is None:
+            if not self.is_advised:
+                return said
+            return f"{said} That is with its advisor; without one, as now, it answers fewer."
         low, high = self.doubt
         return (
             f"{said} An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "

@@ -48,7 +48,7 @@ from uec_rag.retrieval.conversation import (
     with_turns,
 )
 from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.gate import OUTDATED, Gate, check_gate
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.over import Candidates
 from uec_rag.retrieval.pipeline import Method
@@ -60,6 +60,8 @@ from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
 from uec_rag.stores.memory.vectors import Dtype
+
+_MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
 _APPROXIMATE = (
     "Hits are the best of the candidates that the store finds: it is searched approximately."
@@ -143,6 +145,8 @@ class Retriever(Index):
         self._changes_at_calibration = 0
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
         self._gate: tuple[Gate | None, ...] = ()  # none before `gate` has looked for it
+        # By a gate's corpus: the state it was compared with, and whether it was the same.
+        self._compared: dict[str, tuple[int, bool]] = {}
         self._is_snapshot = False
         shipped_underspecified()  # which reads its file now, and not during the first search
 
@@ -169,6 +173,27 @@ class Retriever(Index):
     def gate(self, gate: Gate | None) -> None:
         self._gate = (check_gate(gate),)
 
+    def _has_corpus_of(self, gate: Gate) -> bool:
+        """Return whether the passages are those of a gate, reading them once after each change.
+
+        Once they are others, they are not read again. Those of an engine, and more than
+        `_MOST_COMPARED`, are never read; a search only compares their number.
+        """
+        if not gate.corpus or self.store.remote or len(self) > _MOST_COMPARED:
+            return True
+        changes, (state, same) = self._changes, self._compared.get(gate.corpus, (-1, True))
+        if same and state != changes:
+            same = gate.corpus == corpus_fingerprint(self.store)
+            self._compared[gate.corpus] = changes, same
+        return same
+
+    def _deciding(self) -> Gate | None:
+        """Return the gate that decides, which warns once if it is of other passages."""
+        gate = self.gate
+        if gate is not None and not self._has_corpus_of(gate):
+            gate._warn_once(OUTDATED)
+        return gate
+
     def _with_gate(self, gate: Gate | None) -> Self:
         """Return a read-only view of the current index, in which another gate decides."""
         view = self.snapshot()
@@ -191,7 +216,8 @@ class Retriever(Index):
         ----------
         queries : sequence of str
         k : int
-            Number of hits; all matches are returned if there are fewer.
+            Number of hits; all matches are returned if there are fewer. If the gate has a
+            guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. A key that no passage has raises a warning, once.
@@ -246,7 +272,7 @@ class Retriever(Index):
 
         `rewrites`: whether `find` can also search for what an advisor rewrites.
         """
-        gate = self.gate
+        gate = self._deciding()
         if gate is None:
             return find(queries, k, **options)
         most = max(check_k(k), gate.k)
@@ -256,8 +282,10 @@ class Retriever(Index):
 
         found = find(queries, most, **options)
         if gate.advisor is None:  # no event loop is needed
-            return found.with_decisions(gate.decide(found)).first(k)
-        return run_to_end(_settled(gate, found, again if rewrites else None, options)).first(k)
+            settled = found.with_decisions(gate.decide(found))
+        else:
+            settled = run_to_end(_settled(gate, found, again if rewrites else None, options))
+        return settled.first(gate.handed_over(k))
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
@@ -281,7 +309,7 @@ class Retriever(Index):
         options: Options,
     ) -> SearchResult:
         """Run `_decided` without blocking the event loop."""
-        gate = await asyncio.to_thread(lambda: self.gate)  # it may be read from a file
+        gate = await asyncio.to_thread(self._deciding)  # it may be read from a file
         if gate is None:
             return await find(queries, k, **options)
         most = max(check_k(k), gate.k)
@@ -290,7 +318,7 @@ class Retriever(Index):
             return await find(rewritten, most, **_of_rewrites(options))
 
         found = await find(queries, most, **options)
-        return (await _settled(gate, found, again, options)).first(k)
+        return (await _settled(gate, found, again, options)).first(gate.handed_over(k))
 
     def search_encoded(
         self,

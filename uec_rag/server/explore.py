@@ -232,7 +232,7 @@ def tune_routes(session: Session) -> APIRouter:
         if (given.wrong is None) == (given.risk is None):
             raise HTTPException(422, "wrong, risk: expected one of them.")
         gate = tuned.gate(given.risk, wrong=given.wrong)
-        if gate.threshold >= 1:
+        if gate.guarantee is None or not gate.guarantee.answered:
             raise HTTPException(422, f"Not saved. {gate.report}")
 
         def save(retriever: Retriever) -> None:
