@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -197,6 +197,10 @@ class Usage:
     )
     _reported: int = field(default=0, init=False, repr=False, compare=False)
     _last_report: float = field(default=-math.inf, init=False, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[float, ...]]:
+        # A copy, also in another process, has a lock of its own.
+        return type(self), tuple(self.counts().values())
 
     def add(self, **counts: float) -> None:
         """Add to the counts, from any thread."""
