@@ -102,6 +102,16 @@ def test_frameworks_are_imported_in_their_own_rooms_only():
             assert FRAMEWORKS.get(top, room(name)) == room(name), f"{name} imports {other}"
 
 
+def test_no_module_has_a_property_with_a_lock_that_all_its_objects_share():
+    """In Python 3.11, `functools.cached_property` has; ours is in `base.properties`."""
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "functools":
+                assert "cached_property" not in [alias.name for alias in node.names], name
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) != ("functools", "cached_property"), name
+
+
 def test_a_circle_is_found_and_a_chain_is_none():
     assert circle({"a": {"b"}, "b": {"c"}}) == []
     assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == {"b", "c"}

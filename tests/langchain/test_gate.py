@@ -1,6 +1,8 @@
 """The gate as a runnable: it composes, goes three ways, and tells the callbacks."""
 
 import asyncio
+import copy
+import pickle
 import re
 from functools import partial
 
@@ -13,9 +15,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import VAGUE, labelled, passages
+from tests.helpers import VAGUE, index_of, labelled, noise, passages
 from tests.langchain.conftest import Listener
-from uec_rag import Advice
+from uec_rag import UEC, Advice
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
@@ -222,6 +224,10 @@ def test_over_others_it_says_what_it_lacks(retriever):
         UECGate.calibrate(gate.retriever, *LABELLED)
 
 
+def agreeing(question, texts):
+    return True
+
+
 class TestAdvisor:
     """A chat model says in doubt if the passages suffice."""
 
@@ -269,3 +275,15 @@ class TestAdvisor:
         assert gate.gate.guarantee.queries == 40
         assert "An advisor is asked" in gate.report
         assert gate.invoke(QUESTIONS[0])["decision"] in ("answer", "clarify", "abstain")
+
+    @pytest.mark.parametrize(
+        "copied", [copy.deepcopy, lambda gate: pickle.loads(pickle.dumps(gate))]
+    )
+    def test_it_is_copied_and_pickled_also_after_it_has_decided(self, copied):
+        index = index_of(UEC([noise]), TEXTS[:20])
+        retriever = UECRetriever(vectorstore=UECVectorStore(index))
+        gate = UECGate(retriever=retriever, gate=Gate(doubt=(0.0, 1.0)), advisor=agreeing)
+        assert gate.invoke(QUESTIONS[0])["decision"] == "answer"
+        other = copied(gate)
+        assert simple(other.invoke(QUESTIONS[0])) == simple(gate.invoke(QUESTIONS[0]))
+        assert other.gate.usage.asked == 2

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import copy
 import json
 import math
+import pickle
 import re
 import warnings
 from dataclasses import replace
@@ -11,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, Counting, index_of, labelled, refused, rightness
+from tests.helpers import WORDS, Counting, index_of, labelled, noise, refused, rightness
 from uec_rag import UEC, Advice, Retriever
 from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Decision
@@ -451,6 +453,14 @@ def test_what_is_asked_back_gets_no_wrong_answer(searched):
     assert known.gate(wrong=0.1).guarantee.answered == searched.right.sum()
 
 
+def agreeing(question, texts):
+    return True
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))
+
+
 class Reader:
     """An advisor that knows which texts answer which question, and remembers what it was asked."""
 
@@ -575,6 +585,43 @@ class TestAdvisor:
         gate = Gate(advisor=advisor)
         found_later = await full._with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
+
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
+    def test_a_gate_is_copied_and_pickled_also_after_it_has_decided(self, full, found, copied):
+        gate = Gate(advisor=agreeing, confidences=(0.2, 0.4, 0.8))
+        fresh = copied(gate)
+        result = gate.search(full, found[0])
+        used = copied(gate)
+        assert fresh == used == gate
+        assert used.usage == gate.usage != fresh.usage
+        for one in (fresh, used):
+            assert one.search(full, found[0]).decisions == result.decisions
+        assert used.usage.asked == 2 * fresh.usage.asked
+
+    @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+    def test_an_index_is_copied_with_its_gate_also_after_it_has_decided(self, found, texts, copied):
+        index = index_of(UEC([noise]), texts[:20])
+        index.gate = Gate(advisor=agreeing, doubt=(0.0, 1.0))
+        result = index.search(found[0][:3])
+        other = copied(index)
+        assert other.search(found[0][:3]).decisions == result.decisions
+        assert (index.gate.usage.asked, other.gate.usage.asked) == (3, 6)
+
+    def test_one_that_searches_its_own_index_is_not_asked_from_within(self, full, found):
+        index, within = full.snapshot(), []
+
+        def advisor(question, texts):
+            within.extend(index.search([question]))
+            return True
+
+        index.gate = Gate(advisor=advisor)
+        doubted = self.doubted(index.gate, found)
+        index.search(found[0])
+        assert sorted(one.query for one in within) == sorted(doubted)
+        assert {one.decision.advice for one in within} == {
+            "none: it was asked from within an advisor"
+        }
+        assert index.gate.usage.asked == len(doubted)
 
     def test_it_reads_the_turns_before_the_question(self, full, texts):
         reader = Reader(lambda *_: True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, wraps
+from functools import lru_cache, wraps
 from pathlib import PurePath
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 import regex
 import Stemmer
+
+from uec_rag.base.properties import cached_property
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

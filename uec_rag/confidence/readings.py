@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.properties import cached_property
 from uec_rag.base.text import (
     DOCUMENTS,
     FUNCTION_WORDS,
@@ -441,8 +442,8 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
             title = source
         elif source and vague:
             room = max(LONGEST_LABEL - len(title) - 2, LONGEST_LABEL // 3)
-            title = f"{_shortened(source, room)}: {title}"
-        label = _shortened(title or _opening(candidates, some, rows) or candidates.ids[some[0]])
+            title = f"{shortened(source, room)}: {title}"
+        label = shortened(title or _opening(candidates, some, rows) or candidates.ids[some[0]])
         labels[number] = f"{label} ({number + 1})" if label in labels.values() else label
     return labels
 
@@ -481,7 +482,8 @@ def _plain(title: str) -> str:
     return _ARGUMENTS.sub("", " ".join(title.split()).rstrip(_ENDS)).casefold()
 
 
-def _shortened(label: str, most: int = LONGEST_LABEL) -> str:
+def shortened(label: str, most: int = LONGEST_LABEL) -> str:
+    """Return a label on one line of at most `most` characters, cut between words if possible."""
     line = " ".join(label.split()).rstrip(_ENDS)
     if len(line) <= most:
         return line

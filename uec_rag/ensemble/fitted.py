@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, Self, TypedDict, get_args
 
 import numpy as np
 
 from uec_rag.base.checks import check_beta, check_type, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.confidence.model import ConfidenceModel

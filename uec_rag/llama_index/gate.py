@@ -240,8 +240,13 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
+        return run_to_end(self._apostprocess_nodes(nodes, query_bundle))
+
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        decision, _ = run_to_end(decide(nodes, query, self.gate))
+        decision, _ = await decide(nodes, query, self.gate)
         if decision.action == "answer":
             return nodes
         return [notice(decision), *competing(nodes, decision)]

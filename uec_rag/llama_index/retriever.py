@@ -23,7 +23,7 @@ from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
 from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.gate import check_optional_threshold
 from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
@@ -294,28 +294,37 @@ class UECRetriever(BaseRetriever):
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(self.memory.get_all())
-        return self._search(query_bundle, history)
+        index, asked = self._asked(query_bundle, history)
+        return self._hits(index.search(**asked))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(await self.memory.aget_all())
-        return await asyncio.to_thread(self._search, query_bundle, history)
+        index, asked = await asyncio.to_thread(self._asked, query_bundle, history)
+        return await asyncio.to_thread(self._hits, await index.asearch(**asked))
 
-    def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
-        """Search for a question, or for what a query transform such as HyDE wrote."""
+    def _asked(
+        self, query_bundle: QueryBundle, history: object
+    ) -> tuple[Retriever, dict[str, Any]]:
+        """Return the index to search, and the arguments of its search.
+
+        It is for a question, or for what a query transform such as HyDE wrote.
+        """
         text = "\n".join(query_bundle.embedding_strs)
         if not text:
             raise ValueError("query: expected a text, got an empty one.")
-        index, k = self.retriever, self.similarity_top_k
+        index = self.retriever
+        if self.threshold is not None:
+            index = index._with_gate(Gate(self.threshold))
         options: Options = {
             "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
             "history": [turns(history)],
         }
-        if self.threshold is not None:
-            index = index._with_gate(Gate(self.threshold))
-        found = index.search([text], k, **options)
+        return index, {"queries": [text], "k": self.similarity_top_k, **options}
+
+    def _hits(self, found: SearchResult) -> list[NodeWithScore]:
         if self.on_abstain == "empty" and found[0].decision.action == "abstain":
             return []
         return hits(found, self.details)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
+from uec_rag.base.properties import cached_property
 from uec_rag.confidence.readings import ASK
 from uec_rag.confidence.replies import (
     Within,

@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Protocol, Self, TypeVar, cast
@@ -20,6 +19,7 @@ from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.progress import progress_bar
+from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
@@ -307,8 +308,10 @@ class Retriever(Index):
         queries: Sequence[str],
         k: int,
         options: Options,
+        *,
+        rewrites: bool = True,
     ) -> SearchResult:
-        """Run `_decided` without blocking the event loop."""
+        """Run `_decided` without blocking the event loop, in which an advisor is asked."""
         gate = await asyncio.to_thread(self._deciding)  # it may be read from a file
         if gate is None:
             return await find(queries, k, **options)
@@ -318,7 +321,8 @@ class Retriever(Index):
             return await find(rewritten, most, **_of_rewrites(options))
 
         found = await find(queries, most, **options)
-        return (await _settled(gate, found, again, options)).first(gate.handed_over(k))
+        settled = await _settled(gate, found, again if rewrites else None, options)
+        return settled.first(gate.handed_over(k))
 
     def search_encoded(
         self,
@@ -343,14 +347,35 @@ class Retriever(Index):
         ValueError
             If a query or a turn was not encoded.
         """
-
-        def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
-            request = self._prepare(queries, most, correct=False, **given)
-            if isinstance(parts, EncodedTexts):
-                return self._search(request, parts)
-            return self._search(request, EncodedTexts(request.queries, parts))
-
+        find = partial(self._find_encoded, parts)
         return self._decided(find, queries, k, options, rewrites=False)
+
+    async def asearch_encoded(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian] | EncodedTexts,
+        k: int = 4,
+        **options: Unpack[Options],
+    ) -> SearchResult:
+        """Run `search_encoded` without blocking the event loop."""
+
+        async def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
+            return await asyncio.to_thread(self._find_encoded, parts, queries, most, **given)
+
+        return await self._adecided(find, queries, k, options, rewrites=False)
+
+    def _find_encoded(
+        self,
+        parts: Sequence[Gaussian] | EncodedTexts,
+        queries: Sequence[str],
+        k: int,
+        **options: Unpack[Options],
+    ) -> SearchResult:
+        """Search for encoded queries without a gate."""
+        request = self._prepare(queries, k, correct=False, **options)
+        if isinstance(parts, EncodedTexts):
+            return self._search(request, parts)
+        return self._search(request, EncodedTexts(request.queries, parts))
 
     def _check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -574,6 +599,25 @@ class Retriever(Index):
             return diversify(view, found, most, lambda_mult)
 
         return view._decided(find, queries, k, options)
+
+    async def asearch_diverse(
+        self,
+        queries: Sequence[str],
+        k: int = 4,
+        *,
+        fetch_k: int = 50,
+        lambda_mult: float = 0.5,
+        **options: Unpack[Options],
+    ) -> SearchResult:
+        """Run `search_diverse` without blocking the event loop."""
+        check_k(fetch_k, "fetch_k")
+        view = await asyncio.to_thread(self.snapshot)
+
+        async def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
+            found = await view._afind(queries, max(check_k(most), fetch_k), **given)
+            return await asyncio.to_thread(diversify, view, found, most, lambda_mult)
+
+        return await view._adecided(find, queries, k, options)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""

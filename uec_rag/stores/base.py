@@ -14,7 +14,6 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts, check_type, check_unicode, listed
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.base.text import About
 
 

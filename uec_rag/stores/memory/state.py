@@ -14,7 +14,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial, reduce
+from functools import lru_cache, partial, reduce
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +26,7 @@ from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, corrupted, 
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies, Postings
+from uec_rag.base.properties import cached_property
 from uec_rag.base.saved.files import open_regular, read_array
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, checked_passage, copied
