@@ -29,6 +29,7 @@ _NAMES = (
     "ids as 'uec-rag ask --json' prints them ('faq.md#returns'), files ('faq.md'), or headings of "
     "a file as they read ('faq.md#How do I return it?')"
 )
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # or what `as_cell` makes of a formula
 _NUMBERED = re.compile(r"(.+)#\d+")
 
 
@@ -71,13 +72,32 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 
 
 def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
-    """Write a CSV table that `read_questions` reads, atomically."""
+    """Write a CSV table that `read_questions` reads, atomically.
+
+    What a spreadsheet would take for a formula, such as "=1+1", has an apostrophe before it.
+    """
     out = io.StringIO(newline="")
     table = csv.writer(out)  # whose ends of lines are "\r\n", so that it quotes a "\r" in a text
     table.writerow(("query", "relevant_ids"))
     for question, ids in asked.items():
-        table.writerows((question, id_) for id_ in sorted(ids) or [""])
+        table.writerows((as_cell(question), as_cell(id_)) for id_ in sorted(ids) or [""])
     replace_file(path, out.getvalue())
+
+
+def as_cell(text: str) -> str:
+    """Return a text as a cell of CSV that a spreadsheet does not take for a formula.
+
+    Examples
+    --------
+    >>> as_cell("=1+1"), of_cell("'=1+1"), as_cell("'=1+1"), as_cell("'tis")
+    ("'=1+1", '=1+1', "''=1+1", "'tis")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def of_cell(cell: str) -> str:
+    """Return the text that `as_cell` has written."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 @dataclass(frozen=True)
@@ -208,7 +228,10 @@ def _read_rows(
         reader.fieldnames = _known_names(reader.fieldnames or ())
         _check_columns(reader.fieldnames or (), columns, f"{path.name}, line 1")
         for row in reader:
-            yield f"{path.name}, line {reader.line_num}", row
+            cells = {
+                name: of_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()
+            }
+            yield f"{path.name}, line {reader.line_num}", cells
 
 
 def _json_row(line: str, columns: Sequence[str], where: str) -> Mapping[str, object]:
