@@ -158,7 +158,6 @@ def doubting(advisor):
 
 WAYS = {
     "asearch": lambda index, advisor: lambda q: gated(index, advisor).asearch([q]),
-    "asearch_diverse": lambda index, advisor: lambda q: gated(index, advisor).asearch_diverse([q]),
     "UECRetriever": lambda index, advisor: langchain_retriever(gated(index, advisor)).ainvoke,
     "UECRetriever of many": lambda index, advisor: (
         lambda q: langchain_retriever(gated(index, advisor)).abatch([q])

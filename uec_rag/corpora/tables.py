@@ -30,6 +30,7 @@ _NAMES = (
     "ids as 'uec-rag ask --json' prints them ('faq.md#returns'), files ('faq.md'), or headings of "
     "a file as they read ('faq.md#How do I return it?')"
 )
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # or what `as_cell` makes of a formula
 _NUMBERED = re.compile(r"(.+)#\d+")
 
 
@@ -75,14 +76,15 @@ def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
     """Write a CSV table that `read_questions` reads, atomically.
 
     A table that is there keeps its other columns, and its rows in their order: a row whose question
-    has other answers now gets one of these, and is left out if there is none.
+    has other answers now gets one of these, and is left out if there is none. What a spreadsheet
+    would take for a formula, such as "=1+1", is written with an apostrophe before it.
     """
     header, rows = [*_QUESTIONS], list[list[str]]()
     if path.exists():
         (_, header), *lines = _read_cells(path, _QUESTIONS)
         rows = [cells + [""] * (len(header) - len(cells)) for _, cells in lines]
     query, id_ = map(_known_names(header).index, _QUESTIONS)
-    known = {(cells[query], cells[id_].strip()) for cells in rows}
+    known = {(of_cell(cells[query]), of_cell(cells[id_].strip())) for cells in rows}
     new = {
         question: [name for name in sorted(ids) or [""] if (question, name) not in known]
         for question, ids in asked.items()
@@ -91,17 +93,34 @@ def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
     table = csv.writer(out)  # whose ends of lines are "\r\n", so that it quotes a "\r" in a text
     table.writerow(header)
     for cells in rows:
-        question, name = cells[query], cells[id_].strip()
+        question, name = of_cell(cells[query]), of_cell(cells[id_].strip())
         if name not in asked.get(question, ()) and new.get(question):
-            cells[id_] = name = new[question].pop(0)
+            name = new[question].pop(0)
+            cells[id_] = as_cell(name)
         if question in asked and (not name or name in asked[question]):
             table.writerow(cells)
     for question, names in new.items():
         for name in names:
             cells = [""] * len(header)
-            cells[query], cells[id_] = question, name
+            cells[query], cells[id_] = as_cell(question), as_cell(name)
             table.writerow(cells)
     replace_file(path, out.getvalue())
+
+
+def as_cell(text: str) -> str:
+    """Return a text as a cell of CSV that a spreadsheet does not take for a formula.
+
+    Examples
+    --------
+    >>> as_cell("=1+1"), of_cell("'=1+1"), as_cell("'=1+1"), as_cell("'tis")
+    ("'=1+1", '=1+1', "''=1+1", "'tis")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def of_cell(cell: str) -> str:
+    """Return the text that `as_cell` has written."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 @dataclass(frozen=True)
@@ -230,7 +249,7 @@ def _read_rows(
     lines = _read_cells(path, columns)
     names = _known_names(next(lines)[1])
     for where, cells in lines:
-        yield where, dict(zip(names, cells, strict=False))
+        yield where, dict(zip(names, map(of_cell, cells), strict=False))
 
 
 def _read_cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -638,7 +638,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Run `search` without blocking the event loop."""
         prepare = self._index_and_arguments
         index, arguments = await run_in_executor(None, prepare, queries, options)
-        search = index.asearch_diverse if self.search_type == "mmr" else index.asearch
+        search = index._asearch_diverse if self.search_type == "mmr" else index.asearch
         return await search(**arguments)
 
     def _index_and_arguments(

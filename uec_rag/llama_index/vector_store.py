@@ -308,7 +308,7 @@ class UECVectorStore(BasePydanticVectorStore):
         """Run `query` without blocking the event loop, in which an advisor is asked."""
         asked = await asyncio.to_thread(self._asked, query, kwargs)
         if asked.found is None:
-            return _as_result(await asked.snapshot.asearch_encoded(**asked.arguments))
+            return _as_result(await asked.snapshot._asearch_encoded(**asked.arguments))
         if asked.gate is None:
             return _as_result(asked.found)
         return _as_result(await asked.gate.settle(asked.found))

@@ -487,6 +487,7 @@ def check_threshold(threshold: float) -> None:
         raise ValueError("threshold: expected a number, got NaN.")
 
 
+_MOST_DIGITS = 12  # of a number of passages
 KEY = "uec_"
 """The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
 
@@ -599,18 +600,24 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
             Reading(one_line(one["label"]), tuple(map(str, one["ids"])), float(one["probability"]))
             for one in saved
         )
-    except (TypeError, KeyError, ValueError, AttributeError):
+    except (TypeError, KeyError, ValueError, OverflowError, AttributeError):
         return None
-    basis, _, counts = str(metadata.get("uec_basis", "")).partition("@")
+    known_basis = metadata.get("uec_basis", "")
+    basis, _, counts = (known_basis if isinstance(known_basis, str) else "").partition("@")
     hits, _, size = counts.partition("/")
     return replace(
         decision,
         readings=meant,
         unfamiliar=one_line(unfamiliar),
         basis=basis,
-        hits=int(hits) if hits.isdecimal() else 0,
-        size=int(size) if size.isdecimal() else 0,
+        hits=_count(hits),
+        size=_count(size),
     )
+
+
+def _count(digits: str) -> int:
+    """Return a number of hits or passages; 0 if it is none that an index has."""
+    return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
 
 
 def _is_share(value: object) -> TypeGuard[float]:

@@ -350,7 +350,7 @@ class Retriever(Index):
         find = partial(self._find_encoded, parts)
         return self._decided(find, queries, k, options, rewrites=False)
 
-    async def asearch_encoded(
+    async def _asearch_encoded(
         self,
         queries: Sequence[str],
         parts: Sequence[Gaussian] | EncodedTexts,
@@ -600,7 +600,7 @@ class Retriever(Index):
 
         return view._decided(find, queries, k, options)
 
-    async def asearch_diverse(
+    async def _asearch_diverse(
         self,
         queries: Sequence[str],
         k: int = 4,
