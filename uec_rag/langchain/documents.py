@@ -16,7 +16,8 @@ from uec_rag.base.errors import warn
 from uec_rag.base.removed import check_arguments, removed_import
 from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.conversation import turns_of, with_turns
+from uec_rag.retrieval.conversation import turns_of
+from uec_rag.retrieval.request import with_turns
 from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage
 

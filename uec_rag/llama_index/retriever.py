@@ -27,7 +27,7 @@ from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.gate import check_optional_threshold
 from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
-from uec_rag.retrieval.retriever import Options
+from uec_rag.retrieval.request import Options
 from uec_rag.stores.base import Passage, Store
 
 

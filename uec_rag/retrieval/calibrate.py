@@ -17,7 +17,8 @@ from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.corpora.questions import make_questions
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.pipeline import Method, Query, observe
+from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.search import Method, rank
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.memory import MemoryStore
 
@@ -209,13 +210,13 @@ def labelled_examples(
     """
     examples, start = [], 0
     with progress_bar("Searching", len(queries)) as bar:
-        for found in observe(method, store, [*map(Query, queries)], parts, k):
+        for found in rank(method, store, [*map(Query, queries)], parts, k):
             labels = wanted[start : start + len(found.queries)]
             start += len(found.queries)
             bar.update(len(found.queries))
             if found.features is None:
                 continue
-            relevant = found.hits.holding(labels)
+            relevant = found.holding(labels)
             examples.append(
                 Examples(
                     found.features.first(k),
