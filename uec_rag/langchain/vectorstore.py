@@ -27,7 +27,6 @@ from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.removed import check_arguments
 from uec_rag.confidence.replies import Within
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
@@ -468,12 +467,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     _gate: Gate | None = PrivateAttr(None)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_removed(cls, given: dict[str, Any]) -> dict[str, Any]:
-        check_arguments(given)
-        return given
 
     @model_validator(mode="after")
     def _check_search_kwargs(self) -> Self:

@@ -17,7 +17,6 @@ from llama_index.core.settings import Settings
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k
-from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
@@ -105,7 +104,6 @@ class UECRetriever(BaseRetriever):
                 "memory: expected a memory of LlamaIndex, such as Memory.from_defaults(), got "
                 f"{type(memory).__name__}; pass a list of turns as UECQueryBundle(..., history=)."
             )
-        check_arguments(kwargs)
         check_k(similarity_top_k)
         passage_filter(filters)
         self.retriever = retriever

@@ -10,7 +10,6 @@ from typing import ClassVar, Self
 import numpy as np
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record, current_or
@@ -51,16 +50,9 @@ class CorpusCalibration(Record):
     @classmethod
     def current(cls, metadata: Mapping[str, object]) -> Self | None:
         """Rebuild from `metadata`; None, with a warning, if it was learned on other features."""
-        state = {key: value for key, value in metadata.items() if key != "verifier"}
-        if metadata.get("verifier") is not None:
-            warn(
-                "The calibration on this corpus was learned with a verifier, which is not used any "
-                "more, and is left out. Calibrate again."
-            )
-            return None
         return current_or(
             None,
-            lambda: cls.restore(state),
+            lambda: cls.restore(metadata),
             "the calibration on this corpus is not used. Calibrate again.",
         )
 

@@ -569,8 +569,6 @@ class Gate(Record):
         given = state.pop(_CHECKSUM, None)
         if given not in (None, _checksum(state)):
             raise IndexCorrupted(f"gate: it is damaged or was changed by hand; {mend}")
-        if isinstance(state.get("threshold"), Mapping):
-            raise ValueError(f"gate: {Path(path).name} is of an earlier version; {mend}")
         gate = cls.restore(state)
         return gate if advisor is None else replace(gate, advisor=advisor)
 
