@@ -25,7 +25,8 @@ from uec_rag.corpora import fitting_pairs
 from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
-from uec_rag.retrieval.pipeline import Query, observe
+from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.search import rank
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
@@ -274,7 +275,7 @@ def rightness(result, relevant):
 def found_by(index, questions, k=4):
     """What a search finds on its way to a decision."""
     parts = index.uec.encode(questions, "query")
-    [found] = observe(index._method(), index.store, [*map(Query, questions)], parts, k)
+    [found] = rank(index._method(), index.store, [*map(Query, questions)], parts, k)
     return found
 
 

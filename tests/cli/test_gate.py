@@ -12,7 +12,8 @@ from tests.server.explore.conftest import QUESTIONS
 from tests.stores.postgres_server import new_place
 from uec_rag import Retriever
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.retrieval.gate import Gate, LabelledSearch
+from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.labelled import LabelledSearch
 
 
 @pytest.fixture

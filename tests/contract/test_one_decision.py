@@ -260,8 +260,6 @@ def test_a_gate_that_is_handed_fewer_hits_than_its_guarantee_is_of_abstains_and_
 @pytest.mark.parametrize(
     ("make_it", "error"),
     [
-        (lambda index: langchain_of(index, gate=0.1), "gate: .*use threshold="),
-        (lambda index: llama_index.UECRetriever(index, gate=0.1), "gate: .*use threshold="),
         (lambda index: langchain_of(index, threshold="0.1"), "threshold: expected a confidence"),
         (lambda index: llama_index.UECRetriever(index, threshold=2), "threshold: expected a conf"),
         (lambda index: llama_index.UECRetriever(index, on_abstain="none"), "expected 'nodes' or"),

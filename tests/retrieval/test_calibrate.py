@@ -148,7 +148,7 @@ def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_tex
     """Fitted or not, similarities to all passages are there for some queries at a time."""
     texts = own_texts + passages(2850, seed=6)
     retriever = index_of(UEC(encoders), texts)
-    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", 2**17)
+    monkeypatch.setattr("uec_rag.retrieval.search._BLOCK", 2**17)
     peaks = []
     for count in (50, 400):
         asked = labelled(own_texts, count)

@@ -19,7 +19,8 @@ from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.retrieval.gate import Gate, LabelledSearch
+from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.result import surest_decision
 from uec_rag.stores.memory import MemoryStore
 
@@ -33,7 +34,7 @@ def of_800(full, texts):
 
 @pytest.fixture(scope="module")
 def gate(of_800):
-    return of_800.gate(risk=RISK)
+    return Gate.of_search(of_800, risk=RISK)
 
 
 @pytest.mark.parametrize("make", [Gate.calibrate, LabelledSearch.of])
@@ -388,7 +389,7 @@ def test_one_search_makes_the_gate_of_every_promise(full, texts, promise):
     queries, relevant = labelled(texts, 100, unanswerable=0.2)
     searched = LabelledSearch.of(full, queries, relevant)
     made = Gate.calibrate(full, queries, relevant, **promise)
-    assert searched.gate(**promise).metadata() == made.metadata()
+    assert Gate.of_search(searched, **promise).metadata() == made.metadata()
     answered = np.array([one.action == "answer" for one in made.decide(searched.result)])
     counted = made.guarantee.answered, made.guarantee.wrong
     assert (answered.sum(), (answered & ~searched.right).sum()) == counted
@@ -408,7 +409,7 @@ def test_questions_made_from_the_passages_have_an_answer_but_for_a_fifth():
     assert not any("This is passage" in text for text in found)  # that is the question
     assert made.right.any()
     assert not made.right[::5].any()
-    assert made.gate(0.3).fits(retriever)
+    assert Gate.of_search(made, 0.3).fits(retriever)
     assert len(retriever) == 40
 
 
@@ -422,10 +423,10 @@ class TestOfAllQuestions:
     """`wrong`: at most a share of all questions gets a wrong answer, on average."""
 
     def test_it_is_the_default_and_a_hundred_labels_answer_what_the_risk_leaves(self, searched):
-        made = searched.gate(wrong=0.1)
-        assert searched.gate().metadata() == made.metadata()
+        made = Gate.of_search(searched, wrong=0.1)
+        assert Gate.of_search(searched).metadata() == made.metadata()
         assert made.guarantee.wrong <= 9
-        assert made.guarantee.answered > searched.gate(risk=0.1).guarantee.answered
+        assert made.guarantee.answered > Gate.of_search(searched, risk=0.1).guarantee.answered
         assert "at most 10.0% of all questions answered wrongly" in made.report
 
     def test_only_one_promise_is_made(self, full):
@@ -449,8 +450,8 @@ def ambiguous(searched, unsaid):
 
 def test_what_is_asked_back_gets_no_wrong_answer(searched):
     known = ambiguous(searched, np.where(searched.right, 0.0, 0.9))
-    assert known.gate(wrong=0.1).guarantee.wrong == 0
-    assert known.gate(wrong=0.1).guarantee.answered == searched.right.sum()
+    assert Gate.of_search(known, wrong=0.1).guarantee.wrong == 0
+    assert Gate.of_search(known, wrong=0.1).guarantee.answered == searched.right.sum()
 
 
 def agreeing(question, texts):
@@ -632,27 +633,27 @@ class TestAdvisor:
     def test_with_labels_the_promise_holds_for_all_that_it_does(self, searched):
         truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
         reader = Reader(lambda question, texts: truth[question])
-        made = searched.gate(wrong=0.05, advisor=reader)
+        made = Gate.of_search(searched, wrong=0.05, advisor=reader)
         assert len(reader.asked) == 100
         decided = made.decide(searched.result)
         answered = np.array([one.action == "answer" for one in decided])
         assert answered.sum() == made.guarantee.answered
         assert (answered & ~searched.right).sum() == made.guarantee.wrong <= 4
-        assert answered.sum() > searched.gate(wrong=0.05).guarantee.answered
+        assert answered.sum() > Gate.of_search(searched, wrong=0.05).guarantee.answered
         assert "An advisor is asked from confidence" in made.report
 
     def test_a_calibrated_gate_is_saved_without_its_advisor_and_gets_it_back(
         self, searched, tmp_path
     ):
         reader = Reader(lambda *_: True)
-        made = searched.gate(wrong=0.1, advisor=reader)
+        made = Gate.of_search(searched, wrong=0.1, advisor=reader)
         made.save(tmp_path / "gate.json")
         again = Gate.load(tmp_path / "gate.json", reader)
         assert again == made
         assert again.advisor is reader
         assert Gate.load(tmp_path / "gate.json").advisor is None
         with pytest.raises(ValueError, match="calibrated without one, so its guarantee would not"):
-            replace(searched.gate(wrong=0.1), advisor=reader)
+            replace(Gate.of_search(searched, wrong=0.1), advisor=reader)
 
     @pytest.mark.parametrize("fails", [False, True], ids=["has none", "fails"])
     def test_without_its_advisor_it_is_as_careful_as_a_gate_without_one(
@@ -660,7 +661,9 @@ class TestAdvisor:
     ):
         """Each wrong answer that the advisor would have refused was given, without a word."""
         truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
-        made = searched.gate(wrong=0.05, advisor=Reader(lambda question, texts: truth[question]))
+        made = Gate.of_search(
+            searched, wrong=0.05, advisor=Reader(lambda question, texts: truth[question])
+        )
         made.save(tmp_path / "gate.json")
         loaded = Gate.load(tmp_path / "gate.json", Reader(lambda *_: None) if fails else None)
         assert loaded.threshold >= searched.threshold(wrong=0.05).threshold

@@ -219,25 +219,6 @@ def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     assert_same_result(again.search(queries), loaded.search(queries))
 
 
-def test_what_was_saved_with_a_verifier_is_read_without_it_and_that_is_said(
-    small, texts, queries, tmp_path
-):
-    index = index_of(small.uec, texts)
-    plain = index.search(queries)
-    index.calibrate(*labelled(texts, 30)).save(tmp_path / "index")
-    with resaved(tmp_path / "index", KIND, "before") as folder:
-        state = read_json(folder / "index.json")
-        state["calibration"]["verifier"] = "hash of a verifier"
-        write_json(folder / "index.json", state)
-        write_json(folder / "ensemble" / "verifier.json", {"name": "reader", "k": 20})
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        loaded = load_index(tmp_path / "before", small.uec)
-    said = " ".join(str(one.message) for one in caught)
-    assert "Put a reranker of your framework in front of the gate" in said
-    assert "learned with a verifier, which is not used any more" in said
-    assert_same_result(loaded.search(queries), plain)
-
-
 def test_a_store_that_was_saved_with_a_graph_or_in_half_precision_is_searched_exactly(
     small, queries, tmp_path
 ):

@@ -29,7 +29,7 @@ from uec_rag.corpora.tables import find_labels, read_questions
 
 if TYPE_CHECKING:
     from uec_rag.confidence.risk import Guarantee
-    from uec_rag.retrieval.gate import LabelledSearch
+    from uec_rag.retrieval.labelled import LabelledSearch
 
 _CERTAINTY = 0.95
 
@@ -82,7 +82,8 @@ def gate(
     _check_promise(wrong, risk, certainty)
     sure = _CERTAINTY if certainty is None else certainty
     from uec_rag.evaluation.labels import doubtful_labels
-    from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch
+    from uec_rag.retrieval.gate import GATE_FILE, Gate
+    from uec_rag.retrieval.labelled import LabelledSearch
 
     own = index / GATE_FILE
     to = own if to is None else to
@@ -96,7 +97,7 @@ def gate(
     searched = LabelledSearch.of(retriever, [*labels.relevant], relevant, k=k)
     for said in doubtful_labels(searched.result, searched.relevant, k):
         note(said)
-    made = searched.gate(risk, sure, wrong=wrong)
+    made = Gate.of_search(searched, risk, sure, wrong=wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(_too_little(searched, made.guarantee))

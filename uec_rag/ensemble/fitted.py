@@ -110,8 +110,6 @@ class FitOptions(Record):
         names = [field.name for field in fields(cls)]
         unknown = [name for name in chosen if name not in names]
         if unknown:
-            if unknown[0] in _REMOVED:
-                raise TypeError(f"UEC: {unknown[0]} was removed; {_REMOVED[unknown[0]]}.")
             raise TypeError(
                 f"UEC: there is no parameter {unknown[0]!r}; besides its own, it takes the "
                 f"fields of FitOptions: {', '.join(names)}"
@@ -136,14 +134,6 @@ _ALLOWED = {
 
 # The other parameters of `UEC`.
 _OWN = ("encoders", "coefficients", "options", "device", "dtype", "batch_size")
-
-_RERANK = "put a reranker of your framework between the retriever and the gate"
-_REMOVED = {
-    "verifier": _RERANK,
-    "verify_k": _RERANK,
-    "on_error": "an encoder that fails, after retries, fails the call",
-}
-"""Former parameters of `UEC`, and what to do instead."""
 
 PAPER = FitOptions(
     space="shared", structure="diag", negatives="random", scaled=False, last_layer="auto", beta=0.01

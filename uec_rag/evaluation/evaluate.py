@@ -16,7 +16,7 @@ from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_thresh
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.evaluation.inspection import Ranking, fused, search_by_each_member, search_by_member
 from uec_rag.evaluation.labels import doubtful_labels
-from uec_rag.retrieval.gate import confidence_at, questions_from_passages
+from uec_rag.retrieval.labelled import confidence_at, questions_from_passages
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 

@@ -27,7 +27,6 @@ from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.removed import check_arguments
 from uec_rag.confidence.replies import Within
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
@@ -469,12 +468,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_removed(cls, given: dict[str, Any]) -> dict[str, Any]:
-        check_arguments(given)
-        return given
-
     @model_validator(mode="after")
     def _check_search_kwargs(self) -> Self:
         self.search_options({})
@@ -638,7 +631,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Run `search` without blocking the event loop."""
         prepare = self._index_and_arguments
         index, arguments = await run_in_executor(None, prepare, queries, options)
-        search = index._asearch_diverse if self.search_type == "mmr" else index.asearch
+        search = index.asearch_diverse if self.search_type == "mmr" else index.asearch
         return await search(**arguments)
 
     def _index_and_arguments(

@@ -17,7 +17,6 @@ from llama_index.core.settings import Settings
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k
-from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
@@ -27,7 +26,7 @@ from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.gate import check_optional_threshold
 from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
-from uec_rag.retrieval.retriever import Options
+from uec_rag.retrieval.request import Options
 from uec_rag.stores.base import Passage, Store
 
 
@@ -105,7 +104,6 @@ class UECRetriever(BaseRetriever):
                 "memory: expected a memory of LlamaIndex, such as Memory.from_defaults(), got "
                 f"{type(memory).__name__}; pass a list of turns as UECQueryBundle(..., history=)."
             )
-        check_arguments(kwargs)
         check_k(similarity_top_k)
         passage_filter(filters)
         self.retriever = retriever

@@ -26,7 +26,6 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr
 
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
@@ -308,13 +307,12 @@ class UECVectorStore(BasePydanticVectorStore):
         """Run `query` without blocking the event loop, in which an advisor is asked."""
         asked = await asyncio.to_thread(self._asked, query, kwargs)
         if asked.found is None:
-            return _as_result(await asked.snapshot._asearch_encoded(**asked.arguments))
+            return _as_result(await asked.snapshot.asearch_encoded(**asked.arguments))
         if asked.gate is None:
             return _as_result(asked.found)
         return _as_result(await asked.gate.settle(asked.found))
 
     def _asked(self, query: VectorStoreQuery, kwargs: Mapping[str, Any]) -> _Asked:
-        check_arguments(kwargs)
         text, vector, where = check_asked(self._retriever, query)
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         # The vectors of the hits must still be available after the search.

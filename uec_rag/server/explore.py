@@ -26,7 +26,8 @@ from uec_rag.corpora.tables import find_labels, read_questions
 from uec_rag.evaluation.inspection import describe_languages
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
-from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch
+from uec_rag.retrieval.gate import GATE_FILE
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, explained, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
@@ -231,7 +232,7 @@ def tune_routes(session: Session) -> APIRouter:
             raise HTTPException(409, "Search labelled questions first; then save.")
         if (given.wrong is None) == (given.risk is None):
             raise HTTPException(422, "wrong, risk: expected one of them.")
-        gate = tuned.gate(given.risk, wrong=given.wrong)
+        gate = Gate.of_search(tuned, given.risk, wrong=given.wrong)
         if gate.guarantee is None or not gate.guarantee.answered:
             raise HTTPException(422, f"Not saved. {gate.report}")
 

@@ -26,7 +26,7 @@ from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.retrieval.retriever import check_history
+from uec_rag.retrieval.request import check_history
 from uec_rag.server.access import Access, Guard, explained, invalid, problem, sanitised
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns

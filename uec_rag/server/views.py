@@ -31,7 +31,7 @@ from uec_rag.evaluation.inspection import (
 )
 from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.gate import LabelledSearch
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]
