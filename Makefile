@@ -98,10 +98,6 @@ test-latest:
 	.venv-latest/bin/python -m pip install -q --upgrade --upgrade-strategy eager -e ".[dev]"
 	$(call remove_broken_torchvision,.venv-latest/bin/python)
 	.venv-latest/bin/python -m pytest -q -m "not ui"
-	# beside langchain-mcp-adapters there is mcp 1; without it users have 2
-	.venv-latest/bin/python -m pip uninstall -q -y langchain-mcp-adapters
-	.venv-latest/bin/python -m pip install -q --upgrade mcp
-	.venv-latest/bin/python -m pytest -q tests/server/test_mcp.py
 
 # The picture of costs in docs/images; `make screenshots` those of the explorer.
 figures: $(READY)

@@ -22,7 +22,7 @@ QUESTION = "who may park in the yard"
 
 
 def dumped(answer):
-    """What an answer holds, whichever SDK gives it."""
+    """What an answer holds, as it goes over the wire."""
     return json.loads(answer.model_dump_json(by_alias=True))
 
 
@@ -30,7 +30,7 @@ def dumped(answer):
 async def over_stdio(index, *options):
     command, *arguments = [*UEC_RAG, "mcp", str(index), *options]
     server = StdioServerParameters(command=command, args=arguments, env={"PYTHONPATH": path()})
-    async with stdio_client(server) as (read, write, *_), ClientSession(read, write) as session:
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         session.told = dumped(await session.initialize())
         yield session
 

@@ -640,7 +640,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Return the index to search, and the arguments of its search."""
         index, arguments = self.index, self.search_options(options)
         if (gate := self.gate) is not index.gate:
-            index = index._with_gate(gate)
+            index = index.snapshot()
+            index.gate = gate
         arguments.pop("score_threshold", None)
         arguments["filter"] = passage_filter(arguments["filter"])
         if isinstance(arguments["history"], Sequence):  # else the index says what it expected

@@ -314,7 +314,8 @@ class UECRetriever(BaseRetriever):
             raise ValueError("query: expected a text, got an empty one.")
         index = self.retriever
         if self.threshold is not None:
-            index = index._with_gate(Gate(self.threshold))
+            index = index.snapshot()
+            index.gate = Gate(self.threshold)
         options: Options = {
             "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
