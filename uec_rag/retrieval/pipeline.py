@@ -39,7 +39,7 @@ from uec_rag.confidence.model import (
     Probabilities,
     features,
 )
-from uec_rag.confidence.readings import Candidates, Reading
+from uec_rag.confidence.readings import Candidates, Reading, candidates_of
 from uec_rag.confidence.wording import is_small_talk, named_words
 from uec_rag.encoders.lexical import LATIN, has_words, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
@@ -588,19 +588,17 @@ def estimate(found: Findings, row: int, probabilities: Probabilities) -> Estimat
     near = found.hits.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [found.hits.passages[row][place] for place in near]
-    about = [passage.about for passage in passages]
-    subjects = [one.subject for one in about]
-    competing = Candidates(
-        [passage.id for passage in passages],
-        [passage.text for passage in passages],
-        about,
+    competing = candidates_of(
+        passages,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         found.features.relevance[row, : len(near), 1],
         [words[row][place] for place in near],
         found.attribution.idf[row],
         len(found.view),
-        None if all(subjects) else found.view.means(found.hits.columns[row, near]),
+        None
+        if all(passage.about.subject for passage in passages)
+        else found.view.means(found.hits.columns[row, near]),
     )
     query = found.queries[row]
     [underspecified] = readings.underspecified(

@@ -129,8 +129,10 @@ def _read_passage(
     assert file is not None
     line = file[offsets[row] : offsets[row + 1]]
     try:
-        passage = checked_passage(Passage(**json.loads(line)))  # refuses what no addition takes
-    except (ValueError, TypeError, RecursionError) as error:
+        record = json.loads(line)
+        about = record.pop("about", None)
+        passage = checked_passage(Passage(**record), about)  # refuses what no addition takes
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise IndexCorrupted(
             f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
             f"({error}); load the index with verify=True, or save it again."
