@@ -24,6 +24,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.base.text import About
 from uec_rag.confidence.model import shipped_model
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore, Passage
@@ -157,6 +158,8 @@ def test_what_is_no_ensemble_is_refused(small, tmp_path):
     [
         (b'{"id": "p0"', b'{"id": "q0"', r"holds 'q0' where store\.json says 'p0'"),
         (b'{"id"', b'["id"', r"passages\.jsonl .* line 1 "),
+        (b'"about": [""', b'"about": [12', r"line 1 .*about: expected a list of strings"),
+        (b'"", ""', b'"    "', r"line 1 .*missing .* arguments"),
     ],
 )
 def test_a_line_of_another_passage_or_none_is_said_to_be_corrupted(
@@ -167,6 +170,17 @@ def test_a_line_of_another_passage_or_none_is_said_to_be_corrupted(
         lines.write_bytes(lines.read_bytes().replace(was, becomes))
     with pytest.raises(IndexCorrupted, match=message):
         load_index(tmp_path / "made up", small.uec).get(["p0"])
+
+
+def test_a_save_without_what_passages_say_about_themselves_derives_it(small, tmp_path):
+    with made_up_of(small, tmp_path) as folder:
+        lines = folder / "store" / "passages.jsonl"
+        records = [json.loads(line) for line in lines.read_bytes().splitlines()]
+        content = [json.dumps(record | {"about": None}).encode() + b"\n" for record in records]
+        lines.write_bytes(b"".join(content))
+        np.save(folder / "store" / "offsets.npy", np.cumsum([0, *map(len, content)]))
+    [passage] = load_index(tmp_path / "made up", small.uec).get(["p0"])
+    assert vars(passage)["about"] == About.of(passage.metadata, passage.text)
 
 
 @pytest.mark.parametrize(

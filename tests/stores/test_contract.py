@@ -11,6 +11,7 @@ from tests.stores.kinds import DISTINCT, KINDS, SAVED, reopened
 from tests.stores.test_filters import COMPARISONS, METADATA, ORDERS_OF_TEXTS, holds
 from uec_rag import UEC, Gaussian
 from uec_rag.base.similarity import moments, probit
+from uec_rag.base.text import About
 from uec_rag.stores import Passage
 from uec_rag.stores.filters import Predicate, parse
 
@@ -63,6 +64,17 @@ def assert_finds(store, expected, query=QUERY, k=5, beta=1.0, **options):
     np.testing.assert_allclose(found.scores, scores, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(probit(found.mu, found.sigma2, beta), found.scores, rtol=1e-5)
     return found
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_what_a_passage_says_about_itself_is_derived_once_and_stored_with_it(kind, tmp_path):
+    store = KINDS[kind](tmp_path)
+    metadata = {"title": "The Fees", "source": "loans/index.md"}
+    store.add([Passage("a", "Über 3.", metadata)], gaussians(0, 1))
+    opened = reopened(store, tmp_path / "saved")
+    [[found]] = opened.search(QUERY[:1], 1, beta=1.0).passages
+    for passage in (*opened.get(["a"]), *opened.passages(), found):
+        assert vars(passage)["about"] == About.of(metadata, "Über 3.")
 
 
 @every_search

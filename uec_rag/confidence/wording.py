@@ -1,4 +1,10 @@
-"""The wording of a question: names, references to what was said before, and small talk."""
+"""What a user says: a question or small talk, names in it, references to what was said before.
+
+`is_question`, `is_small_talk`, `concept_asked`, `is_name`, `lacks_referent`, `named_words`,
+`refers_back` and `complete_question` each answer one question about a text. They are for English;
+of other languages, they know marks, capitals and digits, and some Chinese. A new language needs
+its words in the lists below, and its function words in `uec_rag.base.text`.
+"""
 
 from __future__ import annotations
 

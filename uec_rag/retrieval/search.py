@@ -39,7 +39,7 @@ from uec_rag.confidence.model import (
     Probabilities,
     features,
 )
-from uec_rag.confidence.readings import ASK, Candidates, Reading
+from uec_rag.confidence.readings import ASK, Candidates, Reading, candidates_of
 from uec_rag.confidence.wording import complete_question, is_small_talk, named_words, refers_back
 from uec_rag.encoders.lexical import LATIN, has_words, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
@@ -641,19 +641,17 @@ def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Ass
     near = ranking.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [ranking.passages[row][place] for place in near]
-    about = [passage.about for passage in passages]
-    subjects = [one.subject for one in about]
-    competing = Candidates(
-        [passage.id for passage in passages],
-        [passage.text for passage in passages],
-        about,
+    competing = candidates_of(
+        passages,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         known.relevance[row, : len(near), 1],
         [words[row][place] for place in near],
         ranking.idf[row],
         len(ranking.view),
-        None if all(subjects) else ranking.view.means(ranking.top.columns[row, near]),
+        None
+        if all(passage.about.subject for passage in passages)
+        else ranking.view.means(ranking.top.columns[row, near]),
     )
     query = ranking.queries[row]
     [underspecified] = readings.underspecified(
