@@ -231,6 +231,7 @@ def agreeing(question, texts):
 @pytest.mark.parametrize(
     "claim",
     [
+        {"uec_basis": {"settings": "ab" * 8, "hits": 10**5000, "size": "7" * 5000}},
         {"uec_basis": f"{'ab' * 8}@{'4' * 5000}/{'7' * 5000}"},
         {"uec_basis": 10**5000},
         {"uec_basis": ["a"]},

@@ -675,3 +675,27 @@ class TestAdvisor:
         with warnings.catch_warnings(action="error"):  # it is said once
             loaded.decide(searched.result)
         assert ("without one, as now, it answers fewer" in loaded.report) == (not fails)
+
+
+class TestOfAFolder:
+    """The gate in an index's folder."""
+
+    @pytest.fixture
+    def file(self, small, tmp_path):
+        small.save(tmp_path / "idx")
+        return tmp_path / "idx" / "gate.json"
+
+    def test_it_is_looked_for_when_the_index_is_opened(self, small, file):
+        Gate(0.9).save(file)
+        opened = Retriever.load(file.parent, small.uec)
+        file.unlink()
+        assert opened.gate == Gate(0.9)
+        assert Retriever.load(file.parent, small.uec).gate is None
+
+    def test_a_damaged_one_is_reported_when_it_is_to_decide(self, small, file):
+        file.write_text("{")
+        opened = Retriever.load(file.parent, small.uec)
+        with pytest.raises(ValueError, match="gate"):
+            opened.search(["badero"])
+        opened.gate = None
+        assert len(opened.search(["badero"])) == 1

@@ -211,3 +211,12 @@ def test_of_a_query_that_is_not_judged_nothing_is_unfamiliar(full, fitted, queri
     vector = full.search_vector(fitted.embed(queries[:1], "query").mean[0].tolist(), 3)
     nothing = Retriever(fitted).search(queries[:2], 3)
     assert (vector.unfamiliar, nothing.unfamiliar) == ([""], ["", ""])
+
+
+def test_what_is_done_to_the_metadata_of_a_hit_does_not_change_the_index(small):
+    small.add(["vemilu"], ids=["own"], metadatas=[{"tags": ["a"], "more": {"page": 1}}])
+    for _ in range(2):
+        [hit] = small.search(["vemilu"], k=1, filter={"$id": ["own"]})[0].passages
+        assert hit.metadata == {"tags": ["a"], "more": {"page": 1}}
+        hit.metadata["tags"].append("b")
+        hit.metadata["more"]["page"] = 2

@@ -259,7 +259,8 @@ class Gaussian:
         terms: Sequence[Terms] = (),
     ) -> None:
         means, scales = as_matrix(mean, "mean"), as_matrix(variance, "variance")
-        self._set(means, scales, None, coefficients, widths, terms)
+        weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
+        self._set(means, scales, None, weights, widths, terms)
         if self.scales.shape != self.mean.shape:
             raise ValueError(
                 f"variance: expected the shape of mean, {self.mean.shape}, got {self.scales.shape}."
@@ -295,7 +296,8 @@ class Gaussian:
         self = cls.__new__(cls)
         means, own = as_matrix(mean, "mean"), as_matrix(scales, "scales")
         shared = as_matrix(profile, "profile")
-        self._set(means, own, shared, coefficients, widths, terms)
+        weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
+        self._set(means, own, shared, weights, widths, terms)
         n, d = means.shape
         if len(own) != n or shared.shape != (own.shape[1], d):
             raise ValueError(
@@ -305,6 +307,21 @@ class Gaussian:
         for name, part in (("scales", own), ("profile", shared)):
             if part.size and part.min() < 0:
                 raise ValueError(f"{name}: expected values >= 0, got {part.min()}.")
+        return self
+
+    @classmethod
+    def of_checked(
+        cls,
+        mean: FloatArray,
+        scales: FloatArray,
+        profile: FloatArray | None,
+        coefficients: FloatArray | None = None,
+        widths: Sequence[int] | None = None,
+        terms: Sequence[Terms] = (),
+    ) -> Self:
+        """Build as `factored` does, from numbers that are known to be finite and at least 0."""
+        self = cls.__new__(cls)
+        self._set(mean, scales, profile, coefficients, widths, terms)
         return self
 
     @classmethod
@@ -319,7 +336,7 @@ class Gaussian:
         mean: FloatArray,
         scales: FloatArray,
         profile: FloatArray | None,
-        coefficients: ArrayLike | None,
+        coefficients: FloatArray | None,
         widths: Sequence[int] | None,
         terms: Sequence[Terms],
     ) -> None:
@@ -329,15 +346,14 @@ class Gaussian:
                 f"widths: expected numbers whose sum is {mean.shape[1]}, the dimension, "
                 f"got {list(blocks)}."
             )
-        weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
-        if weights is not None and len(weights) != len(mean):
+        if coefficients is not None and len(coefficients) != len(mean):
             raise ValueError(
-                f"coefficients: expected {len(mean)} rows, one per text, got {len(weights)}."
+                f"coefficients: expected {len(mean)} rows, one per text, got {len(coefficients)}."
             )
         sizes = [*map(len, terms)]
         if {*sizes} - {len(mean)}:
             raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
-        fields = {"mean": mean, "scales": scales, "profile": profile, "coefficients": weights}
+        fields = {"mean": mean, "scales": scales, "profile": profile, "coefficients": coefficients}
         for name, value in {**fields, "widths": blocks, "terms": tuple(terms)}.items():
             object.__setattr__(self, name, value)
 

@@ -151,6 +151,8 @@ class BlackBoxEncoder(IdentityHead):
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._source.queries if role == "query" else self._source.passages
+        if len(checked) == 1:
+            return self._encoded(embed(checked), 1)
         parts = []
         with progress_bar("Encoding texts", len(checked), show_progress) as bar:
             for start in range(0, len(checked), _AT_ONCE):

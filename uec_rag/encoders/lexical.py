@@ -480,10 +480,12 @@ class Lexical(TermEncoder):
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
         if self._tokenizer is None:
-            keys = []
-            with progress_bar("Counting words", len(checked), show_progress) as bar:
-                for text in checked:
-                    keys.append(self._words(text))
+            keys = [*map(self._words, checked[:1])]
+            if len(checked) > 1:
+                with progress_bar("Counting words", len(checked), show_progress) as bar:
+                    for text in checked[1:]:
+                        bar.update()
+                        keys.append(self._words(text))
                     bar.update()
             named = [*map(self._words.named, checked)] if role == "query" else None
         else:

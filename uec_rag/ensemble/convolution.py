@@ -87,7 +87,7 @@ def direct_sum(
         height, width = block.shape
         profile[row : row + height, column : column + width] = block
         row, column = row + height, column + width
-    return Gaussian.factored(mean, spread, profile, pi, widths or [0], terms)
+    return Gaussian.of_checked(mean, spread, profile, pi, widths or [0], terms)
 
 
 def block_scales(weights: FloatArray, coefficients: FloatArray | None = None) -> FloatArray:

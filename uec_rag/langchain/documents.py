@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -25,8 +24,8 @@ DocumentFilter: TypeAlias = Mapping[str, Any] | Callable[[Document], bool]
 
 
 def to_document(passage: Passage) -> Document:
-    """Convert a passage to a document, with a copy of the metadata."""
-    metadata = copy.deepcopy(own_metadata(passage.metadata))
+    """Convert a passage to a document, without what a search adds to its metadata."""
+    metadata = own_metadata(passage.metadata)  # others may have written to the store
     return Document(id=passage.id, page_content=passage.text, metadata=metadata)
 
 
@@ -38,9 +37,7 @@ def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) 
     for rank, hit in enumerate(one.passages):
         document = Document(id=hit.id, page_content=hit.text)
         # The constructor would convert it to a plain dict.
-        document.metadata = FoundMetadata.of(
-            copy.deepcopy(hit.metadata), one.metadata(rank, details), decision
-        )
+        document.metadata = FoundMetadata.of(hit.metadata, one.metadata(rank, details), decision)
         documents.append(document)
     return documents
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.encoders.base import Encoded
 
 Structure = Literal["kron", "diag"]
@@ -96,7 +96,8 @@ class Posterior:
         if self.structure == "diag":
             return Gaussian(mean, scale * (features**2 @ self.covariance), terms=terms)
         leverage = ((features @ self.covariance) ** 2).sum(axis=1, keepdims=True)
-        return Gaussian.factored(mean, scale * leverage, self.profile, terms=terms)
+        scales = as_matrix(scale * leverage, "scales")
+        return Gaussian.of_checked(as_matrix(mean, "mean"), scales, self.profile, terms=terms)
 
     def standardised_log_trace(self, gaussian: Gaussian) -> FloatArray:
         """Return each text's log total variance, standardised for this encoder.

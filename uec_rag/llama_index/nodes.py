@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -74,12 +73,11 @@ def node_of(passage: Passage) -> BaseNode:
         node = metadata_dict_to_node(passage.metadata)
         node.metadata = own_metadata(node.metadata)
         return node
-    metadata = copy.deepcopy(own_metadata(passage.metadata))
     hidden = sorted(bookkeeping_keys(passage))
     return TextNode(
         id_=passage.id,
         text=passage.text,
-        metadata=metadata,
+        metadata=own_metadata(passage.metadata),
         excluded_llm_metadata_keys=hidden,
         excluded_embed_metadata_keys=hidden,
     )

@@ -81,6 +81,8 @@ class Query:
         >>> Query.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
         Query(text='How do I force it?', turns=[], replies=('rsync',), history=[])
         """
+        if within is None and not history:
+            return cls(said)
         if within is None:
             text, before, replies = _parsed(said, history)
         elif not isinstance(within, str):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import Decision, decide_again, with_note
+from uec_rag.confidence.decision import Action, Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.sentences import Code
@@ -312,7 +312,11 @@ class Result:
             found["uec_unfamiliar"] = decision.unfamiliar
         return found | {
             "uec_readings": [asdict(reading) for reading in decision.readings],
-            "uec_basis": f"{decision.basis}@{decision.hits}/{decision.size}",
+            "uec_basis": {
+                "settings": decision.basis,
+                "hits": decision.hits,
+                "size": decision.size,
+            },
             "uec_coefficients": dict(zip(self.names, self.shares.tolist(), strict=True)),
         }
 
@@ -481,7 +485,7 @@ def check_threshold(threshold: float) -> None:
         raise ValueError("threshold: expected a number, got NaN.")
 
 
-_MOST_DIGITS = 12  # of a number of passages
+_MOST_PASSAGES = 10**12  # a count above it is none of an index
 KEY = "uec_"
 """The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
 
@@ -532,8 +536,8 @@ class FoundMetadata(dict[str, Any]):
         found: Mapping[str, Any],
         decision: Decision | None = None,
     ) -> Self:
-        """Join the stored metadata of a passage with those that a search adds."""
-        joined = cls(own_metadata(metadata) | dict(found))
+        """Join the own metadata of a hit with those that a search adds."""
+        joined = cls({**metadata, **found})
         joined.decision = decision
         return joined
 
@@ -561,67 +565,63 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     return max(known, key=lambda decision: decision.confidence, default=None)
 
 
+_PROBABILITIES = ("confidence", "in_corpus", "underspecified")
+
+
+_PROBABILITIES = ("confidence", "in_corpus", "underspecified")
+
+
 def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
     """Read and check the decision on a hit; None if there is none."""
     action, reason = metadata.get("uec_decision"), metadata.get("uec_reason")
-    sure, held = metadata.get("uec_confidence"), metadata.get("uec_in_corpus", 1.0)
-    if (
-        action not in ("answer", "clarify", "abstain")
-        or not isinstance(reason, str)
-        or not _is_share(sure)
-        or not _is_share(held)
-    ):
-        return None
-    unsaid = metadata.get("uec_underspecified", 0.0)
-    if not _is_share(unsaid):
-        return None
-    code = metadata.get("uec_reason_code", "")
-    decision = Decision(
-        action,
-        one_line(reason),
-        (),
-        float(sure),
-        float(held),
-        float(unsaid),
-        code=code if code in get_args(Code) else "",
+    numbers = (
+        metadata.get("uec_confidence"),
+        metadata.get("uec_in_corpus", 1.0),
+        metadata.get("uec_underspecified", 0.0),
     )
+    if action not in get_args(Action) or not isinstance(reason, str):
+        return None
+    if not all(map(_is_share, numbers)):
+        return None
+    code = metadata.get("uec_reason_code")
+    told: dict[str, Any] = {
+        "action": action,
+        "reason": one_line(reason),
+        "code": code if code in get_args(Code) else "",
+        **dict(zip(_PROBABILITIES, map(float, numbers), strict=True)),
+    }
     known = getattr(metadata, "decision", None)
     if isinstance(known, Decision):
-        return replace(
-            known,
-            action=decision.action,
-            reason=decision.reason,
-            code=decision.code,
-            confidence=decision.confidence,
-            in_corpus=decision.in_corpus,
-            underspecified=decision.underspecified,
-        )
-    unfamiliar, saved = metadata.get("uec_unfamiliar", ""), metadata.get("uec_readings", ())
+        return replace(known, **told)
+    details = _details_in(metadata)
+    return None if details is None else Decision(**told, **details)
+
+
+def _details_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Read the details of a decision that was written down; None if they are damaged."""
+    unfamiliar, told = metadata.get("uec_unfamiliar", ""), metadata.get("uec_basis")
     if not isinstance(unfamiliar, str):
         return None
+    basis = told if isinstance(told, Mapping) else {}
     try:
-        meant = tuple(
+        readings = tuple(
             Reading(one_line(one["label"]), tuple(map(str, one["ids"])), float(one["probability"]))
-            for one in saved
+            for one in metadata.get("uec_readings", ())
         )
-    except (TypeError, KeyError, ValueError, OverflowError, AttributeError):
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
         return None
-    known_basis = metadata.get("uec_basis", "")
-    basis, _, counts = (known_basis if isinstance(known_basis, str) else "").partition("@")
-    hits, _, size = counts.partition("/")
-    return replace(
-        decision,
-        readings=meant,
-        unfamiliar=one_line(unfamiliar),
-        basis=basis,
-        hits=_count(hits),
-        size=_count(size),
-    )
+    settings = basis.get("settings")
+    return {
+        "readings": readings,
+        "unfamiliar": one_line(unfamiliar),
+        "basis": settings if isinstance(settings, str) else "",
+        **{name: _count(basis.get(name)) for name in ("hits", "size")},
+    }
 
 
-def _count(digits: str) -> int:
+def _count(value: object) -> int:
     """Return a number of hits or passages; 0 if it is none that an index has."""
-    return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
+    return value if isinstance(value, int) and 0 <= value <= _MOST_PASSAGES else 0
 
 
 def _is_share(value: object) -> TypeGuard[float]:

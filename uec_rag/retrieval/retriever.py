@@ -362,8 +362,10 @@ class Retriever(Index):
         before = None if history is None else check_history(history)
         said = check_texts(queries, "queries")
         corrected = correct_spelling(said, self.uec.encoders, self.store) if correct else said
-        pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
-        asked = [Query.of(*pair, within) for pair in pairs]
+        if before is None:
+            asked = [Query.of(text, within=within) for text in corrected]
+        else:
+            asked = [Query.of(*pair, within) for pair in with_turns(corrected, before)]
         texts = texts_of(asked)
         return Request(said, corrected, before, asked, texts, k, filter, share, chosen, label)
 
@@ -502,7 +504,7 @@ class Retriever(Index):
         weights = fitted.evidence_weights
         share = self.unanswerable if unanswerable is None else unanswerable
         try:
-            filtered = _as_text(filter)
+            filtered = "NoneType" if filter is None else _as_text(filter)
         except RecursionError as error:
             raise ValueError(
                 "filter: expected values of finite depth, got one in itself."

@@ -253,9 +253,10 @@ def run(
     flat = [view for of_query in views for view in of_query.values()]
     assessed = assess(rank(method, store, flat, in_context(flat, rows, parts), k))
     for query, of_query in zip(queries, views, strict=True):
-        chosen = clearest(query.text, {most: next(assessed) for most in of_query})
+        seen = {most: next(assessed) for most in of_query}
+        chosen = seen[None] if len(seen) == 1 else clearest(query.text, seen)
         results.append(decide(chosen, k, size))
-        del chosen  # and its similarities, before the next are computed
+        del seen, chosen  # and their similarities, before the next are computed
     return results
 
 
@@ -268,8 +269,6 @@ def clearest(question: str, views: Mapping[int | None, Assessment]) -> Assessmen
     views : mapping of int or None to Assessment
         The assessment of each of `Query.views`.
     """
-    if len(views) == 1:
-        return views[None]
     most = clearest_view(question, views)
     chosen = views[most]
     return chosen if most == 0 else with_alone(chosen, views[0], question)
@@ -323,6 +322,10 @@ def rank(
     step = 1
     if not store.remote:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
+    if len(queries) <= step:
+        if queries:
+            yield _rank_block(method, store, queries, parts, k)
+        return
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
         yield _rank_block(method, store, queries[block], [part[block] for part in parts], k)
@@ -344,7 +347,7 @@ def _rank_block(
     pi = fitted.weigh(method.weights, parts, to_columns, best)
     combined = fitted.combine(parts, pi)
     mu = fuse(fitted, view, combined, to_columns, pi)
-    top, passages, text_number = top_k(fitted, view, combined, mu, k, different=NEAREST)
+    top, passages, text_number, distinct = top_k(fitted, view, combined, mu, k, different=NEAREST)
     to_hits, words, idf = contribute(view, parts, to_columns, top.columns)
     unfamiliar, foreign = unfamiliar_queries(method, queries, passages)
     found = Ranking(
@@ -358,7 +361,7 @@ def _rank_block(
         top,
         passages,
         text_number,
-        first_places(text_number),
+        distinct,
         to_hits,
         words,
         idf,
@@ -403,34 +406,30 @@ def fuse(
 
 def top_k(
     fitted: Fitted, view: MemoryStore, query: Gaussian, mu: FloatArray, k: int, different: int
-) -> tuple[Top, list[list[Passage]], NDArray[np.intp]]:
+) -> tuple[Top, list[list[Passage]], NDArray[np.intp], NDArray[np.intp]]:
     """Find the best k columns, or more until they hold `different` different texts.
 
-    The search for different texts ends at `_MOST_LOOKED_AT` columns. Returns also the passages, and
-    the number of each one's text.
+    The search for different texts ends at `_MOST_LOOKED_AT` columns. Returns `top`, `passages`,
+    `text_number` and `distinct` of a `Ranking`.
     """
     count = min(len(view), max(k, different))
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
         passages = view.gather(top.columns)
         numbers = []
-        for row in passages:
+        for of_query in passages:
             seen: dict[str, int] = {}
-            numbers.append([seen.setdefault(passage.text, len(seen)) for passage in row])
+            numbers.append([seen.setdefault(passage.text, len(seen)) for passage in of_query])
         text_number = np.array(numbers, dtype=np.intp)
         fewest = text_number.max(axis=1).min() + 1
         if fewest >= different or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
-            return top, passages, text_number
+            break
         count = min(len(view), 2 * count)
-
-
-def first_places(text_number: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the first position of each different text, padded with -1; see `Ranking`."""
-    places = np.full_like(text_number, -1)
-    for row, numbers in zip(places, text_number, strict=True):
-        first = np.unique(numbers, return_index=True)[1]
+    distinct = np.full_like(text_number, -1)
+    for row, of_row in zip(distinct, text_number, strict=True):
+        first = np.unique(of_row, return_index=True)[1]
         row[: len(first)] = first
-    return places
+    return top, passages, text_number, distinct
 
 
 def contribute(
@@ -498,8 +497,9 @@ def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> F
         slope, offset = standardised_line(store, parts)
     else:
         slope, offset = method.fitted.logit_line(pi)
-    mu, to_hits = at_unit_length(ranking)
-    places = ranking.distinct
+    mu, to_hits, places = ranking.top.mu, ranking.to_hits, ranking.distinct
+    if to_hits.size and any(query.turns for query in ranking.queries):
+        mu, to_hits = at_unit_length(ranking)
     mu = np.where(places >= 0, np.take_along_axis(mu, places, axis=1), -np.inf)
     sigma2 = np.take_along_axis(ranking.top.sigma2, places, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
@@ -525,8 +525,6 @@ def at_unit_length(ranking: Ranking) -> tuple[FloatArray, FloatArray]:
     model was fitted on single texts.
     """
     mu, to_hits, queries = ranking.top.mu, ranking.to_hits, ranking.queries
-    if not to_hits.size or not any(query.turns for query in queries):
-        return mu, to_hits
     lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in ranking.parts], axis=1)
     lengths[[not query.turns for query in queries]] = 1
     lengths[lengths == 0] = 1  # lexical encoders
