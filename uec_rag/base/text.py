@@ -6,6 +6,7 @@ A new language needs its function words here (`FUNCTION_WORDS`), the wording of 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
@@ -46,6 +47,7 @@ _MANUAL_PAGE = regex.compile(r"\(\d\w*+\)(?: Manual Page)?\Z")
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
 _LONGEST_HEADING = 500  # characters
+_of_thread = threading.local()  # its stemmer, which costs more to make than a title to stem
 _LOOKED_AT, _OPENING = 400, 10  # characters and words at the beginning of a passage
 
 _ENGLISH = """\
@@ -82,14 +84,22 @@ def unless_long(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P, _T]
 
 def first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
     """Return the first value that metadata have under one of several keys; "" if none."""
-    return next((str(metadata[key]).strip() for key in keys if metadata.get(key)), "")
+    for key in keys:
+        if value := metadata.get(key):
+            return str(value).strip()
+    return ""
 
 
 @lru_cache(4096)
 def stems(text: str) -> frozenset[str]:
     """Return the stems of the words of an English text that are no function words."""
-    words = [word for word in split_words(text.casefold()) if word not in FUNCTION_WORDS]
-    return frozenset(Stemmer.Stemmer("english").stemWords(words))
+    return _stems_of(split_words(text.casefold()))
+
+
+def _stems_of(words: Sequence[str]) -> frozenset[str]:
+    if (stemmer := getattr(_of_thread, "stemmer", None)) is None:
+        stemmer = _of_thread.stemmer = Stemmer.Stemmer("english")
+    return frozenset(stemmer.stemWords([word for word in words if word not in FUNCTION_WORDS]))
 
 
 def split_words(text: str) -> list[str]:
@@ -183,9 +193,16 @@ class About:
             subject = _heading(metadata, text)  # in a script, it would be a comment
         subject = subject or source
         opening = " ".join(text[:_LOOKED_AT].split(None, _OPENING)[:_OPENING])
-        words, stemmed = _spaced(split_words(subject.casefold())), _joined(stems(subject))
-        of_opening = _spaced(split_words(opening.casefold()))
-        return cls(subject, source, document, words, of_opening, stemmed, _stems_of_file(source))
+        words = split_words(subject.casefold())
+        return cls(
+            subject,
+            source,
+            document,
+            subject_words=_spaced(words),
+            opening_words=_spaced(split_words(opening.casefold())),
+            subject_stems=_joined(_stems_of(words)),
+            source_stems=_stems_of_file(source),
+        )
 
 
 def _spaced(words: Sequence[str]) -> str:
@@ -207,7 +224,7 @@ def _heading(metadata: Mapping[str, Any], text: str) -> str:
 
 def _without_markup(heading: str) -> str:
     """Return a heading in Markdown without links, emphasis and marks of code."""
-    return str(_MARKS.sub("", _LINK.sub(r"\1", heading[:_LONGEST_HEADING]))).strip()
+    return heading and str(_MARKS.sub("", _LINK.sub(r"\1", heading[:_LONGEST_HEADING]))).strip()
 
 
 def without_number(title: str) -> str:
