@@ -61,7 +61,6 @@ NEEDLESS = 0.014  # share of ordinary answerable questions to ask back; sets lef
 ANSWERED = 0.85
 K = 4
 LABELS = ("answerable", "underspecified", "unanswerable")
-ACTIONS = dict(zip(("answer", "clarify", "abstain"), LABELS, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -297,33 +297,6 @@ def test_in_an_empty_index_nothing_is_found(fitted, adapter):
     assert adapter(fitted, [], [], []).search("lumane") == []
 
 
-def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(ambiguous, tmp_path):
-    index = ambiguous.snapshot()
-    Gate(0.99, basis=index._method().basis).save(tmp_path / "gate.json")
-    gate = Gate.load(tmp_path / "gate.json")
-    questions = [*QUESTIONS, *TEXTS, VAGUE]
-    searched = index.search(questions, 4)
-    of_langchain = langchain.UECGate(
-        retriever=langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index)), gate=gate
-    )
-    of_llama_index = llama_index.UECRetriever(index, 4)
-    expected = gate.decide(searched)
-    for question, decision in zip(questions, expected, strict=True):
-        there = of_langchain.invoke(question)
-        assert (there["decision"], there["reason"]) == (decision.action, decision.reason)
-        here = judge(of_llama_index.retrieve(question), gate=gate)
-        assert here.action == decision.action
-        if decision.action == "clarify":
-            shown = {document.id for document in there["documents"]}  # readings may have more
-            asked = {document.id for document in there["candidates"]}
-            assert asked == {*here.candidates} & shown
-    index.unanswerable = 0.5
-    for decide in (of_langchain.invoke, lambda q: judge(of_llama_index.retrieve(q), gate=gate)):
-        with pytest.warns(UserWarning, match="made with another calibration, share"):
-            decide(QUESTIONS[0])
-    assert {decision.action for decision in expected} == {"answer", "clarify", "abstain"}
-
-
 def _documents():
     rows = zip(TEXTS, IDS, METADATAS, strict=True)
     return [Document(text, id=id_, metadata=metadata) for text, id_, metadata in rows]

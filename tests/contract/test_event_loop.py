@@ -1,11 +1,9 @@
 """What is awaited leaves the event loop to others, however many texts it is given."""
 
 import asyncio
-import gc
-import time
+import threading
 from typing import TypedDict
 
-import numpy as np
 import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models import GenericFakeChatModel
@@ -18,70 +16,28 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 
 from tests.helpers import index_of, noise, passages
 from uec_rag import UEC, Advice, Gate, langchain, llama_index
-from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.langchain import UECEmbeddings, UECGateMiddleware
 from uec_rag.llama_index.agent import retriever_tool as llama_index_tool
 
-TEXTS = [f"passage number {i}" for i in range(20_000)]
-VECTORS = np.random.default_rng(0).normal(size=(len(TEXTS), 64))
+
+def of_llama_index(uec):
+    return llama_index.UECEmbedding(uec=uec).aget_text_embedding_batch(["lumane", "bafima"])
 
 
-def remote(texts):
-    return VECTORS[: len(texts)]
+@pytest.mark.parametrize(
+    "embed",
+    [lambda uec: UECEmbeddings(uec).aembed_documents(["lumane", "bafima"]), of_llama_index],
+    ids=["LangChain", "LlamaIndex"],
+)
+async def test_texts_are_embedded_beside_the_event_loop(embed):
+    turn = threading.Event()  # set by the loop, which an encoder waits for
 
+    def waiting(texts):
+        assert turn.wait(60)
+        return noise(texts)
 
-class Service:
-    """Answers as APIs do, in lists."""
-
-    model_name = "service"
-
-    def embed_documents(self, texts):
-        return VECTORS[: len(texts)].tolist()
-
-    def embed_query(self, text):
-        return VECTORS[0].tolist()
-
-    async def aembed_documents(self, texts):
-        return await asyncio.to_thread(self.embed_documents, texts)
-
-
-def fresh(folder):
-    """An ensemble that has seen no text yet."""
-    name = str(len(list(folder.iterdir())))
-    return UEC([CachedEncoder(load_encoder(remote), folder / name, revision="1"), Service()])
-
-
-async def longest_hold(work):
-    """Seconds of processor time that the loop's own thread spent between two of its turns."""
-    gc.collect()
-    gc.freeze()  # a pass of the collector looks at what this work made, not at all tests' before
-    held, before = [], time.thread_time()
-
-    async def beat():
-        nonlocal before
-        while True:
-            await asyncio.sleep(0.001)
-            held.append(time.thread_time() - before)
-            before = time.thread_time()
-
-    heart = asyncio.create_task(beat())
-    await asyncio.sleep(0.01)
-    await work
-    heart.cancel()
-    gc.unfreeze()
-    return max([*held, time.thread_time() - before])
-
-
-def taken(work, *arguments):
-    """Seconds of processor time that it takes where nobody else waits."""
-    before = time.thread_time()
-    work(*arguments)
-    return time.thread_time() - before
-
-
-async def test_embedding_many_texts_holds_the_loop_for_an_instant_at_most(tmp_path):
-    held = await longest_hold(UECEmbeddings(fresh(tmp_path)).aembed_documents(TEXTS))
-    assert held < 0.15 * taken(UECEmbeddings(fresh(tmp_path)).embed_documents, TEXTS)
+    asyncio.get_running_loop().call_later(0.01, turn.set)
+    assert len(await embed(UEC([waiting]))) == 2
 
 
 class OfOneLoop:

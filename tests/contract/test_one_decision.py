@@ -27,12 +27,17 @@ def folder(tmp_path_factory):
     return to
 
 
-def of_documents(documents):
-    return {document.metadata["uec_decision"] for document in documents}.pop()
+def of_result(result):
+    return result[0].decision.action, result[0].ids
 
 
-def of_nodes(nodes):
-    return {node.metadata["uec_decision"] for node in nodes}.pop()
+def of_hits(hits):
+    """Of LangChain's documents, and of LlamaIndex's nodes."""
+    return {hit.metadata["uec_decision"] for hit in hits}.pop(), hits
+
+
+def of_gate(told):
+    return coded(told), told["documents"]
 
 
 def coded(told):
@@ -56,34 +61,51 @@ def engine(index, **options):
     return llama_index.UECQueryEngine.from_args(nodes, MockLLM())
 
 
+def nodes_of(index, k):
+    return llama_index.UECRetriever(index, k)
+
+
+def store_of_llama_index(index, k, **options):
+    return of_llama_index_store(index).as_retriever(similarity_top_k=k, **options)
+
+
+# The decision of a search for k hits, and the hits.
+SEARCHES = {
+    "search": lambda index, k: of_result(index.search([QUESTION], k)),
+    "asearch": lambda index, k: of_result(asyncio.run(index.asearch([QUESTION], k))),
+    "search_diverse": lambda index, k: of_result(index.search_diverse([QUESTION], k)),
+    "search_encoded": lambda index, k: of_result(
+        index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"), k)
+    ),
+    "a view": lambda index, k: of_result(index.snapshot().search([QUESTION], k)),
+    "LangChain": lambda index, k: of_hits(langchain_of(index).invoke(QUESTION, k=k)),
+    "LangChain, async": lambda index, k: of_hits(
+        asyncio.run(langchain_of(index).ainvoke(QUESTION, k=k))
+    ),
+    "LangChain, mmr": lambda index, k: of_hits(
+        langchain_of(index, search_type="mmr").invoke(QUESTION, k=k)
+    ),
+    "LangChain's store": lambda index, k: of_hits(
+        langchain.UECVectorStore(index).similarity_search_with_uncertainty(QUESTION, k)
+    ),
+    "LangChain's gate": lambda index, k: of_gate(
+        langchain.UECGate(retriever=langchain_of(index)).invoke(QUESTION, k=k)
+    ),
+    "LlamaIndex": lambda index, k: of_hits(nodes_of(index, k).retrieve(QUESTION)),
+    "LlamaIndex, async": lambda index, k: of_hits(
+        asyncio.run(nodes_of(index, k).aretrieve(QUESTION))
+    ),
+    "LlamaIndex's store": lambda index, k: of_hits(
+        store_of_llama_index(index, k).retrieve(QUESTION)
+    ),
+    "LlamaIndex's store, mmr": lambda index, k: of_hits(
+        store_of_llama_index(index, k, vector_store_query_mode="mmr").retrieve(QUESTION)
+    ),
+}
+
 OF_AN_INDEX = {
-    "search": lambda index: index.search([QUESTION])[0].decision.action,
-    "asearch": lambda index: asyncio.run(index.asearch([QUESTION]))[0].decision.action,
-    "search_diverse": lambda index: index.search_diverse([QUESTION])[0].decision.action,
-    "search_encoded": lambda index: (
-        index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"))[0].decision.action
-    ),
-    "a view": lambda index: index.snapshot().search([QUESTION])[0].decision.action,
-    "LangChain": lambda index: of_documents(langchain_of(index).invoke(QUESTION)),
-    "LangChain, async": lambda index: of_documents(
-        asyncio.run(langchain_of(index).ainvoke(QUESTION))
-    ),
-    "LangChain, mmr": lambda index: of_documents(
-        langchain_of(index, search_type="mmr").invoke(QUESTION)
-    ),
-    "LangChain's store": lambda index: of_documents(
-        langchain.UECVectorStore(index).similarity_search_with_uncertainty(QUESTION)
-    ),
-    "LangChain's gate": lambda index: coded(
-        langchain.UECGate(retriever=langchain_of(index)).invoke(QUESTION)
-    ),
-    "LlamaIndex": lambda index: of_nodes(llama_index.UECRetriever(index).retrieve(QUESTION)),
-    "LlamaIndex's store": lambda index: of_nodes(
-        of_llama_index_store(index).as_retriever().retrieve(QUESTION)
-    ),
-    "LlamaIndex's store, mmr": lambda index: of_nodes(
-        of_llama_index_store(index).as_retriever(vector_store_query_mode="mmr").retrieve(QUESTION)
-    ),
+    name: lambda index, search=search: search(index, 4)[0] for name, search in SEARCHES.items()
+} | {
     "LlamaIndex's engine": lambda index: engine(index).query(QUESTION).metadata["uec_decision"],
     "LlamaIndex's tool": lambda index: coded(
         dict(retriever_tool(llama_index.UECRetriever(index))(QUESTION).raw_output)
@@ -177,38 +199,13 @@ def test_with_more_hits_than_asked_for_the_gate_decides_on_its_own_number():
     assert found.decision.confidence == index.search([QUESTION], 9)[0].decision.confidence
 
 
-def store_of_llama_index(index, **options):
-    return of_llama_index_store(index).as_retriever(similarity_top_k=1, **options)
-
-
 ONE_HIT = {
-    "search": lambda index: index.search([QUESTION], 1)[0].ids,
-    "asearch": lambda index: asyncio.run(index.asearch([QUESTION], 1))[0].ids,
-    "search_diverse": lambda index: index.search_diverse([QUESTION], 1)[0].ids,
-    "search_encoded": lambda index: (
-        index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"), 1)[0].ids
-    ),
+    name: lambda index, search=search: search(index, 1)[1] for name, search in SEARCHES.items()
+} | {
     "Gate.search": lambda index: index.gate.search(make(), [QUESTION], 1)[0].ids,
-    "LangChain": lambda index: langchain_of(index).invoke(QUESTION, k=1),
-    "LangChain, async": lambda index: asyncio.run(langchain_of(index).ainvoke(QUESTION, k=1)),
-    "LangChain, mmr": lambda index: langchain_of(index, search_type="mmr").invoke(QUESTION, k=1),
-    "LangChain's store": lambda index: langchain.UECVectorStore(
-        index
-    ).similarity_search_with_uncertainty(QUESTION, 1),
-    "LangChain's gate": lambda index: langchain.UECGate(retriever=langchain_of(index)).invoke(
-        QUESTION, k=1
-    )["documents"],
     "LangChain's gate, its own": lambda index: langchain.UECGate(
         retriever=langchain_of(make()), gate=index.gate
     ).invoke(QUESTION, k=1)["documents"],
-    "LlamaIndex": lambda index: llama_index.UECRetriever(index, 1).retrieve(QUESTION),
-    "LlamaIndex, async": lambda index: asyncio.run(
-        llama_index.UECRetriever(index, 1).aretrieve(QUESTION)
-    ),
-    "LlamaIndex's store": lambda index: store_of_llama_index(index).retrieve(QUESTION),
-    "LlamaIndex's store, mmr": lambda index: store_of_llama_index(
-        index, vector_store_query_mode="mmr"
-    ).retrieve(QUESTION),
 }
 
 
@@ -221,10 +218,6 @@ def test_with_a_guarantee_as_many_hits_are_handed_over_as_it_is_of(search, guara
     assert len(search(index)) == count
 
 
-def nodes_of(index):
-    return llama_index.UECRetriever(index, 1)
-
-
 ON_ONE_HIT = {
     "LangChain's gate": lambda index, gate: coded(
         langchain.UECGate(
@@ -233,16 +226,16 @@ ON_ONE_HIT = {
     ),
     "LlamaIndex's postprocessor": lambda index, gate: (
         llama_index.UECGatePostprocessor(gate=gate)
-        .postprocess_nodes(nodes_of(index).retrieve(QUESTION))[0]
+        .postprocess_nodes(nodes_of(index, 1).retrieve(QUESTION))[0]
         .metadata["uec_decision"]
     ),
     "LlamaIndex's engine": lambda index, gate: (
-        llama_index.UECQueryEngine.from_args(nodes_of(index), MockLLM(), gate)
+        llama_index.UECQueryEngine.from_args(nodes_of(index, 1), MockLLM(), gate)
         .query(QUESTION)
         .metadata["uec_decision"]
     ),
     "LlamaIndex's tool": lambda index, gate: coded(
-        dict(retriever_tool(nodes_of(index), gate=gate)(QUESTION).raw_output)
+        dict(retriever_tool(nodes_of(index, 1), gate=gate)(QUESTION).raw_output)
     ),
 }
 

@@ -140,15 +140,6 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
     assert all(d.metadata["even"] for d in gate.invoke(QUESTIONS[0])["documents"])
 
 
-async def test_it_decides_alike_whatever_number_of_hits_is_handed_on(gate):
-    decided = gate.invoke(QUESTIONS[0])
-    for one in (gate.invoke(QUESTIONS[0], k=9), await gate.ainvoke(QUESTIONS[0], k=9)):
-        assert len(one["documents"]) == 9
-        assert one["decision"] == decided["decision"]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'top'"):
-        gate.invoke(QUESTIONS[0], top=9)
-
-
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [

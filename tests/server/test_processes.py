@@ -82,7 +82,7 @@ def answers(url):
         return None
 
 
-@pytest.mark.parametrize("row", rows_of("not_served.csv"), ids=lambda row: row["options"])
+@pytest.mark.parametrize("row", rows_of("not_served.csv"), ids=lambda row: row["command"])
 def test_what_cannot_be_served_is_said_before_anything_listens(row, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make().save("idx")
@@ -90,7 +90,7 @@ def test_what_cannot_be_served_is_said_before_anything_listens(row, tmp_path, mo
     for file in (tmp_path / "broken/generations").rglob("passages*"):
         file.write_bytes(b"x" * file.stat().st_size)
     make().uec.save("model")
-    result = CliRunner().invoke(app, ["serve", *shlex.split(row["options"])])
+    result = CliRunner().invoke(app, shlex.split(row["command"]))
     assert result.exit_code == 2
     assert row["message"] in " ".join(result.output.split())
     assert "hunter2" not in result.output

@@ -342,14 +342,6 @@ def test_a_bad_table_is_refused_in_words(client, content, name, said):
     assert said in refused.json()["detail"]
 
 
-def test_a_table_of_200_megabytes_is_refused(client):
-    block = b"x" * 2**20
-    for content in ((block for _ in range(200)), b"x" * (LARGEST_TABLE + 1)):
-        refused = tune(client, content)
-        said = "more than 10,485,760 bytes"
-        assert (refused.status_code, said in refused.json()["detail"]) == (413, True)
-
-
 def test_the_page_may_load_nothing_but_its_own_and_others_may_not_ask(index):
     with exploring(index, token=TOKEN) as client:
         assert client.get("/api/index").status_code == 401
@@ -379,17 +371,6 @@ def test_no_answer_names_a_folder_of_this_machine(client, index, tmp_path):
 def test_a_question_must_be_one(client):
     for wrong in ({"question": " "}, {}, {"question": "x", "k": 0}):
         assert client.post("/api/ask", json=wrong).status_code == 422
-
-
-def test_an_index_that_is_missing_or_foreign_is_an_error_of_the_command(saved, tmp_path):
-    Retriever.load(saved).uec.save(tmp_path / "ensemble")
-    for folder, said in (
-        (tmp_path, "there is no index"),
-        (tmp_path / "ensemble", "expected a saved UEC index"),
-    ):
-        result = CliRunner().invoke(app, ["explore", str(folder), "--port", "0"])
-        assert (result.exit_code, result.stderr.count("error: ")) == (2, 1)
-        assert said in " ".join(result.stderr.split())
 
 
 def test_an_index_that_others_break_is_said_to_be_and_the_one_before_answers(client, index):
