@@ -113,7 +113,7 @@ Models: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
-        help="english, multilingual (default), or a model's hub name or folder; repeatable.",
+        help="english (default), multilingual, or a model's hub name or folder; repeatable.",
     ),
 ]
 Trust: TypeAlias = Annotated[

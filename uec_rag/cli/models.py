@@ -55,7 +55,7 @@ def fetch(
     ] = None,
     preset: Annotated[
         str, typer.Option(help="english or multilingual: the preset whose models to fetch.")
-    ] = "multilingual",
+    ] = "english",
     json: Json = False,
 ) -> None:
     """Fetch the models of a preset ahead of time.

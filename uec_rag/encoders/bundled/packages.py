@@ -40,8 +40,8 @@ PRESETS = {
 }
 """The ensembles that are fitted and calibrated already, by name; none needs a hub or PyTorch."""
 
-DEFAULT_PRESET = "multilingual"
-"""The preset of `UEC()`; `benchmarks/quality/presets.py` compares them."""
+DEFAULT_PRESET = "english"
+"""The preset of `UEC()`. `benchmarks/quality/multilingual.py` compares them."""
 
 DEFAULT_ENCODERS = PRESETS[DEFAULT_PRESET]
 """The encoders of `UEC()`."""
