@@ -3,6 +3,10 @@
 import contextlib
 import io
 import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -27,6 +31,81 @@ def test_every_place_that_a_page_names_is_there(name):
         if heading:
             headings = HEADING.findall(target.read_text(encoding="utf-8"))
             assert heading in map(anchor, headings), f"{path}#{heading}"
+
+
+PATH = re.compile(r"(?<![\w./-])(?:\.github|benchmarks|docs|examples|tests|uec_rag)/[\w./-]*\w")
+
+
+@pytest.mark.parametrize("name", ["Makefile", "CONTRIBUTING.md"])
+def test_every_path_that_those_who_change_the_package_are_told_is_there(name):
+    paths = {*PATH.findall((ROOT / name).read_text(encoding="utf-8"))}
+    assert len(paths) > 5
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
+
+
+CODE = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(?:\([^`\n]*\))?`(?!`)")
+OTHERS = {  # of LangChain, LlamaIndex and Qdrant
+    *("AsyncQdrantClient", "CondensePlusContextChatEngine", "MarkdownHeaderTextSplitter"),
+    *("MarkdownNodeParser", "MultiVectorRetriever", "ParentDocumentRetriever"),
+    *("SelfQueryRetriever", "create_history_aware_retriever", "create_retrieval_chain"),
+    *("dist_based_score", "response_gen", "skip_condense"),
+}
+
+
+@cache
+def sources() -> dict[Path, str]:
+    """The code of the repository, except for its tests."""
+    folders = (ROOT / folder for folder in ("uec_rag", "benchmarks", "examples"))
+    files = (file for folder in folders for file in folder.rglob("*.py"))
+    return {file: file.read_text(encoding="utf-8") for file in files}
+
+
+@cache
+def words() -> set[str]:
+    """All words of the code."""
+    return {word for source in sources().values() for word in re.findall(r"[A-Za-z]\w*", source)}
+
+
+def classes(name: str) -> list[type]:
+    """The classes of the package that have a name."""
+    package, line = ROOT / "uec_rag", re.compile(rf"^class {name}\b", re.MULTILINE)
+    files = [file for file in sources() if file.is_relative_to(package)]
+    modules = (".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
+    defined = zip(files, modules, strict=True)
+    return [
+        getattr(import_module(one), name) for file, one in defined if line.search(sources()[file])
+    ]
+
+
+def exists(name: str) -> bool:
+    """Whether a name is one of the package, or at least a word of the code."""
+    owner, _, attribute = name.partition(".")
+    if owner == "uec_rag":
+        try:
+            return resolve_name(name) is not None
+        except (ImportError, AttributeError):
+            return False
+    if attribute and (owners := classes(owner)):
+        return any(attribute in {*dir(one), *one.__annotations__} for one in owners)
+    names = {part for part in name.split(".") if re.search(r"[a-z]_?[A-Z]|[a-z]_[a-z]", part)}
+    known = words() | OTHERS
+    # such as those of metadata and of metrics
+    return all({one, re.sub("^uec_(rag_)?", "", one)} & known for one in names)
+
+
+@pytest.mark.parametrize("name", sorted({*TEXTS} - {"CHANGELOG.md", "tests/survival/README.md"}))
+def test_every_name_of_code_on_a_page_is_there(name):
+    assert [code for code in CODE.findall(TEXTS[name]) if not exists(code)] == []
+
+
+def test_the_steps_of_a_query_are_those_of_the_code():
+    [table] = re.findall(r"^```text\n(encode .*?)^```$", TEXTS["docs/how-it-works.md"], re.M | re.S)
+    pipeline = sources()[ROOT / "uec_rag/retrieval/pipeline.py"]
+    for line in table.splitlines():
+        step, *files = re.findall(r"^\w+|\w+/(?:\w+\.py)?", line)
+        read = [text for file, text in sources().items() if any(map(str(file).__contains__, files))]
+        assert read or not files
+        assert re.search(rf"\b{step}\(", "".join([*read, pipeline])), step
 
 
 def test_the_changelog_begins_with_this_version_and_its_day_and_the_image_installs_it():

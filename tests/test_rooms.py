@@ -4,6 +4,7 @@ Read from the source, so that imports for annotations alone and inside functions
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -100,6 +101,42 @@ def test_frameworks_are_imported_in_their_own_rooms_only():
         for other in imports(name):
             top = other.partition(".")[0]
             assert FRAMEWORKS.get(top, room(name)) == room(name), f"{name} imports {other}"
+
+
+def _private(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """Private names that a module defines, and those that it takes from other things."""
+    own, taken = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            own.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            taken |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            of_itself = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            (own if of_itself else taken).add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            own.add(node.id)
+    return tuple({name for name in names if re.match("_(?!_)", name)} for names in (own, taken))
+
+
+@pytest.mark.parametrize("name", ["server", "langchain"])
+def test_a_front_room_takes_only_public_names_from_other_rooms(name):
+    names = {module: _private(ast.parse(path.read_text())) for module, path in MODULES.items()}
+    inside = {module for module in MODULES if room(module) == name}
+    own = set().union(*(names[module][0] for module in inside))
+    others = set().union(*(names[module][0] for module in {*MODULES} - inside)) - own
+    taken = {module: names[module][1] & others for module in inside}
+    assert {module: private for module, private in taken.items() if private} == {}
+
+
+def test_no_module_has_a_property_with_a_lock_that_all_its_objects_share():
+    """In Python 3.11, `functools.cached_property` has; ours is in `base.properties`."""
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "functools":
+                assert "cached_property" not in [alias.name for alias in node.names], name
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) != ("functools", "cached_property"), name
 
 
 def test_a_circle_is_found_and_a_chain_is_none():

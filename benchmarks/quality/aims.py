@@ -57,7 +57,7 @@ from uec_rag.confidence.model import (
     sigmoid,
 )
 from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
-from uec_rag.retrieval.pipeline import compare
+from uec_rag.retrieval.search import compare
 
 K, LABELS, DRAWS, RISK = 10, 100, 10, 0.1
 NUMBERS = (1, 4, K)  # of hits
@@ -248,7 +248,7 @@ def against_cosines(
     """Confidence beside the top cosine of the best member with vectors."""
     texts, ids = list(asked.queries.values()), list(asked.passages)
     parts = uec.encode(texts, "query")
-    own = compare(uec.fitted, retriever.store.snapshot(), parts).members
+    own = compare(uec.fitted, retriever.store.snapshot(), parts)
     place = {id_: column for column, id_ in enumerate(ids)}
     found = []
     for part, cosines in zip(parts, own, strict=True):

@@ -45,8 +45,9 @@ from uec_rag.confidence.readings import (
 )
 from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
-from uec_rag.retrieval.pipeline import _MISSING_NAME, Query, conclude, judge
+from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.result import Result
+from uec_rag.retrieval.search import _MISSING_NAME, assess, decide, rank
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
 ORDINARY = ("claude_docs_rag", "squad_sample", "tydiqa_goldp_en", "boolq_dev", "fiqa_small")
@@ -141,12 +142,12 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever._method()
-        [judged] = judge(method, store, [Query(row["text"])], parts, K)
-        competing, observed = judged.estimate.competing, judged.found.features
+        [assessed] = assess(rank(method, store, [Query(row["text"])], parts, K))
+        competing, observed = assessed.competing, assessed.ranking.features
         assert competing is not None
         assert observed is not None
         lacks = bool(observed.wording_penalty[0] == _MISSING_NAME)
-        return example(row, label, competing, conclude(judged, K, len(store)), lacks)
+        return example(row, label, competing, decide(assessed, K, len(store)), lacks)
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:

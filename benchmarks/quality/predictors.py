@@ -53,7 +53,7 @@ from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.encoders.lexical import ENGLISH, split_words
 from uec_rag.ensemble.convolution import gap
-from uec_rag.retrieval.pipeline import compare, fuse
+from uec_rag.retrieval.search import best_of, compare, fuse
 
 MEASURES = ("tau", "removed", "others'", "right at 4")
 DEPTH = 100
@@ -136,12 +136,12 @@ def measured(
     judged: list[tuple[FloatArray, FloatArray]] = []
     for texts, gone in ((asked, 0 * relevant), (asked, relevant), (others, np.zeros((1, 1)))):
         parts = uec.encode(texts, "query")
-        similarities = compare(fitted, view, parts)
+        members = compare(fitted, view, parts)
         weights = retriever.uec.fitted.evidence_weights
-        pi = fitted.weigh(weights, parts, similarities.members, similarities.best)
-        fused = fuse(fitted, view, fitted.combine(parts, pi), similarities, pi)
+        pi = fitted.weigh(weights, parts, members, best_of(members, len(parts[0])))
+        fused = fuse(fitted, view, fitted.combine(parts, pi), members, pi)
         words = np.array([len(split_words(text)) for text in texts])
-        own = dict(zip(uec.names, similarities.members, strict=True))
+        own = dict(zip(uec.names, members, strict=True))
         for kind, scores in {"fused": fused, **own}.items():
             name = kind if kind in ("fused", "bm25") else "vectors"
             for key, values in of_scores(np.where(gone > 0, -np.inf, scores), words).items():

@@ -24,7 +24,7 @@ from benchmarks.quality.options import CACHE, Markdown
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.confidence import decision, readings
-from uec_rag.retrieval import pipeline, retriever
+from uec_rag.retrieval import retriever, search
 
 _underspecified = readings.underspecified
 
@@ -44,10 +44,10 @@ WITHOUT: dict[str, dict[tuple[object, str], Any]] = {
     "titles with the question's words are likelier": {(readings, "_TITLED"): 0.0},
     "no question about a reading above .9": {(readings, "_CERTAIN"): 1.0},
     "to ask in vain costs half": {(decision, "_COST"): 0.0},
-    "function words are no evidence": {(pipeline, "content_share"): lambda matched: np.float32(1)},
-    "names that no passage has": {(pipeline, "_MISSING_NAME"): np.float32(0)},
-    "small talk, single words": {(pipeline, "_SMALL_TALK"): np.float32(0)},
-    "foreign script": {(pipeline, "_FOREIGN_SCRIPT"): np.float32(0)},
+    "function words are no evidence": {(search, "content_share"): lambda matched: np.float32(1)},
+    "names that no passage has": {(search, "_MISSING_NAME"): np.float32(0)},
+    "small talk, single words": {(search, "_SMALL_TALK"): np.float32(0)},
+    "foreign script": {(search, "_FOREIGN_SCRIPT"): np.float32(0)},
     "spelling": {(retriever, "correct_spelling"): lambda questions, *given: questions},
 }
 """The names that a rule consists of, with what they are without it."""

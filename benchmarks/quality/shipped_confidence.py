@@ -39,7 +39,7 @@ from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, Encoder, load_enco
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
-from uec_rag.retrieval.pipeline import Method, compare, fuse, standardised_line
+from uec_rag.retrieval.search import Method, best_of, compare, fuse, standardised_line
 
 LEARNED = {
     "belebele_en": "encyclopaedia",
@@ -216,11 +216,11 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         retriever.add(list(collection.passages.values()), ids=list(collection.passages))
         parts = uec.encode([collection.queries[query] for query in queries], "query")
         view = retriever.store.snapshot()
-        similarities = compare(uec.fitted, view, parts)
-        own, best = similarities.members, similarities.best
+        own = compare(uec.fitted, view, parts)
+        best = best_of(own, len(parts[0]))
         coefficients = uec.fitted.weigh(None, parts, own, best)
         query = uec.fitted.combine(parts, coefficients)
-        mu = fuse(uec.fitted, view, query, similarities, coefficients)
+        mu = fuse(uec.fitted, view, query, own, coefficients)
         slope, offset = standardised_line(view, parts)
         logits = slope * mu + offset[:, None]
         place = {id_: column for column, id_ in enumerate(collection.passages)}

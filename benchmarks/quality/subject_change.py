@@ -15,10 +15,17 @@ answered of those that hold what the set says some reading of the question is an
 the others. The same questions are asked behind a turn on another subject, which does not say what
 is meant, behind the question of one reading, which does, and behind both. No number of the package
 was learned from this. DATA is a folder of test collections, or set UEC_DATA.
+
+With --manuals, the folder of `first_week`: its complete questions that are answered correctly alone
+at .85 or more are asked behind another question to the same manual, with and without a word that
+goes on ("And how do I make a backup?"): the share that is answered without a hit that answers, at
+any confidence and at .85 or more. Beside it are follow-ups that begin so
+(questions/follow_ups.csv): the share that is answered with a hit that answers.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,12 +43,16 @@ from benchmarks.quality.conversation import (
     load_conversations,
     of_collection,
 )
+from benchmarks.quality.first_hour import has_any
+from benchmarks.quality.first_week import QUESTIONS, corpora_of, named
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE, Cache, Data, Markdown
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
+from uec_rag.confidence.wording import is_question
 from uec_rag.retrieval.result import Result
 
+FOLLOW_UPS = Path(__file__).parent / "questions/follow_ups.csv"
 ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
 CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"
 REPLIES = {
@@ -240,8 +251,74 @@ def behind_a_turn(some: Clarify, others: Sequence[str]) -> list[str]:
     return out
 
 
+OPENINGS = {
+    "nothing": "{}",
+    "And": "And {}",
+    "But": "But {}",
+    "What about this": "What about this: {}",
+}
+OPENINGS |= {"So": "So, {}"}
+_CONFIDENT = 0.85
+
+
+def in_lower_case(question: str) -> str:
+    """Return a question as it is written behind a conjunction."""
+    first = question.split(maxsplit=1)[0]
+    return question[0].lower() + question[1:] if first[1:].islower() else question
+
+
+def begin_with_a_conjunction(uec: UEC, folder: Path) -> list[list[str]]:
+    """Shares of questions to manuals that are answered from another subject, by how they begin."""
+    with QUESTIONS.open(encoding="utf-8", newline="") as file:
+        asked = [row for row in csv.DictReader(file) if row["kind"] in ("ordinary", "short")]
+    with FOLLOW_UPS.open(encoding="utf-8", newline="") as file:
+        follow_ups = [*csv.DictReader(file)]
+    rng, changes = np.random.default_rng(7), {name: [] for name in OPENINGS}
+    answered: list[tuple[bool, bool]] = []
+    for name, passages in corpora_of(folder).items():
+        index = Retriever(uec)
+        index.add(
+            [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
+        )
+        rows = [row for row in asked if row["documents"] == name and is_question(row["question"])]
+        alone = index.search([row["question"] for row in rows])
+        sure = [
+            row
+            for row, one in zip(rows, alone, strict=True)
+            if one.decision.action == "answer"
+            and one.decision.confidence >= _CONFIDENT
+            and is_right(row, one)
+        ]
+        for row in sure:
+            others = [one["question"] for one in rows if one["passage"] != row["passage"]]
+            before = [str(rng.choice(others))]
+            for opening, words in OPENINGS.items():
+                said = words.format(in_lower_case(row["question"]))
+                [one] = index.search([said], history=[before])
+                wrong = one.decision.action == "answer" and not is_right(row, one)
+                changes[opening].append((wrong, wrong and one.decision.confidence >= _CONFIDENT))
+        for row in follow_ups:
+            if row["documents"] == name:
+                [one] = index.search([row["question"]], history=[[row["before"]]])
+                right = is_right(row, one)
+                answered.append((one.decision.action == "answer" and right, right))
+    rows = [
+        [opening, str(len(some)), *(f"{share:.3f}" for share in np.mean(some, axis=0))]
+        for opening, some in changes.items()
+    ]
+    both = (f"{share:.2f}" for share in np.mean(answered, axis=0))
+    return [*rows, ["follow-ups: answered correctly, found", str(len(answered)), *both]]
+
+
+def is_right(row: dict[str, str], result: Result) -> bool:
+    """Return whether one of the hits has a text that answers."""
+    texts = [text.strip() for text in row["passage"].split("|") if text.strip()]
+    return any(has_any(named(passage), texts) for passage in result.passages)
+
+
 def main(
     data: Data,
+    manuals: Annotated[Path | None, typer.Option(help="Folder of manuals, as first_week.")] = None,
     ordinary: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ORDINARY,
     conversations: Annotated[str, typer.Option(help="Comma-separated.")] = SETS,
     clarify: Annotated[str, typer.Option(help="Clarify sets, comma-separated.")] = CLARIFY,
@@ -250,6 +327,10 @@ def main(
 ) -> None:
     """Print the tables."""
     uec = shipped(cache)
+    if manuals is not None:
+        header = ["begins with", "questions", "answered wrongly", "at .85 or more"]
+        rows = begin_with_a_conjunction(uec, manuals)
+        print_table("Complete questions behind another subject", header, rows, markdown=markdown)
     collections = [load_collection(data / name) for name in ordinary.split(",")]
     asked = [*map(put_behind, collections)]
     said = [follow_ups(load_conversations(data / name)) for name in conversations.split(",")]

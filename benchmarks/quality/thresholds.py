@@ -43,7 +43,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
-from uec_rag.retrieval.pipeline import compare
+from uec_rag.retrieval.search import compare
 
 K, LABELS, DRAWS, FOREIGN = 4, 100, 20, 0.3
 
@@ -133,7 +133,7 @@ def systems_of(
         foreign = np.arange(len(texts)) >= len(asked)
         result = retriever.search(texts, K)
         parts = uec.encode(texts, "query")
-        own = compare(uec.fitted, retriever.store.snapshot(), parts).members
+        own = compare(uec.fitted, retriever.store.snapshot(), parts)
         cosines = next(own[i] for i, part in enumerate(parts) if not part.terms)
         ids = list(collection.passages)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :K]

@@ -23,3 +23,11 @@ def test_the_source_is_what_either_framework_calls_it(key):
     about = About.of({key: "docs/loans.md", "page": 3})
     assert about.source == about.subject == "docs/loans.md"
     assert about.is_file
+
+
+def test_words_have_a_space_before_and_after_and_stems_have_no_function_words():
+    about = About.of({"title": "The Fees for Loans", "source": "b/loans/index.md"}, "Über 3 loans.")
+    assert about.subject_words == " the fees for loans "
+    assert (about.subject_stems, about.source_stems) == ("fee loan", "loan")
+    assert about.opening_words == " über 3 loans "
+    assert About.of({}, "?!").opening_words == ""

@@ -7,11 +7,13 @@ import shutil
 import pytest
 
 from tests.helpers import data_of
+from tests.server.conftest import make
 from tests.server.explore.conftest import QUESTIONS
 from tests.stores.postgres_server import new_place
 from uec_rag import Retriever
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.retrieval.gate import Gate, LabelledSearch
+from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.labelled import LabelledSearch
 
 
 @pytest.fixture
@@ -156,6 +158,31 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
     assert Gate.load(to).guarantee.answered == int(allowed[2]) > 0
     less = f"{float(allowed[1]) - 0.01:.2f}"
     assert run("gate", index, few, "--out", tmp_path / "no", "--risk", less, code=2)
+
+
+def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not_saved_unforced(
+    run, tmp_path
+):
+    """It was saved, and the whole index abstained from then on."""
+    index, table = tmp_path / "idx", tmp_path / "questions.csv"
+    make().save(index)
+    rows = [f"What is note {n} about?,{f'n{n}.md' if n < 12 else ''}" for n in range(16)]
+    table.write_text("\n".join(["query,relevant_ids", *rows, "How is flour sold?,n30.md"]))
+    doubts = (
+        '4 questions labelled as without an answer have a confidence above 0.9: "What is note 12',
+        '1 question labelled with passages that are not found has a confidence above 0.9: "How is',
+    )
+    evaluated = run("evaluate", index, table, "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text().replace("&#34;", '"')
+    assert all(text in " ".join(evaluated.stderr.split()) and text in page for text in doubts)
+    said = " ".join(run("gate", index, table, code=2).stderr.split())
+    assert all(text in said for text in doubts)
+    assert "no gate was saved, since it would abstain on every question" in said
+    assert "They allow --wrong 0.34, which answers 17 of them. Check the labels" in said
+    assert not (index / "gate.json").exists()
+    forced = run("gate", index, table, "--force")
+    assert "Of 17 questions, 0 answered" in forced.stdout
+    assert Gate.load(index / "gate.json").guarantee.answered == 0
 
 
 def test_a_share_of_all_questions_is_the_promise_if_no_other_is_made(

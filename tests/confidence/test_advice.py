@@ -1,6 +1,9 @@
 """An advisor is asked once, in whatever way it replies or fails."""
 
 import asyncio
+import json
+import logging
+import math
 import threading
 import time
 
@@ -36,7 +39,17 @@ def test_what_an_advisor_may_return(reply, verdict):
 
 @pytest.mark.parametrize(
     "reply",
-    [None, 7, float("nan"), "yes", {"verdict": "maybe"}, {"verdict": "no", "rewrite": 3}, []],
+    [
+        None,
+        7,
+        10**400,
+        float("nan"),
+        1j,
+        "yes",
+        {"verdict": "maybe"},
+        {"verdict": "no", "rewrite": 3},
+        [],
+    ],
 )
 def test_nonsense_is_no_advice_and_counted_as_a_failure(reply):
     usage = Usage()
@@ -69,6 +82,150 @@ def test_a_coroutine_function_is_awaited_and_may_time_out():
 
     replies = asked(advisor, ["hangs", "works"], timeout=0.2)
     assert replies == ["it took more than 0.2 seconds", Advice("answer")]
+
+
+class OfClass:
+    """An advisor that is called like a function, and is none."""
+
+    def __init__(self, error):
+        self.error = error
+
+    async def __call__(self, question, texts):
+        raise self.error
+
+
+def in_a_thread(error):
+    def advisor(question, texts):
+        raise error
+
+    return advisor
+
+
+def in_the_loop(error):
+    return OfClass(error)
+
+
+def awaited_later(error):
+    return lambda question, texts: OfClass(error)(question, texts)
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (asyncio.CancelledError(), "CancelledError"),
+        (SystemExit(2), "SystemExit"),
+        (TimeoutError(), "TimeoutError"),
+    ],
+)
+@pytest.mark.parametrize("make", [in_a_thread, in_the_loop, awaited_later])
+def test_whatever_it_raises_is_one_failed_call(make, error, name):
+    usage = Usage()
+    replies = asked(make(error), ["why?", "how?"], timeout=60, usage=usage)
+    assert replies == [f"it failed with {name}"] * 2
+    assert (usage.asked, usage.failed) == (2, 2)
+
+
+@pytest.mark.parametrize("error", [StopIteration(), KeyboardInterrupt(), GeneratorExit()])
+def test_what_a_loop_cannot_pass_on_fails_at_once_if_it_is_raised_in_a_thread(error):
+    name = type(error).__name__
+    assert asked(in_a_thread(error), ["why?"], timeout=60) == [f"it failed with {name}"]
+
+
+async def cancels_itself(question, texts):
+    asyncio.current_task().cancel()
+
+
+async def awaits_what_was_cancelled(question, texts):
+    task = asyncio.create_task(asyncio.sleep(60))
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+
+
+@pytest.mark.parametrize("advisor", [cancels_itself, awaits_what_was_cancelled])
+async def test_one_that_is_cancelled_does_not_cancel_the_search(advisor):
+    replies = await ask_advisor(advisor, ["why?"], [["a"]], 60, Usage())
+    assert replies == ["it failed with CancelledError"]
+
+
+async def test_a_search_that_is_cancelled_cancels_its_advisor():
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def advisor(question, texts):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    search = asyncio.create_task(ask_advisor(advisor, ["why?"], [["a"]], 60, Usage()))
+    await begun.wait()
+    search.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await search
+    await asyncio.wait_for(ended.wait(), 60)
+
+
+@pytest.mark.parametrize("is_asynchronous", [True, False])
+def test_one_that_asks_itself_is_not_asked_again(is_asynchronous):
+    calls, within = [], []
+
+    def search(question):
+        calls.append(question)
+        within.extend(asked(advisor, [question]))
+        return True
+
+    async def search_later(question, texts):
+        return await asyncio.to_thread(search, question)
+
+    def search_now(question, texts):
+        return search(question)
+
+    advisor = search_later if is_asynchronous else search_now
+    assert asked(advisor, ["why?", "how?"]) == [Advice("answer")] * 2
+    assert sorted(calls) == ["how?", "why?"]
+    assert within == ["it was asked from within an advisor"] * 2
+    assert asked(advisor, ["why?"]) == [Advice("answer")]  # one after the other is not within
+
+
+SECRET = "https://api.example/v1?key=sk-123"
+
+
+@pytest.mark.parametrize("make", [in_a_thread, in_the_loop, awaited_later])
+def test_nothing_of_the_message_of_an_exception_is_logged(make, caplog):
+    async def late(question, texts):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise ConnectionError(SECRET)
+
+    with caplog.at_level(logging.DEBUG):
+        asked(make(ConnectionError(SECRET)), ["why?"])
+        assert "ConnectionError" in caplog.text
+        asked(late, ["why?"], timeout=0.01)
+    assert "sk-123" not in caplog.text
+    assert "api.example" not in caplog.text
+
+
+def test_failures_are_counted_and_said_in_one_line_a_minute(caplog):
+    usage = Usage()
+    asked(in_a_thread(ConnectionError()), ["why?"] * 30, usage=usage)
+    asked(lambda question, texts: None, ["why?"] * 10, usage=usage)
+    assert usage.failed == 40
+    [record] = caplog.records
+    assert "no advice on 1 question (most recently, it failed with ConnectionError)" in (
+        record.getMessage()
+    )
+    assert usage.unreported(math.inf) == 39
+
+
+def test_what_failed_within_a_minute_of_a_report_is_part_of_the_next():
+    usage = Usage()
+    counts = []
+    for failed, now in ((1, 1000.0), (3, 1030.0), (2, 1059.9), (1, 1060.0), (0, 1200.0)):
+        usage.add(failed=failed)
+        counts.append(usage.unreported(now))
+    assert counts == [1, 0, 0, 6, 0]
 
 
 async def test_an_advisor_may_be_asked_from_a_running_event_loop():
@@ -117,6 +274,8 @@ def test_what_a_passage_says_stays_between_quotation_marks(injection):
         ('{"a": 1} {"verdict": "clarify"}', "clarify"),
         ("{" * 5000, None),
         ("[" * 50_000, None),
+        ('{"verdict": "no", "certainty": ' + "1" * 5000 + "}", "no"),
+        ('{"certainty": -' + "1" * 5000 + '} {"verdict": "answer"}', "answer"),
         ('{"verdict": ' + "[" * 5000, None),
         ("no", None),
         ("", None),
@@ -129,8 +288,34 @@ def test_the_reply_of_a_model_is_read_if_it_has_one_verdict(reply, verdict):
 
 def test_options_are_offered_if_they_are_a_few_short_lines_that_differ():
     assert Advice("clarify", ("rent ", "the\ndeposit")).labels == ("rent", "the deposit")
-    for options in ((), ("rent",), ("rent", "Rent"), ("a", ""), ("a", "b" * 81), (*"abcde",)):
+    for options in ((), ("rent",), ("rent", "Rent"), ("a", ""), ("a", "\x07"), (*"abcde",)):
         assert Advice("clarify", options).labels == ()
+
+
+SHOWN = [
+    ("rent", "rent"),
+    ("\x1b[2Jrent\x1b[0m", "rent"),
+    ("\x1b]0;title\x07rent\x1b]8;;http://a\x1b\\", "rent"),
+    ("\x9b31mrent\x00", "rent"),
+    ("\u202etner\u202c \u2066rent\u2069", "tner rent"),
+    ("re\ud800nt\u2028or\tless", "rent or less"),
+    ("мир 😀 \u200dनमस्ते", "мир 😀 \u200dनमस्ते"),
+]
+"""Texts of a model, and what is left of them."""
+
+
+@pytest.mark.parametrize(("text", "shown"), SHOWN)
+def test_options_and_rewrites_have_no_characters_that_a_terminal_obeys(text, shown):
+    assert Advice("clarify", (text, "other")).labels == (shown, "other")
+    assert Advice("no", rewrite=text).question_to_search("why?") == shown
+    reply = json.dumps({"verdict": "no", "rewrite": text, "options": [text, "other"]})
+    assert read_reply(reply).question_to_search("why?") == shown
+
+
+def test_an_option_is_as_long_as_a_title_at_most():
+    labels = Advice("clarify", ("rent " * 20, "deposit" * 20)).labels
+    assert labels == (f"{'rent ' * 11}rent…", f"{('deposit' * 20)[:59]}…")
+    assert Advice("clarify", ("rent " * 20, "rent " * 30)).labels == ()
 
 
 def test_a_rewrite_is_searched_unless_it_is_the_question_or_no_question():

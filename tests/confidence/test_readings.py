@@ -1,25 +1,23 @@
 """What a question may mean, and whether it says which."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
-from uec_rag.base.text import About
 from uec_rag.confidence.readings import (
     ASK,
     FEATURES,
     LONGEST_LABEL,
     MOST_READINGS,
-    Candidates,
+    candidates_of,
     features,
     readings,
     shipped_underspecified,
     underspecified,
 )
+from uec_rag.stores.base import Passage
 
 IDF = {"when": 0.5, "Elkins": 4.0, "founded": 2.0, "Arkansas": 5.0}
 PLACES = ("Elkins, West Virginia", "Elkins, Arkansas")
@@ -28,19 +26,17 @@ QUESTION = "When was Elkins founded?"
 
 
 def candidates(titles, words=None, logits=None, idf=IDF, sources=None, documents=None, **options):
-    count = len(titles)
-    about = zip(titles, sources or [""] * count, documents or [""] * count, strict=True)
+    count, keys = len(titles), ("title", "source", "document_title")
+    said = zip(titles, sources or [""] * count, documents or [""] * count, strict=True)
     texts = [f"{title} was founded in {1800 + i}." for i, title in enumerate(titles)]
     texts = options.pop("texts", texts)
-    return Candidates(
-        ids=[f"p{i}" for i in range(count)],
-        about=[About(*one, text) for one, text in zip(about, texts, strict=True)],
-        logits=np.zeros(count, "f4") if logits is None else np.array(logits, "f4"),
-        words=[frozenset(row) for row in words or [()] * count],
-        idf=idf,
-        size=1000,
-        texts=texts,
-        **options,
+    rows = enumerate(zip(texts, said, strict=True))
+    return candidates_of(
+        [Passage(f"p{i}", text, dict(zip(keys, one, strict=True))) for i, (text, one) in rows],
+        np.zeros(count, "f4") if logits is None else np.array(logits, "f4"),
+        [frozenset(row) for row in words or [()] * count],
+        idf,
+        **{"size": 1000} | options,
     )
 
 
@@ -160,7 +156,7 @@ def test_an_option_alone_is_shared_by_the_subjects_that_have_it():
     held = [("-n",), ("-n", "tar"), (), ("-n",)]
     found = candidates(["add", "tar", "log", "add"], held, idf={"What": 1.0, "-n": 3.0, "n": 3.0})
     assert named("What -n", found)["namesakes"] == pytest.approx(1 / 3)
-    said = replace(found, idf={"-n": 3.0, "n": 3.0, "tar": 4.0})
+    said = candidates(["add", "tar", "log", "add"], held, idf={"-n": 3.0, "n": 3.0, "tar": 4.0})
     assert named("-n of tar", said)["namesakes"] < 0.1
 
 
@@ -182,9 +178,12 @@ def test_concepts_and_the_topic_are_named_by_several_titles_and_pronouns_by_none
     questions = ("What is a move?", "What does move do?", "How do I move it?")
     assert [named(question, both)["named"] for question in questions] == [1, 0, 0]
     assert [named(question, one)["named"] for question in questions] == [1, 1, 0]
-    topic = candidates(["Founders", "Elkins today"], [{"Elkins"}] * 2, idf={"Elkins": 1.5})
-    assert named("What is Elkins?", topic)["named"] == 1
-    assert named("What is Elkins?", replace(topic, idf={"Elkins": 2.5}))["named"] == 0
+
+    def topic(idf):
+        found = candidates(["Founders", "Elkins today"], [{"Elkins"}] * 2, idf={"Elkins": idf})
+        return named("What is Elkins?", found)["named"]
+
+    assert (topic(1.5), topic(2.5)) == (1, 0)
 
 
 def test_a_question_is_brief_if_it_has_few_words_besides_function_words_and_options_count_once():
@@ -200,8 +199,8 @@ def test_a_question_is_brief_if_it_has_few_words_besides_function_words_and_opti
 def test_a_corpus_of_another_size_changes_nothing_if_words_are_as_rare_in_it():
     def of(size):
         rare = {"loan": np.log(size) / 2, "repay": np.log(size)}
-        found = candidates(PLACES, [("loan",), ("loan", "repay")], idf=rare)
-        return features("repay loan", replace(found, size=size))
+        found = candidates(PLACES, [("loan",), ("loan", "repay")], idf=rare, size=size)
+        return features("repay loan", found)
 
     np.testing.assert_allclose(of(10**4), of(10**8), atol=0.06)
 

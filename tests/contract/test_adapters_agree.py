@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
-from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.schema import Document as LlamaIndexDocument
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -433,24 +432,3 @@ def test_an_embedding_without_an_ensemble_is_of_the_one_that_comes_with_the_pack
     usual = UEC().fingerprint
     assert langchain.UECEmbeddings().uec.fingerprint == usual
     assert llama_index.UECEmbedding().uec.fingerprint == usual
-
-
-def test_removed_options_say_what_to_use_instead(fitted):
-    index = index_of(fitted, TEXTS, IDS, METADATAS)
-    store = langchain.UECVectorStore(index)
-    for call in (
-        lambda: store.as_retriever(prefer=None),
-        lambda: store.as_retriever(search_kwargs={"weights": {}}),
-        lambda: store.as_retriever().invoke("badero", weights={}),
-        lambda: llama_index.UECRetriever(index, weights={}),
-        lambda: langchain.UECRetriever.over(InMemoryVectorStore(None), fitted, stored=dict),
-    ):
-        with pytest.raises(TypeError, match="this argument was removed; use"):
-            call()
-    for name in ("weighting", "adapt", "self_calibrate", "diversify", "basis"):
-        with pytest.raises(AttributeError, match=f"Retriever.{name} was removed; use"):
-            getattr(index, name)
-    with pytest.raises(ImportError, match="Preferences was removed; use"):
-        from uec_rag.retrieval import Preferences  # noqa: F401
-    with pytest.raises(ImportError, match=r"llama_index\.gate_of_index was removed; leave it out"):
-        from uec_rag.llama_index import gate_of_index  # noqa: F401

@@ -3,12 +3,24 @@
 import asyncio
 import gc
 import time
+from typing import TypedDict
 
 import numpy as np
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.graph import START, StateGraph
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
 
-from uec_rag import UEC
+from tests.helpers import index_of, noise, passages
+from uec_rag import UEC, Advice, Gate, langchain, llama_index
 from uec_rag.encoders import CachedEncoder, load_encoder
-from uec_rag.langchain import UECEmbeddings
+from uec_rag.langchain import UECEmbeddings, UECGateMiddleware
+from uec_rag.llama_index.agent import retriever_tool as llama_index_tool
 
 TEXTS = [f"passage number {i}" for i in range(20_000)]
 VECTORS = np.random.default_rng(0).normal(size=(len(TEXTS), 64))
@@ -70,3 +82,186 @@ def taken(work, *arguments):
 async def test_embedding_many_texts_holds_the_loop_for_an_instant_at_most(tmp_path):
     held = await longest_hold(UECEmbeddings(fresh(tmp_path)).aembed_documents(TEXTS))
     assert held < 0.15 * taken(UECEmbeddings(fresh(tmp_path)).embed_documents, TEXTS)
+
+
+class OfOneLoop:
+    """An asynchronous advisor whose client belongs to the event loop in which it was made."""
+
+    def __init__(self, verdict=True):
+        self.loop, self.calls, self.verdict = asyncio.get_running_loop(), 0, verdict
+
+    async def __call__(self, question, texts):
+        if asyncio.get_running_loop() is not self.loop:
+            raise RuntimeError("the client belongs to another event loop")
+        self.calls += 1
+        return self.verdict
+
+
+class Scripted(GenericFakeChatModel):
+    """A model that looks the question up, and then says what it is told to."""
+
+    def bind_tools(self, tools, **kwargs):
+        return self
+
+
+def agent(tool):
+    async def run(question):
+        call = {"name": tool.name, "args": {"query": question}, "id": "1"}
+        model = Scripted(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("So it is.")]))
+        made = create_agent(model, tools=[tool], middleware=[UECGateMiddleware()])
+        said = await made.ainvoke({"messages": [("user", question)]})
+        assert said["messages"][-1].text == "So it is."
+
+    return run
+
+
+def in_a_graph(node):
+    graph = StateGraph(Looked)
+    graph.add_node("retrieve", node)
+    graph.add_edge(START, "retrieve")
+    compiled = graph.compile()
+    return lambda question: compiled.ainvoke({"question": question})
+
+
+class Looked(TypedDict, total=False):
+    question: str
+    decision: str
+
+
+def langchain_retriever(index, **options):
+    return langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index), k=3, **options)
+
+
+def behind_another(index):
+    return RunnableLambda(str.strip) | langchain_retriever(index)
+
+
+def vector_index(index):
+    storage = StorageContext.from_defaults(vector_store=llama_index.UECVectorStore(index))
+    embedding = llama_index.UECEmbedding(uec=index.uec)
+    return VectorStoreIndex([], storage_context=storage, embed_model=embedding)
+
+
+async def drained(stream):
+    return [chunk async for chunk in stream]
+
+
+def gated(index, advisor):
+    """The index, in which a gate with the advisor decides."""
+    index.gate = Gate(doubt=(0.0, 1.0), advisor=advisor)
+    return index
+
+
+def doubting(advisor):
+    return {"gate": Gate(doubt=(0.0, 1.0), advisor=advisor)}
+
+
+WAYS = {
+    "asearch": lambda index, advisor: lambda q: gated(index, advisor).asearch([q]),
+    "UECRetriever": lambda index, advisor: langchain_retriever(gated(index, advisor)).ainvoke,
+    "UECRetriever of many": lambda index, advisor: (
+        lambda q: langchain_retriever(gated(index, advisor)).abatch([q])
+    ),
+    "UECRetriever, diverse": lambda index, advisor: (
+        langchain_retriever(gated(index, advisor), search_type="mmr").ainvoke
+    ),
+    "UECGate": lambda index, advisor: (
+        langchain.UECGate(retriever=langchain_retriever(index), **doubting(advisor)).ainvoke
+    ),
+    "UECGate of many": lambda index, advisor: (
+        lambda q: langchain.UECGate(
+            retriever=langchain_retriever(index), **doubting(advisor)
+        ).abatch([q])
+    ),
+    "UECGate, streamed": lambda index, advisor: (
+        lambda q: drained(
+            langchain.UECGate(retriever=langchain_retriever(index), **doubting(advisor)).astream(q)
+        )
+    ),
+    "UECGate over another retriever": lambda index, advisor: (
+        langchain.UECGate(retriever=behind_another(index), **doubting(advisor)).ainvoke
+    ),
+    "node": lambda index, advisor: in_a_graph(
+        langchain.retrieval_node(langchain_retriever(gated(index, advisor)))
+    ),
+    "tool": lambda index, advisor: (
+        lambda q: langchain_retriever(gated(index, advisor)).as_tool().ainvoke({"query": q})
+    ),
+    "agent": lambda index, advisor: agent(langchain_retriever(gated(index, advisor)).as_tool()),
+    "LlamaIndex's UECRetriever": lambda index, advisor: (
+        llama_index.UECRetriever(gated(index, advisor)).aretrieve
+    ),
+    "LlamaIndex's index": lambda index, advisor: (
+        vector_index(gated(index, advisor)).as_retriever().aretrieve
+    ),
+    "LlamaIndex's index, diverse": lambda index, advisor: (
+        vector_index(gated(index, advisor)).as_retriever(vector_store_query_mode="mmr").aretrieve
+    ),
+    "UECQueryEngine": lambda index, advisor: (
+        llama_index.UECQueryEngine.from_args(
+            llama_index.UECRetriever(index), llm=MockLLM(), **doubting(advisor)
+        ).aquery
+    ),
+    "postprocessor": lambda index, advisor: (
+        RetrieverQueryEngine.from_args(
+            llama_index.UECRetriever(index),
+            llm=MockLLM(),
+            node_postprocessors=[llama_index.UECGatePostprocessor(**doubting(advisor))],
+        ).aquery
+    ),
+    "LlamaIndex's tool": lambda index, advisor: (
+        llama_index_tool(llama_index.UECRetriever(gated(index, advisor))).acall
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def known():
+    return index_of(UEC([noise]), passages(20))
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_asynchronous_advisor_is_asked_in_the_event_loop_of_the_caller(known, way):
+    index, advisor = known.snapshot(), OfOneLoop()
+    ask = WAYS[way](index, advisor)
+    for _ in range(3):
+        await ask("badero fi")
+    await asyncio.gather(*(ask("badero fi") for _ in range(3)))
+    assert advisor.calls == 6
+
+
+@pytest.mark.parametrize("make", [langchain_retriever, behind_another])
+async def test_its_rewrites_are_searched_also_over_another_retriever(known, make):
+    text = passages(20)[3]
+    advisor = OfOneLoop(Advice("no", rewrite=text))
+    gate = langchain.UECGate(retriever=make(known.snapshot()), **doubting(advisor))
+    found = await gate.ainvoke("badero fi")
+    assert (found["decision"], found["documents"][0].page_content) == ("answer", text)
+    assert found["documents"][0].metadata["uec_searched_as"] == text
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda index, gate: index._with_gate(gate).asearch(["badero fi"]),
+        lambda index, gate: langchain.UECGate(
+            retriever=langchain_retriever(index), gate=gate
+        ).ainvoke("badero fi"),
+    ],
+)
+async def test_a_search_that_is_cancelled_cancels_the_advisor_that_it_waits_for(known, ask):
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def advisor(question, texts):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    search = asyncio.create_task(ask(known, Gate(doubt=(0.0, 1.0), advisor=advisor)))
+    await begun.wait()
+    search.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await search
+    await asyncio.wait_for(ended.wait(), 60)

@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 from llama_index.core import VectorStoreIndex
 from llama_index.core.llms import MockLLM
 from starlette.testclient import TestClient
 
 from tests.cli.conftest import call
-from tests.server.conftest import HOST, call_rpc, make, serving
+from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.retrieval.live import LiveIndex, Place
@@ -176,11 +177,89 @@ def test_with_more_hits_than_asked_for_the_gate_decides_on_its_own_number():
     assert found.decision.confidence == index.search([QUESTION], 9)[0].decision.confidence
 
 
+def store_of_llama_index(index, **options):
+    return of_llama_index_store(index).as_retriever(similarity_top_k=1, **options)
+
+
+ONE_HIT = {
+    "search": lambda index: index.search([QUESTION], 1)[0].ids,
+    "asearch": lambda index: asyncio.run(index.asearch([QUESTION], 1))[0].ids,
+    "search_diverse": lambda index: index.search_diverse([QUESTION], 1)[0].ids,
+    "search_encoded": lambda index: (
+        index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"), 1)[0].ids
+    ),
+    "Gate.search": lambda index: index.gate.search(make(), [QUESTION], 1)[0].ids,
+    "LangChain": lambda index: langchain_of(index).invoke(QUESTION, k=1),
+    "LangChain, async": lambda index: asyncio.run(langchain_of(index).ainvoke(QUESTION, k=1)),
+    "LangChain, mmr": lambda index: langchain_of(index, search_type="mmr").invoke(QUESTION, k=1),
+    "LangChain's store": lambda index: langchain.UECVectorStore(
+        index
+    ).similarity_search_with_uncertainty(QUESTION, 1),
+    "LangChain's gate": lambda index: langchain.UECGate(retriever=langchain_of(index)).invoke(
+        QUESTION, k=1
+    )["documents"],
+    "LangChain's gate, its own": lambda index: langchain.UECGate(
+        retriever=langchain_of(make()), gate=index.gate
+    ).invoke(QUESTION, k=1)["documents"],
+    "LlamaIndex": lambda index: llama_index.UECRetriever(index, 1).retrieve(QUESTION),
+    "LlamaIndex, async": lambda index: asyncio.run(
+        llama_index.UECRetriever(index, 1).aretrieve(QUESTION)
+    ),
+    "LlamaIndex's store": lambda index: store_of_llama_index(index).retrieve(QUESTION),
+    "LlamaIndex's store, mmr": lambda index: store_of_llama_index(
+        index, vector_store_query_mode="mmr"
+    ).retrieve(QUESTION),
+}
+
+
+@pytest.mark.parametrize("search", ONE_HIT.values(), ids=ONE_HIT)
+@pytest.mark.parametrize(("guarantee", "count"), [(None, 1), (STRICT.guarantee, 3)])
+def test_with_a_guarantee_as_many_hits_are_handed_over_as_it_is_of(search, guarantee, count):
+    """Decided on three hits and answered from one, half of the answers were wrong."""
+    index = make()
+    index.gate = Gate(0.1, guarantee, k=3)
+    assert len(search(index)) == count
+
+
+def nodes_of(index):
+    return llama_index.UECRetriever(index, 1)
+
+
+ON_ONE_HIT = {
+    "LangChain's gate": lambda index, gate: coded(
+        langchain.UECGate(
+            retriever=RunnableLambda(langchain_of(index, search_kwargs={"k": 1}).invoke), gate=gate
+        ).invoke(QUESTION)
+    ),
+    "LlamaIndex's postprocessor": lambda index, gate: (
+        llama_index.UECGatePostprocessor(gate=gate)
+        .postprocess_nodes(nodes_of(index).retrieve(QUESTION))[0]
+        .metadata["uec_decision"]
+    ),
+    "LlamaIndex's engine": lambda index, gate: (
+        llama_index.UECQueryEngine.from_args(nodes_of(index), MockLLM(), gate)
+        .query(QUESTION)
+        .metadata["uec_decision"]
+    ),
+    "LlamaIndex's tool": lambda index, gate: coded(
+        dict(retriever_tool(nodes_of(index), gate=gate)(QUESTION).raw_output)
+    ),
+}
+
+
+@pytest.mark.parametrize("decide", ON_ONE_HIT.values(), ids=ON_ONE_HIT)
+def test_a_gate_that_is_handed_fewer_hits_than_its_guarantee_is_of_abstains_and_says_so(decide):
+    assert decide(make(), Gate(0.1, k=4)) == "answer"
+    yes = Gate(0.1, STRICT.guarantee, advisor=lambda *_: True, doubt=(0.0, 1.0), is_advised=True)
+    for gate in (Gate(0.1, STRICT.guarantee, k=4), yes):
+        with pytest.warns(UserWarning, match="made for 4 hits, and fewer of them are left, here 1"):
+            assert decide(make(), gate) == "abstain"
+    assert decide(make({"parking": TEXTS["parking"]}), gate) == "answer"  # there are no more
+
+
 @pytest.mark.parametrize(
     ("make_it", "error"),
     [
-        (lambda index: langchain_of(index, gate=0.1), "gate: .*use threshold="),
-        (lambda index: llama_index.UECRetriever(index, gate=0.1), "gate: .*use threshold="),
         (lambda index: langchain_of(index, threshold="0.1"), "threshold: expected a confidence"),
         (lambda index: llama_index.UECRetriever(index, threshold=2), "threshold: expected a conf"),
         (lambda index: llama_index.UECRetriever(index, on_abstain="none"), "expected 'nodes' or"),

@@ -66,11 +66,3 @@ def test_a_reranker_of_llama_index(uec, texts, queries, threshold, action):
             assert [node.text for node in shown] == expected
         else:
             assert [node.node_id for node in shown] == [NOTICE]
-
-
-def test_what_was_a_verifier_says_to_use_a_reranker():
-    for removed in ("verifier", "verify_k"):
-        with pytest.raises(TypeError, match=f"UEC: {removed} was removed; put a reranker of"):
-            UEC([bag_of_words(16, "a")], **{removed: 20})
-    with pytest.raises(ImportError, match="put the reranker before UECGatePostprocessor"):
-        from uec_rag.llama_index.nodes import as_verifier  # noqa: F401

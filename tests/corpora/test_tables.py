@@ -1,5 +1,6 @@
 """Tables of questions that users give."""
 
+import csv
 import functools
 import json
 import re
@@ -32,7 +33,7 @@ def test_the_column_of_questions_is_called_query_or_question(tmp_path, name, tex
         ("a.jsonl", '{"query": "q", "passage": "p, p"}\n\n{"query":"q2","passage":"x","label":0}'),
         ("a.csv", 'query,passage,label\nq,"p, p",\nq2,x,0\n'),
         ("a.tsv", "passage\tlabel\tquery\np, p\t\tq\nx\t0\tq2\n"),
-        ("a.CSV", '\ufeffquery,passage,label\r\nq,"p, p",\r\nq2,x,False\r\n'),
+        ("a.CSV", '\ufeffquery,passage,label\r\nq,"p, p",,\r\n\r\nq2,x,False\r\n'),
     ],
 )
 def test_the_formats_say_the_same(tmp_path, name, text):
@@ -113,6 +114,30 @@ def test_questions_of_any_characters_are_read_as_they_were_written(tmp_path):
     asked = {'a, "b"\nc\rd\r\n=e': {"f.md#c"}, " \u0928\u092e ": set()}
     write_questions(tmp_path / "q.csv", asked)
     assert read_questions(tmp_path / "q.csv", labelled=True) == asked
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://a","b")']
+NO_FORMULAS = ["Who?", "'tis", "'", "a=b", " =1"]
+
+
+def test_a_spreadsheet_finds_no_formula_in_a_table_of_questions(tmp_path):
+    texts = [*FORMULAS, *NO_FORMULAS, *(f"'{text}" for text in FORMULAS)]
+    asked = {text: {text.strip()} for text in texts}
+    write_questions(tmp_path / "q.csv", asked)
+    assert read_questions(tmp_path / "q.csv", labelled=True) == asked
+    with (tmp_path / "q.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    cells = {cell for row in rows for cell in row}
+    assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r"))]
+    assert cells >= {f"'{text}" for text in FORMULAS} | {*NO_FORMULAS}
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_table_of_ones_own_may_have_it_with_an_apostrophe_and_without(tmp_path, text):
+    for cell in (text, f"'{text}"):
+        quoted_cell = '"' + cell.replace('"', '""') + '"'
+        path = written(tmp_path, "p.csv", f"query,passage\n{quoted_cell},p\n")
+        assert read_pairs(path) == [(text, "p")]
 
 
 def test_the_number_of_an_earlier_version_is_refused_with_what_to_write():

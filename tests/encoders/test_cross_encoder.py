@@ -1,5 +1,7 @@
 """A cross-encoder as an advisor."""
 
+import copy
+
 import pytest
 
 from tests.tiny_bert import save_bert
@@ -56,6 +58,7 @@ def test_a_gate_takes_it(advisor, full, queries):
     gate = Gate(advisor=advisor, doubt=(0.0, 1.0))
     gate.search(full, queries[:3])
     assert (gate.usage.asked, gate.usage.failed) == (3, 0)
+    assert copy.deepcopy(gate).advisor is advisor
 
 
 def test_a_classifier_of_pairs_is_refused(tmp_path):

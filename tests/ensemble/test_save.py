@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import make_model
-from tests.helpers import LinearHead, bag_of_words, by_name, data_of, files_of, resaved
+from tests.helpers import (
+    LinearHead,
+    assert_close,
+    bag_of_words,
+    by_name,
+    data_of,
+    files_of,
+    resaved,
+)
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.environment import TRUSTED
 from uec_rag.base.saved.files import read_json, write_json
@@ -25,9 +33,8 @@ def assert_same(one, other):
     assert one.options == other.options
     for role in ("query", "passage"):
         z, again = one.embed(QUERIES, role), other.embed(QUERIES, role)
-        np.testing.assert_array_equal(z.mean, again.mean)
-        np.testing.assert_array_equal(z.variance, again.variance)
-        np.testing.assert_array_equal(z.coefficients, again.coefficients)
+        for name in ("mean", "variance", "coefficients"):
+            assert_close(getattr(z, name), getattr(again, name), name)
 
 
 @pytest.fixture

@@ -105,11 +105,6 @@ async def test_an_error_of_one_encoder_is_that_of_the_call():
         await uec.aembed(["a"])
 
 
-def test_what_was_learned_is_called_by_its_place():
-    with pytest.raises(AttributeError, match=r"has no attribute 'slopes'; use uec\.fitted\.slopes"):
-        UEC(["bm25"]).slopes  # noqa: B018
-
-
 # The paper's preset
 
 
@@ -127,8 +122,6 @@ def test_options_are_given_by_name_or_as_one_object():
     assert UEC.paper(["bm25"], space="direct").options == replace(PAPER, space="direct")
     with pytest.raises(TypeError, match=r"no parameter 'structur'; .* space, structure,"):
         UEC(["bm25"], structur="diag")
-    with pytest.raises(TypeError, match="on_error was removed; an encoder that fails, after"):
-        UEC(["bm25"], on_error="drop")
     with pytest.raises(TypeError, match="options: expected FitOptions, got dict"):
         UEC(["bm25"], options={"structure": "diag"})
 

@@ -1,6 +1,8 @@
 """The gate as a runnable: it composes, goes three ways, and tells the callbacks."""
 
 import asyncio
+import copy
+import pickle
 import re
 from functools import partial
 
@@ -13,9 +15,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import VAGUE, labelled, passages
+from tests.helpers import VAGUE, index_of, labelled, noise, passages
 from tests.langchain.conftest import Listener
-from uec_rag import Advice
+from uec_rag import UEC, Advice
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
@@ -190,7 +192,7 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
     def rephrased(given):
         return given["history"][-1] if given.get("history") else given["input"]
 
-    plain = UECGate(retriever=retriever, gate=at(0.4))
+    plain = UECGate(retriever=retriever, gate=Gate(0.4))
     for wrapped in (
         Fewer(inner=retriever),
         EnsembleRetriever(retrievers=[retriever, retriever], weights=[0.5, 0.5]),
@@ -199,7 +201,7 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
         ),
         RunnableLambda(rephrased) | retriever,
     ):
-        gate = UECGate(retriever=wrapped, gate=at(0.4))
+        gate = UECGate(retriever=wrapped, gate=Gate(0.4))
         for question in [*QUESTIONS[:5], VAGUE]:
             given = {"question": question, "topic": "x"}
             one, other = gate.invoke(given), plain.invoke(given)
@@ -220,6 +222,40 @@ def test_over_others_it_says_what_it_lacks(retriever):
         gate.invoke(QUESTIONS[0], k=3)
     with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
         UECGate.calibrate(gate.retriever, *LABELLED)
+
+
+def agreeing(question, texts):
+    return True
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"uec_basis": f"{'ab' * 8}@{'4' * 5000}/{'7' * 5000}"},
+        {"uec_basis": 10**5000},
+        {"uec_basis": ["a"]},
+    ],
+)
+def test_a_strangers_metadata_may_claim_any_number(claim):
+    told = {"uec_decision": "answer", "uec_confidence": 0.6, "uec_reason": "so they say"}
+    stranger = RunnableLambda(lambda question: [Document("a", metadata=told | claim)])
+    for threshold, decision in ((0.5, "answer"), (0.7, "abstain")):
+        gate = UECGate(retriever=stranger, gate=at(threshold))
+        assert gate.invoke("Who?")["decision"] == decision
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"label": "a", "ids": ["a"], "probability": 10**5000},
+        {"label": "a", "ids": [10**5000], "probability": 0.5},
+    ],
+)
+def test_readings_of_a_stranger_that_are_none_are_no_decision(reading):
+    told = {"uec_decision": "answer", "uec_confidence": 0.6, "uec_reason": "so they say"}
+    hit = Document("a", metadata=told | {"uec_readings": [reading]})
+    with pytest.raises(ValueError, match="none has uec_decision"):
+        UECGate(retriever=RunnableLambda(lambda question: [hit])).invoke("Who?")
 
 
 class TestAdvisor:
@@ -269,3 +305,15 @@ class TestAdvisor:
         assert gate.gate.guarantee.queries == 40
         assert "An advisor is asked" in gate.report
         assert gate.invoke(QUESTIONS[0])["decision"] in ("answer", "clarify", "abstain")
+
+    @pytest.mark.parametrize(
+        "copied", [copy.deepcopy, lambda gate: pickle.loads(pickle.dumps(gate))]
+    )
+    def test_it_is_copied_and_pickled_also_after_it_has_decided(self, copied):
+        index = index_of(UEC([noise]), TEXTS[:20])
+        retriever = UECRetriever(vectorstore=UECVectorStore(index))
+        gate = UECGate(retriever=retriever, gate=Gate(doubt=(0.0, 1.0)), advisor=agreeing)
+        assert gate.invoke(QUESTIONS[0])["decision"] == "answer"
+        other = copied(gate)
+        assert simple(other.invoke(QUESTIONS[0])) == simple(gate.invoke(QUESTIONS[0]))
+        assert other.gate.usage.asked == 2

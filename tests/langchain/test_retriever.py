@@ -28,6 +28,10 @@ class Noting(Retriever):
         vars(self).setdefault("asked", []).append(len(queries))
         return super().search(queries, *arguments, **options)
 
+    async def asearch(self, queries, *arguments, **options):
+        vars(self).setdefault("asked", []).append(len(queries))
+        return await super().asearch(queries, *arguments, **options)
+
 
 @pytest.fixture(scope="module")
 def store(fitted):

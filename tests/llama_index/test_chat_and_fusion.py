@@ -90,12 +90,14 @@ def test_fusion_joins_what_two_queries_found(fusion, question):
 
 
 def test_fusion_hands_on_the_turns_with_the_question_and_none_with_those_it_writes(retriever):
-    asked = []
-    retriever._search = lambda bundle, history: asked.append((bundle.query_str, history)) or []
+    asked, search = [], retriever.retriever.search
+    retriever.retriever.search = lambda queries, k, **options: (
+        asked.append((*queries, *options["history"])) or search(queries, k, **options)
+    )
     llm = Saying("How long does the repair take?")
     fusion = QueryFusionRetriever([retriever], llm=llm, num_queries=2, use_async=False)
     fusion.retrieve(UECQueryBundle("And how long?", history=["Who repairs the door?"]))
-    assert asked == [("And how long?", ["Who repairs the door?"]), (llm.words, None)]
+    assert asked == [("And how long?", ["Who repairs the door?"]), (llm.words, [])]
 
 
 async def test_fused_nodes_pass_the_gate(fusion, question):

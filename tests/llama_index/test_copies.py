@@ -1,16 +1,24 @@
 """Pickled, copied, written down: what comes back is whole, or it is refused at once."""
 
+import copy
 import json
 import pickle
 
 import pytest
 from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.llms import MockLLM
 from llama_index.core.schema import TextNode
 
 from tests.helpers import noise, passages
 from uec_rag import UEC
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.llama_index import UECEmbedding, UECGatePostprocessor, UECRetriever, UECVectorStore
+from uec_rag.llama_index import (
+    UECEmbedding,
+    UECGatePostprocessor,
+    UECQueryEngine,
+    UECRetriever,
+    UECVectorStore,
+)
 from uec_rag.retrieval.gate import Gate
 
 TEXTS = passages(30)
@@ -72,3 +80,21 @@ def test_a_postprocessor_is_written_down_with_its_gate():
     back = UECGatePostprocessor.from_dict(data)
     assert back.gate == GATE
     assert UECGatePostprocessor.from_dict(UECGatePostprocessor().to_dict()).gate is None
+
+
+def agreeing(question, texts):
+    return True
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_what_has_a_gate_is_copied_with_it_also_after_it_has_decided(store, copied):
+    nodes = found(store)
+    gate = Gate(0.9, doubt=(0.0, 1.0))
+    processor = UECGatePostprocessor(gate=gate, advisor=agreeing)
+    engine = UECQueryEngine.from_args(
+        UECRetriever(store.retriever), llm=MockLLM(), gate=gate, advisor=agreeing
+    )
+    assert processor.postprocess_nodes(nodes, query_str="?") == nodes
+    answer = engine.query(TEXTS[3])
+    assert copied(processor).postprocess_nodes(nodes, query_str="?") == nodes
+    assert str(copied(engine).query(TEXTS[3])) == str(answer)

@@ -11,6 +11,7 @@ from tests.helpers import (
     WORDS,
     Counting,
     agree,
+    assert_same_bits,
     assert_same_result,
     index_of,
     labelled,
@@ -128,7 +129,7 @@ def test_where_labels_say_what_is_not_answered_nothing_is_hidden(own, own_texts)
     for share in (0.0, 0.7):
         own.calibrate(*asked, unanswerable=share)
         results.append(own.search(queries))
-    assert_same_result(*results)
+    assert_same_bits(*results)
 
 
 def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts):
@@ -147,7 +148,7 @@ def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_tex
     """Fitted or not, similarities to all passages are there for some queries at a time."""
     texts = own_texts + passages(2850, seed=6)
     retriever = index_of(UEC(encoders), texts)
-    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", 2**17)
+    monkeypatch.setattr("uec_rag.retrieval.search._BLOCK", 2**17)
     peaks = []
     for count in (50, 400):
         asked = labelled(own_texts, count)

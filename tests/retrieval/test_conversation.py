@@ -11,14 +11,8 @@ from tests.helpers import data_of
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
-from uec_rag.retrieval.conversation import (
-    EncodedTexts,
-    Turn,
-    in_context,
-    texts_of,
-    turns_of,
-)
-from uec_rag.retrieval.pipeline import Query
+from uec_rag.retrieval.conversation import in_context, rows_of, turns_of
+from uec_rag.retrieval.request import Query, searched_turns, texts_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -39,48 +33,49 @@ def bm25(part: Gaussian) -> np.ndarray:
 
 
 def test_a_question_without_turns_before_is_its_own_context():
-    assert Turn("How much is it?").query().joined == "How much is it?"
+    assert Query.of("How much is it?").joined == "How much is it?"
 
 
 @given(st.lists(st.text("ab 门\n", max_size=900), max_size=6))
 def test_a_context_ends_with_the_question_and_is_not_long(turns):
-    text = Turn("Why?", turns).query().joined
+    text = Query.of("Why?", turns).joined
     assert text.endswith("Why?")
     assert len(text.encode()) <= 1500 + len(turns) + len("Why?")
 
 
 def test_the_latest_turns_stay_if_there_is_no_room_for_all():
-    assert Turn("Why?", ["first", "x" * 800, " ", "y" * 800]).context_turns == ["y" * 800]
+    assert searched_turns("Why?", ["first", "x" * 800, " ", "y" * 800]) == ["y" * 800]
 
 
-def mixed(*asked: Turn) -> Gaussian:
+def mixed(*asked: Query) -> Gaussian:
     texts = texts_of(asked)
-    [part] = in_context([one.query() for one in asked], EncodedTexts(texts, [words(*texts)]))
+    said = words(*texts)
+    [part] = in_context(asked, rows_of(texts, [said]), [said])
     return part
 
 
 def mixture(said: Gaussian, *queries: Query) -> Gaussian:
     """The queries, whose different texts are the Gaussians of `said`."""
     texts = [*dict.fromkeys(text for query in queries for text in (query.text, *query.turns))]
-    [part] = in_context(queries, EncodedTexts(texts, [said]))
+    [part] = in_context(queries, rows_of(texts, [said]), [said])
     return part
 
 
 def test_a_question_without_turns_stays_as_it_is_among_others():
-    both = bm25(mixed(Turn("A motor"), Turn("How much?", ["A fence"])))
+    both = bm25(mixed(Query.of("A motor"), Query.of("How much?", ["A fence"])))
     assert np.array_equal(both[:1], bm25(words("A motor")))
-    assert np.allclose(both[1:], bm25(mixed(Turn("How much?", ["A fence"]))), atol=1e-6)
+    assert np.allclose(both[1:], bm25(mixed(Query.of("How much?", ["A fence"]))), atol=1e-6)
 
 
 def test_what_was_said_before_finds_its_passage_and_the_question_tells_which():
     assert bm25(words("How much is it?")).argmax() != 1
-    assert bm25(mixed(Turn("How much does it cost?", ["My fence"]))).argmax() == 1
-    assert bm25(mixed(Turn("Does it have a motor?", ["My door opener"]))).argmax() == 2
+    assert bm25(mixed(Query.of("How much does it cost?", ["My fence"]))).argmax() == 1
+    assert bm25(mixed(Query.of("Does it have a motor?", ["My door opener"]))).argmax() == 2
 
 
 def test_a_long_turn_does_not_drown_a_short_question():
     long = "A garage door opener that does not open the garage door"
-    assert bm25(mixed(Turn("My fence", [long]))).argmax() == 1
+    assert bm25(mixed(Query.of("My fence", [long]))).argmax() == 1
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=3))
@@ -106,8 +101,8 @@ def test_a_subject_fades_by_turns_that_do_not_refer_back_to_it():
     said = Gaussian(np.eye(5, dtype=np.float32), np.zeros((5, 5), dtype=np.float32))
     share = mixture(said, Query("The price?", turns)).mean[0, 1:] * 3
     assert np.allclose(share, np.array([0.7, 1, 0.7, 1]) / 3.4)
-    assert Turn("The price?", turns).views == (0, 3, None)
-    assert Turn("The price?", turns[1:]).views == (0, None)
+    assert [*Query.of("The price?", turns).views] == [0, 3, None]
+    assert [*Query.of("The price?", turns[1:]).views] == [0, None]
 
 
 def test_variances_that_are_not_factored_mix_alike():
@@ -116,34 +111,33 @@ def test_variances_that_are_not_factored_mix_alike():
 
 
 def test_words_of_all_turns_stay_readable():
-    [labels] = mixed(Turn("cost", ["door"])).terms[0].labels or []
+    [labels] = mixed(Query.of("cost", ["door"])).terms[0].labels or []
     assert sorted(labels.values()) == ["cost", "door"]
 
 
 def test_questions_back_are_not_searched_with():
     turns = ["When?", "Who?", BACK, "tar", BACK]
-    assert Turn("And how?", turns).context_turns == ["When?", "Who?", "tar"]
+    assert searched_turns("And how?", turns) == ["When?", "Who?", "tar"]
 
 
 @pytest.mark.parametrize("reply", ["the second", "Git add.", "2"])
 def test_a_reply_that_chooses_is_one_turn_with_the_question_and_the_label(reply):
     turns = ["How do I force it?", BACK, reply]
-    context = Turn("Who?", [*turns, "And why?"]).context_turns
+    context = searched_turns("Who?", [*turns, "And why?"])
     assert context == ["How do I force it?\ngit add", "And why?"]
 
 
 def test_a_reply_that_is_small_talk_is_not_searched_with():
     turns = ["How does rsync copy?", "cool", "Do you mean Hello or Bye?", "Hello"]
-    turn = Turn("And tar?", turns)
-    assert turn.context_turns == turn.query(most=1).turns == turns[:1]
+    assert searched_turns("And tar?", turns) == turns[:1]
 
 
 @pytest.mark.parametrize("said", ["Thanks!", "OK, that’s good", "谢谢"])
 def test_small_talk_is_searched_without_the_turns_before(said):
-    assert Turn(said, ["Who pays for the heating?"]).context_turns == []
-    assert Turn(f"{said} And why?", ["Who pays for the heating?"]).context_turns != []
+    assert searched_turns(said, ["Who pays for the heating?"]) == []
+    assert searched_turns(f"{said} And why?", ["Who pays for the heating?"]) != []
     turns = ["Who pays for the heating?", said, "Is it paid monthly?"]
-    assert Turn(turns[-1], turns[:-1]).context_turns == turns[:1]
+    assert searched_turns(turns[-1], turns[:-1]) == turns[:1]
 
 
 def test_the_turns_weigh_more_if_the_question_refers_to_them():
@@ -156,9 +150,9 @@ def test_the_turns_weigh_more_if_the_question_refers_to_them():
 
 def test_a_turn_that_was_not_encoded_and_another_number_of_texts_are_refused():
     with pytest.raises(ValueError, match="there is no Gaussian of 'fence'; encode it"):
-        in_context([Query("cost", ["fence"])], EncodedTexts(["cost"], [words("cost")]))
+        in_context([Query("cost", ["fence"])], {"cost": 0}, [words("cost")])
     with pytest.raises(ValueError, match="expected Gaussians of 1 texts, got 2"):
-        EncodedTexts(["cost"], [words("cost", "fence")])
+        rows_of(["cost"], [words("cost", "fence")])
 
 
 BACK = "Do you mean rsync, git add or git push?"
@@ -167,12 +161,12 @@ BACK = "Do you mean rsync, git add or git push?"
 @pytest.mark.parametrize("row", data_of("replies_in_turn.json"), ids=lambda row: row["said"])
 def test_a_reply_completes_the_question_that_was_asked_back_about(row):
     """What is searched: a question, the turns before it, and the replies that choose."""
-    question, turns, replies = row["searched"]
-    assert Turn.of(row["said"], row["turns"]) == Turn(question, turns, tuple(replies))
+    query = Query.of(row["said"], row["turns"])
+    assert [query.text, [*query.history], [*query.replies]] == row["searched"]
 
 
 def test_of_thousands_of_replies_only_the_latest_count():
-    turn = Turn.of("1", ["How?", *[BACK, "2"] * 5000, BACK])
+    turn = Query.of("1", ["How?", *[BACK, "2"] * 5000, BACK])
     assert turn.replies == ("git add",) * 7 + ("rsync",)
 
 
@@ -190,8 +184,8 @@ def test_of_the_answers_those_count_that_ask_one_question():
 )
 def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
     turns = turns_of([("user", "How?"), ("assistant", said.format(BACK))])
-    assert Turn.of("the second", turns) == Turn("How?", [], ("git add",))
+    assert Query.of("the second", turns) == Query("How?", [], ("git add",), [])
 
 
 def test_a_question_that_is_repeated_is_not_its_own_context():
-    assert Turn("How long?", ["Who repairs it?", "how long? "]).context_turns == ["Who repairs it?"]
+    assert searched_turns("How long?", ["Who repairs it?", "how long? "]) == ["Who repairs it?"]

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import copy
 import json
 import math
+import pickle
 import re
 import warnings
 from dataclasses import replace
@@ -11,14 +13,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, Counting, index_of, labelled, refused, rightness
+from tests.helpers import WORDS, Counting, index_of, labelled, noise, refused, rightness
 from uec_rag import UEC, Advice, Retriever
 from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.retrieval.gate import Gate, LabelledSearch
+from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.result import surest_decision
+from uec_rag.stores.memory import MemoryStore
 
 RISK = 0.25
 
@@ -30,7 +34,7 @@ def of_800(full, texts):
 
 @pytest.fixture(scope="module")
 def gate(of_800):
-    return of_800.gate(risk=RISK)
+    return Gate.of_search(of_800, risk=RISK)
 
 
 @pytest.mark.parametrize("make", [Gate.calibrate, LabelledSearch.of])
@@ -232,6 +236,70 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
             decide(fresh)
 
 
+class TestOfOtherPassages:
+    """As many passages as before, but others: the numbers are the same, and nothing was said."""
+
+    @pytest.fixture
+    def index(self, fitted, texts):
+        return index_of(fitted, texts[:60])
+
+    @pytest.fixture
+    def gate(self, index, texts):
+        return Gate.calibrate(index, *labelled(texts[:60], 40), wrong=0.3)
+
+    def replace_all(self, index, texts):
+        index.add(texts[60:120], [f"p{i}" for i in range(60)])
+
+    def ways(self, index, gate):
+        view = index._with_gate(gate)
+        yield lambda: index.search([VAGUE])
+        yield lambda: index.search_diverse([VAGUE])
+        yield lambda: asyncio.run(index.asearch([VAGUE]))
+        yield lambda: view.search([VAGUE])
+        yield lambda: replace(gate).search(index, [VAGUE])
+
+    def test_a_search_after_a_change_says_so_once(self, index, gate, texts):
+        index.gate = gate
+        with warnings.catch_warnings(action="error"):
+            index.search([VAGUE])
+        self.replace_all(index, texts)
+        for number, way in enumerate(self.ways(index, gate)):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                way()
+            expected = number in (0, 4)  # the last gate has said nothing yet
+            assert sum("made for other passages" in str(one.message) for one in told) == expected
+            assert len(told) == expected
+
+    def test_a_saved_index_says_so_when_its_gate_is_loaded(self, index, gate, texts, tmp_path):
+        self.replace_all(index, texts)
+        index.save(tmp_path / "idx")
+        gate.save(tmp_path / "idx" / "gate.json")
+        loaded = Retriever.load(tmp_path / "idx", index.uec)
+        with pytest.warns(UserWarning, match="made for other passages"):
+            loaded.search([VAGUE])
+
+    def test_passages_are_read_once_for_each_state_of_the_index(self, fitted, gate, texts):
+        store = Read()
+        index = index_of(fitted, texts[:60], store=store)
+        index.gate = gate
+        for expected in (1, 2):
+            for way in self.ways(index, gate):
+                way()
+            assert store.reads == expected
+            index.add(texts[3:4], ["p3"])  # as it was
+
+
+class Read(MemoryStore):
+    """A store that counts how often all of its passages are read."""
+
+    reads = 0
+
+    def passages(self, filter=None):
+        self.reads += 1
+        return super().passages(filter)
+
+
 def test_queries_that_share_an_answer_are_warned_of(full, texts):
     queries, relevant = labelled(texts, 300, seed=5)
     again = [f"{query} again" for query in queries]
@@ -258,6 +326,17 @@ def test_a_gate_decides_on_the_hits_it_was_made_for_however_many_are_found(full,
     few = [d.action == "answer" for d in gate.decide(full.search(queries, 2))]
     many = [d.action == "answer" for d in gate.decide(full.search(queries, 9))]
     assert few == many
+
+
+def test_what_is_handed_over_keeps_the_promise_however_few_hits_are_asked_for(full, texts):
+    queries, relevant = labelled(texts, 2000, seed=7, unanswerable=0.2)
+    view = full.snapshot()
+    view.gate = Gate.calibrate(full, *labelled(texts, 300, seed=8, unanswerable=0.2), wrong=0.1)
+    found = view.search(queries, 1)
+    answered = np.array([one.action == "answer" for one in found.decisions])
+    wrong = answered & ~rightness(found, relevant).any(axis=1)
+    assert answered.mean() > 0.2
+    assert wrong.mean() <= 0.1 + 3 * np.sqrt(0.1 * 0.9 * (1 / 300 + 1 / 2000))
 
 
 class TestNumbers:
@@ -310,7 +389,7 @@ def test_one_search_makes_the_gate_of_every_promise(full, texts, promise):
     queries, relevant = labelled(texts, 100, unanswerable=0.2)
     searched = LabelledSearch.of(full, queries, relevant)
     made = Gate.calibrate(full, queries, relevant, **promise)
-    assert searched.gate(**promise).metadata() == made.metadata()
+    assert Gate.of_search(searched, **promise).metadata() == made.metadata()
     answered = np.array([one.action == "answer" for one in made.decide(searched.result)])
     counted = made.guarantee.answered, made.guarantee.wrong
     assert (answered.sum(), (answered & ~searched.right).sum()) == counted
@@ -330,7 +409,7 @@ def test_questions_made_from_the_passages_have_an_answer_but_for_a_fifth():
     assert not any("This is passage" in text for text in found)  # that is the question
     assert made.right.any()
     assert not made.right[::5].any()
-    assert made.gate(0.3).fits(retriever)
+    assert Gate.of_search(made, 0.3).fits(retriever)
     assert len(retriever) == 40
 
 
@@ -344,10 +423,10 @@ class TestOfAllQuestions:
     """`wrong`: at most a share of all questions gets a wrong answer, on average."""
 
     def test_it_is_the_default_and_a_hundred_labels_answer_what_the_risk_leaves(self, searched):
-        made = searched.gate(wrong=0.1)
-        assert searched.gate().metadata() == made.metadata()
+        made = Gate.of_search(searched, wrong=0.1)
+        assert Gate.of_search(searched).metadata() == made.metadata()
         assert made.guarantee.wrong <= 9
-        assert made.guarantee.answered > searched.gate(risk=0.1).guarantee.answered
+        assert made.guarantee.answered > Gate.of_search(searched, risk=0.1).guarantee.answered
         assert "at most 10.0% of all questions answered wrongly" in made.report
 
     def test_only_one_promise_is_made(self, full):
@@ -371,8 +450,16 @@ def ambiguous(searched, unsaid):
 
 def test_what_is_asked_back_gets_no_wrong_answer(searched):
     known = ambiguous(searched, np.where(searched.right, 0.0, 0.9))
-    assert known.gate(wrong=0.1).guarantee.wrong == 0
-    assert known.gate(wrong=0.1).guarantee.answered == searched.right.sum()
+    assert Gate.of_search(known, wrong=0.1).guarantee.wrong == 0
+    assert Gate.of_search(known, wrong=0.1).guarantee.answered == searched.right.sum()
+
+
+def agreeing(question, texts):
+    return True
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))
 
 
 class Reader:
@@ -500,6 +587,43 @@ class TestAdvisor:
         found_later = await full._with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
 
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
+    def test_a_gate_is_copied_and_pickled_also_after_it_has_decided(self, full, found, copied):
+        gate = Gate(advisor=agreeing, confidences=(0.2, 0.4, 0.8))
+        fresh = copied(gate)
+        result = gate.search(full, found[0])
+        used = copied(gate)
+        assert fresh == used == gate
+        assert used.usage == gate.usage != fresh.usage
+        for one in (fresh, used):
+            assert one.search(full, found[0]).decisions == result.decisions
+        assert used.usage.asked == 2 * fresh.usage.asked
+
+    @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+    def test_an_index_is_copied_with_its_gate_also_after_it_has_decided(self, found, texts, copied):
+        index = index_of(UEC([noise]), texts[:20])
+        index.gate = Gate(advisor=agreeing, doubt=(0.0, 1.0))
+        result = index.search(found[0][:3])
+        other = copied(index)
+        assert other.search(found[0][:3]).decisions == result.decisions
+        assert (index.gate.usage.asked, other.gate.usage.asked) == (3, 6)
+
+    def test_one_that_searches_its_own_index_is_not_asked_from_within(self, full, found):
+        index, within = full.snapshot(), []
+
+        def advisor(question, texts):
+            within.extend(index.search([question]))
+            return True
+
+        index.gate = Gate(advisor=advisor)
+        doubted = self.doubted(index.gate, found)
+        index.search(found[0])
+        assert sorted(one.query for one in within) == sorted(doubted)
+        assert {one.decision.advice for one in within} == {
+            "none: it was asked from within an advisor"
+        }
+        assert index.gate.usage.asked == len(doubted)
+
     def test_it_reads_the_turns_before_the_question(self, full, texts):
         reader = Reader(lambda *_: True)
         history = [[texts[0], texts[1]]]
@@ -509,24 +633,45 @@ class TestAdvisor:
     def test_with_labels_the_promise_holds_for_all_that_it_does(self, searched):
         truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
         reader = Reader(lambda question, texts: truth[question])
-        made = searched.gate(wrong=0.05, advisor=reader)
+        made = Gate.of_search(searched, wrong=0.05, advisor=reader)
         assert len(reader.asked) == 100
         decided = made.decide(searched.result)
         answered = np.array([one.action == "answer" for one in decided])
         assert answered.sum() == made.guarantee.answered
         assert (answered & ~searched.right).sum() == made.guarantee.wrong <= 4
-        assert answered.sum() > searched.gate(wrong=0.05).guarantee.answered
+        assert answered.sum() > Gate.of_search(searched, wrong=0.05).guarantee.answered
         assert "An advisor is asked from confidence" in made.report
 
     def test_a_calibrated_gate_is_saved_without_its_advisor_and_gets_it_back(
         self, searched, tmp_path
     ):
         reader = Reader(lambda *_: True)
-        made = searched.gate(wrong=0.1, advisor=reader)
+        made = Gate.of_search(searched, wrong=0.1, advisor=reader)
         made.save(tmp_path / "gate.json")
         again = Gate.load(tmp_path / "gate.json", reader)
         assert again == made
         assert again.advisor is reader
         assert Gate.load(tmp_path / "gate.json").advisor is None
         with pytest.raises(ValueError, match="calibrated without one, so its guarantee would not"):
-            replace(searched.gate(wrong=0.1), advisor=reader)
+            replace(Gate.of_search(searched, wrong=0.1), advisor=reader)
+
+    @pytest.mark.parametrize("fails", [False, True], ids=["has none", "fails"])
+    def test_without_its_advisor_it_is_as_careful_as_a_gate_without_one(
+        self, searched, tmp_path, fails
+    ):
+        """Each wrong answer that the advisor would have refused was given, without a word."""
+        truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
+        made = Gate.of_search(
+            searched, wrong=0.05, advisor=Reader(lambda question, texts: truth[question])
+        )
+        made.save(tmp_path / "gate.json")
+        loaded = Gate.load(tmp_path / "gate.json", Reader(lambda *_: None) if fails else None)
+        assert loaded.threshold >= searched.threshold(wrong=0.05).threshold
+        with contextlib.nullcontext() if fails else pytest.warns(UserWarning, match="has none"):
+            decided = loaded.decide(searched.result)
+        answered = np.array([one.action == "answer" for one in decided])
+        assert (answered & ~searched.right).sum() <= 4
+        assert answered.any()
+        with warnings.catch_warnings(action="error"):  # it is said once
+            loaded.decide(searched.result)
+        assert ("without one, as now, it answers fewer" in loaded.report) == (not fails)

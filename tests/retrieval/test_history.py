@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from examples.chat import PASSAGES
-from tests.helpers import agree, assert_same_result, data_of, index_of
+from tests.helpers import agree, assert_same_bits, data_of, index_of
 from uec_rag import UEC
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -44,7 +44,7 @@ def test_a_question_that_stands_alone_finds_what_it_does_without_them(index):
 @pytest.mark.parametrize("history", [[[], []], [(), ()], [[" "], ["", "\n"]]])
 def test_no_turns_are_no_history_to_the_last_bit(index, history):
     asked = [FOLLOW_UP, TEXTS[2]]
-    assert_same_result(index.search(asked), index.search(asked, history=history))
+    assert_same_bits(index.search(asked), index.search(asked, history=history))
 
 
 def test_a_question_without_turns_is_searched_as_alone_beside_one_with_some(index):
@@ -88,6 +88,16 @@ def test_what_is_surely_answered_alone_is_searched_alone(chat):
     assert alone.decision.confidence > 0.9
     np.testing.assert_allclose(behind.scores, alone.scores, rtol=1e-6)
     assert behind.decision.confidence == pytest.approx(alone.decision.confidence)
+
+
+@pytest.mark.parametrize("opening", ["And {}", "But {}", "What about this: {}"])
+def test_a_complete_question_behind_a_conjunction_is_answered_as_alone(chat, opening):
+    question = "how does rsync copy files?"
+    alone = chat.search([question])[0]
+    behind = chat.search([opening.format(question)], history=[["What does git push overwrite?"]])[0]
+    assert alone.decision.confidence > 0.85
+    assert behind.ids == alone.ids
+    assert behind.decision.confidence == pytest.approx(alone.decision.confidence, abs=1e-6)
 
 
 def test_an_incomplete_question_is_searched_with_its_turns_even_if_it_is_answered_alone(chat):

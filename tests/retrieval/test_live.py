@@ -169,7 +169,7 @@ def test_an_index_that_is_gone_goes_on_answering_and_is_taken_up_when_it_is_back
     assert live.refresh()
 
 
-@pytest.mark.parametrize("made_for", [{"basis": "another"}, {"size": 10**6}])
+@pytest.mark.parametrize("made_for", [{"basis": "a"}, {"size": 10**6}, {"corpus": "a"}])
 def test_a_gate_comes_with_the_index_and_one_of_another_is_told(index, tmp_path, caplog, made_for):
     gate = Gate(0.5, Guarantee(0.5, 0.1, 0.05, 100, 50, 2, 29), k=3, **made_for)
     gate.save(tmp_path / "gate.json")

@@ -9,7 +9,8 @@ from tests.helpers import agree, bag_of_words, data_of, found_by, index_of, labe
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
-from uec_rag.retrieval.pipeline import Query, observe
+from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.search import rank
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -81,7 +82,7 @@ def test_an_answer_that_calibration_hides_is_one_that_a_filter_leaves_out(asked)
     for row, ids in enumerate(asked.wanted):
         others = asked.store.snapshot({"$not": {"$id": sorted(ids)}})
         own = [part[row : row + 1] for part in asked.parts]
-        [found] = observe(asked.method, others, [Query(asked.queries[row])], own, 5)
+        [found] = rank(asked.method, others, [Query(asked.queries[row])], own, 5)
         same_features(hidden[row].features, found.features.first(5))
         assert not hidden[row].relevant.any()
         without = asked.index.search([asked.queries[row]], filter={"$not": {"$id": sorted(ids)}})

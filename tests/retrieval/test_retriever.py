@@ -143,7 +143,7 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(
 
     monkeypatch.setattr(MemoryStore, "compare", recorded)
     # So many queries, 3 + 1 matrices.
-    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", room * 200 * 4)
+    monkeypatch.setattr("uec_rag.retrieval.search._BLOCK", room * 200 * 4)
     blocks = full.search(queries, k=5)
     assert sizes == expected
     assert len(blocks.decisions) == len(blocks.queries) == 20

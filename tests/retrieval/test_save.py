@@ -24,6 +24,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.base.text import About
 from uec_rag.confidence.model import shipped_model
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore, Passage
@@ -31,7 +32,7 @@ from uec_rag.stores.memory.saved import write_state
 from uec_rag.stores.qdrant import QdrantStore
 
 
-def test_an_index_comes_back_with_the_same_hits_to_the_last_bit(full, queries, tmp_path):
+def test_an_index_comes_back_with_the_same_hits(full, queries, tmp_path):
     full.save(tmp_path / "index")
     for loaded in (
         load_index(tmp_path / "index", full.uec),
@@ -157,6 +158,8 @@ def test_what_is_no_ensemble_is_refused(small, tmp_path):
     [
         (b'{"id": "p0"', b'{"id": "q0"', r"holds 'q0' where store\.json says 'p0'"),
         (b'{"id"', b'["id"', r"passages\.jsonl .* line 1 "),
+        (b'"about": [""', b'"about": [12', r"line 1 .*about: expected a list of strings"),
+        (b'"", ""', b'"    "', r"line 1 .*missing .* arguments"),
     ],
 )
 def test_a_line_of_another_passage_or_none_is_said_to_be_corrupted(
@@ -167,6 +170,17 @@ def test_a_line_of_another_passage_or_none_is_said_to_be_corrupted(
         lines.write_bytes(lines.read_bytes().replace(was, becomes))
     with pytest.raises(IndexCorrupted, match=message):
         load_index(tmp_path / "made up", small.uec).get(["p0"])
+
+
+def test_a_save_without_what_passages_say_about_themselves_derives_it(small, tmp_path):
+    with made_up_of(small, tmp_path) as folder:
+        lines = folder / "store" / "passages.jsonl"
+        records = [json.loads(line) for line in lines.read_bytes().splitlines()]
+        content = [json.dumps(record | {"about": None}).encode() + b"\n" for record in records]
+        lines.write_bytes(b"".join(content))
+        np.save(folder / "store" / "offsets.npy", np.cumsum([0, *map(len, content)]))
+    [passage] = load_index(tmp_path / "made up", small.uec).get(["p0"])
+    assert vars(passage)["about"] == About.of(passage.metadata, passage.text)
 
 
 @pytest.mark.parametrize(
@@ -217,25 +231,6 @@ def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     with warnings.catch_warnings(action="error"):
         again = Retriever.load(tmp_path / "again", encoders=given)
     assert_same_result(again.search(queries), loaded.search(queries))
-
-
-def test_what_was_saved_with_a_verifier_is_read_without_it_and_that_is_said(
-    small, texts, queries, tmp_path
-):
-    index = index_of(small.uec, texts)
-    plain = index.search(queries)
-    index.calibrate(*labelled(texts, 30)).save(tmp_path / "index")
-    with resaved(tmp_path / "index", KIND, "before") as folder:
-        state = read_json(folder / "index.json")
-        state["calibration"]["verifier"] = "hash of a verifier"
-        write_json(folder / "index.json", state)
-        write_json(folder / "ensemble" / "verifier.json", {"name": "reader", "k": 20})
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        loaded = load_index(tmp_path / "before", small.uec)
-    said = " ".join(str(one.message) for one in caught)
-    assert "Put a reranker of your framework in front of the gate" in said
-    assert "learned with a verifier, which is not used any more" in said
-    assert_same_result(loaded.search(queries), plain)
 
 
 def test_a_store_that_was_saved_with_a_graph_or_in_half_precision_is_searched_exactly(

@@ -67,14 +67,14 @@ def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
     assert found["metadata"] == {"source": "a.md", "page": 3}
 
 
-def test_a_gate_decides_on_its_own_number_of_passages_whatever_number_is_handed_on(index, tmp_path):
+def test_a_gate_decides_on_its_own_number_of_passages_and_hands_on_as_many(index, tmp_path):
     replace(STRICT, confidences=(0.25, 0.75)).save(tmp_path / "gate.json")
     with serving(index, gate=tmp_path / "gate.json") as client:
         found = client.post("/ask", json=PARKING)
         assert found.json()["decision"] == "abstain"
         assert found.json()["threshold"] == 1.0
         few = client.post("/ask", json={**PARKING, "k": 2}).json()
-        assert len(few["passages"]) == 2
+        assert len(few["passages"]) == STRICT.k
         assert few["confidence"] == pytest.approx(found.json()["confidence"])
         assert "uec_rag_calibrated_confidence 0.5" in client.get("/metrics").text
 

@@ -22,7 +22,7 @@ QUESTION = "who may park in the yard"
 
 
 def dumped(answer):
-    """What an answer holds, whichever SDK gives it."""
+    """What an answer holds, as it goes over the wire."""
     return json.loads(answer.model_dump_json(by_alias=True))
 
 
@@ -30,7 +30,7 @@ def dumped(answer):
 async def over_stdio(index, *options):
     command, *arguments = [*UEC_RAG, "mcp", str(index), *options]
     server = StdioServerParameters(command=command, args=arguments, env={"PYTHONPATH": path()})
-    async with stdio_client(server) as (read, write, *_), ClientSession(read, write) as session:
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         session.told = dumped(await session.initialize())
         yield session
 
@@ -102,7 +102,7 @@ async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_pat
     async with over_http(index, "--gate", tmp_path / "gate.json") as session:
         asked = dumped(await session.call_tool("ask", {"question": QUESTION, "k": 1}))
         one = dumped(await session.call_tool("search", {"question": QUESTION, "k": 1}))
-        assert len(one["structuredContent"]["passages"]) == 1
+        assert len(one["structuredContent"]["passages"]) == STRICT.k
         for question, id_ in (("alert", "script"), ("gnu", "escapes")):
             found = dumped(await session.call_tool("search", {"question": question}))
             hit = found["structuredContent"]["passages"][0]
@@ -114,7 +114,7 @@ async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_pat
             with pytest.raises(Exception, match=r"(?i)no such passage|a search returned|unknown"):
                 await session.read_resource(f"uec-rag://passage/{place}")
     said = asked["structuredContent"]
-    assert (said["decision"], len(said["passages"])) == ("abstain", 1)
+    assert (said["decision"], len(said["passages"])) == ("abstain", STRICT.k)
     assert said["what_to_do"].startswith("Do not answer, either from these passages or")
 
 

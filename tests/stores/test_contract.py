@@ -11,6 +11,7 @@ from tests.stores.kinds import DISTINCT, KINDS, SAVED, reopened
 from tests.stores.test_filters import COMPARISONS, METADATA, ORDERS_OF_TEXTS, holds
 from uec_rag import UEC, Gaussian
 from uec_rag.base.similarity import moments, probit
+from uec_rag.base.text import About
 from uec_rag.stores import Passage
 from uec_rag.stores.filters import Predicate, parse
 
@@ -63,6 +64,17 @@ def assert_finds(store, expected, query=QUERY, k=5, beta=1.0, **options):
     np.testing.assert_allclose(found.scores, scores, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(probit(found.mu, found.sigma2, beta), found.scores, rtol=1e-5)
     return found
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_what_a_passage_says_about_itself_is_derived_once_and_stored_with_it(kind, tmp_path):
+    store = KINDS[kind](tmp_path)
+    metadata = {"title": "The Fees", "source": "loans/index.md"}
+    store.add([Passage("a", "Über 3.", metadata)], gaussians(0, 1))
+    opened = reopened(store, tmp_path / "saved")
+    [[found]] = opened.search(QUERY[:1], 1, beta=1.0).passages
+    for passage in (*opened.get(["a"]), *opened.passages(), found):
+        assert vars(passage)["about"] == About.of(metadata, "Über 3.")
 
 
 @every_search
@@ -330,6 +342,16 @@ def assert_answers_alike(other, plain, questions, least, apart=np.max):
 def plain():
     members = [bag_of_words(24, "first"), bag_of_words(32, "second", seed=1)]
     return halves(UEC(members).fit(pairs(150)), passages(300, seed=1))
+
+
+@every_search
+@pytest.mark.parametrize("filter", [None, {"half": 1}])
+def test_a_retrievers_passages_are_counted_and_read_again_by_each_loop(store, plain, filter):
+    """The second loop over an iterator was empty, and nine of ten labels were lost in it."""
+    every = halves(plain.uec, passages(30, seed=1), store).passages(filter)
+    first = [passage.id for passage in every]
+    assert [passage.id for passage in every] == first != []
+    assert len(every) == len(first) == (30 if filter is None else 15)
 
 
 @every_search

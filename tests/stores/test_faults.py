@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.helpers import data_of
+from tests.helpers import assert_close, data_of
 from tests.stores import qdrant_server
 from tests.stores.postgres_server import server_dsn
 from tests.stores.proxy import Proxy
@@ -450,7 +450,7 @@ def test_who_may_only_read_finds_what_the_owner_finds(poor, qdrant):
         with pytest.raises(PermissionError, match="does not let this"):
             reading.add(numbered([7]), gaussians(1, 1))
         qdrant.before = lambda method, path: None
-        np.testing.assert_array_equal(owner.search(QUERY, 5, beta=1.0).scores, found.scores)
+        assert_close(owner.search(QUERY, 5, beta=1.0).scores, found.scores)
         np.testing.assert_array_equal(owner.sample(20).mean, sample)
         for one in (owner, reading):
             one.close()

@@ -41,6 +41,31 @@ def test_addresses_lead_to_their_stores(tmp_path):
             open_store(wrong)
 
 
+SHELF = """
+from uec_rag.stores.places import open_store
+
+def open_shelf(address, *, existing):
+    return open_store(address.replace("shelf://", "qdrant://"), existing=existing)
+"""
+
+
+def test_a_package_brings_a_store_by_an_entry_point(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"shelf://: expected qdrant://"):
+        open_store(f"shelf://{tmp_path}/passages")
+    known = tmp_path / "shelf-1.0.dist-info"
+    known.mkdir()
+    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.0\n")
+    (known / "entry_points.txt").write_text("[uec_rag.stores]\nshelf = shelf:open_shelf\n")
+    (tmp_path / "shelf.py").write_text(SHELF)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        open_store(f"shelf://{tmp_path}/passages", existing=True)
+    store = open_store(f"shelf://{tmp_path}/passages")
+    store.add(numbered([1]), gaussians(0, 1))
+    assert store.address == f"qdrant://{tmp_path}/passages"
+    store.close()
+
+
 def test_the_former_name_warns_and_opens_the_same(tmp_path):
     with pytest.warns(DeprecationWarning, match="use open_store"):
         store = store_at(f"qdrant://{tmp_path}/passages")

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from tests.helpers import (
     NUMERIC,
-    assert_same_result,
+    assert_same_bits,
     bag_of_words,
     files_of,
     labelled,
@@ -70,7 +70,7 @@ def test_flipped_bits_and_cut_or_exchanged_bytes_are_noticed(saved, fitted):
                 loaded = load_index(path, fitted)
             except IndexCorrupted:
                 return
-            assert_same_result(loaded.search(QUERIES, k=5), expected)
+            assert_same_bits(loaded.search(QUERIES, k=5), expected)
         finally:
             file.write_bytes(content)
 

@@ -169,6 +169,13 @@ def check_beta(beta: float) -> float:
 # names and cannot be encoded.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
+# What ECMA-48 calls a control sequence (colours, moves) and a control string (titles, links).
+_SEQUENCES = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
+    "|\x1b[]PX^_][^\x07\x1b\x9c]*(?:\x07|\x9c|\x1b\\\\)"
+    "|\x1b[ -/]*[0-~]"
+)
+
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return the end of an error about an unknown name: the most similar one; "" if none is.
@@ -223,6 +230,19 @@ def visible_json(text: str) -> str:
 def one_line(text: str) -> str:
     """Put a text on one line: white space becomes single spaces, control characters are escaped."""
     return visible(" ".join(text.split()))
+
+
+def clean_line(text: str) -> str:
+    r"""Put a text on one line, without control characters, terminal sequences and surrogates.
+
+    For what is searched or offered to users; `one_line` keeps them, escaped.
+
+    Examples
+    --------
+    >>> clean_line("a\x1b[2Jb\n \u202ec\ud800")
+    'ab c'
+    """
+    return " ".join(_CONTROLS.sub("", " ".join(_SEQUENCES.sub("", text).split())).split())
 
 
 def counted(number: int, noun: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from uec_rag.base.properties import cached_property
 
 FloatArray = NDArray[np.float32]
 """An array of float32, the type of all stored and returned numbers."""

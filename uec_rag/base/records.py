@@ -7,10 +7,10 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from uec_rag.base.errors import warn
+from uec_rag.base.properties import cached_property
 
 _T = TypeVar("_T")
 

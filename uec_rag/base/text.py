@@ -1,10 +1,14 @@
-"""Words, and what a passage is about by its metadata, in one place."""
+"""What the words of a text are, and what a passage says it is about.
+
+A new language needs its function words here (`FUNCTION_WORDS`), the wording of its questions in
+`uec_rag.confidence.wording`, and words that tell it from English in `uec_rag.encoders.lexical`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, wraps
+from functools import lru_cache, wraps
 from pathlib import PurePath
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
@@ -44,14 +48,19 @@ _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
 _LONGEST_HEADING = 500  # characters
 _LOOKED_AT, _OPENING = 400, 10  # characters and words at the beginning of a passage
 
-_FUNCTION_WORDS = """\
-a about after also am an and any are as at be been before being between but by can could did do does
-during explain for from get got had happen happens has have he her his how i if in into is it its
-just many may me mean means might much must my not of on or our over please shall she should so some
-tell than that the their them then there these they this those to under us use used was we were what
-when where which who whose why will with would you your"""
+_ENGLISH = """\
+a an and are as at be been but by can could did do does for from had has have he her his how i if in
+into is it its not of on or our she should that the their them there these they this those to we
+were what when where which who whose why will with would you your"""
+# Of these, other languages have some ("was", "also"), and texts without sentences hardly any.
+_FURTHER = """\
+about after also am any before being between during explain get got happen happens just many may me
+mean means might much must my over please shall so some tell than then under us use used was"""
 
-FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+ENGLISH = frozenset(_ENGLISH.split())
+"""Function words by which a text is recognised as English."""
+
+FUNCTION_WORDS = ENGLISH | frozenset(_FURTHER.split())
 """English words that say little about the subject of a question."""
 
 
@@ -100,15 +109,19 @@ def is_index(path: PurePath) -> bool:
 
 
 @lru_cache(4096)
-def stems_of_file(source: str) -> frozenset[str]:
+def _stems_of_file(source: str) -> str:
     """Return the stems in the name of a file, or of its folder if it is an index."""
     path = PurePath(source)
-    return stems((path.parent.name if is_index(path) else path.stem).replace("_", " "))
+    return _joined(stems((path.parent.name if is_index(path) else path.stem).replace("_", " ")))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class About:
     r"""What a passage is about, by its metadata and the heading that begins its text.
+
+    It is derived once, when the passage is added, and stored with it, so that a search does not
+    take words apart. Words are casefolded, with a space before and after each; stems are sorted,
+    without function words, and a space is between them.
 
     Attributes
     ----------
@@ -120,8 +133,12 @@ class About:
         Its source (`SOURCE_KEYS`); "" if not known.
     document : str
         The title of its document (`DOCUMENT_KEYS`, or LlamaIndex's "header_path"); "" if not known.
-    opening : str
+    subject_words : str
+    opening_words : str
         The first ten words of its text, which describe its subject besides the title.
+    subject_stems : str
+    source_stems : str
+        Those in the name of its file, or of the folder if the file is an index.
 
     Examples
     --------
@@ -131,22 +148,18 @@ class About:
     'loans.sh'
     >>> About.of({"document_title": "2. Loans"}).document
     'Loans'
+    >>> fees = About.of({"title": "Fees for Loans", "source": "docs/prices.md"})
+    >>> fees.subject_words, fees.subject_stems, fees.source_stems
+    (' fees for loans ', 'fee loan', 'price')
     """
 
     subject: str
     source: str
     document: str
-    opening: str = ""
-
-    @cached_property
-    def subject_words(self) -> frozenset[str]:
-        """The words of the subject, casefolded, in the singular and the plural."""
-        return _forms_in(self.subject)
-
-    @cached_property
-    def opening_words(self) -> frozenset[str]:
-        """The words of `opening`, casefolded, in the singular and the plural."""
-        return _forms_in(self.opening)
+    subject_words: str
+    opening_words: str
+    subject_stems: str
+    source_stems: str
 
     @property
     def is_file(self) -> bool:
@@ -168,12 +181,19 @@ class About:
             subject = _without_markup(first_value(metadata, headings))
         if not subject and PurePath(source).suffix.lower() in ("", *MARKDOWN):
             subject = _heading(metadata, text)  # in a script, it would be a comment
+        subject = subject or source
         opening = " ".join(text[:_LOOKED_AT].split(None, _OPENING)[:_OPENING])
-        return cls(subject or source, source, document, opening)
+        words, stemmed = _spaced(split_words(subject.casefold())), _joined(stems(subject))
+        of_opening = _spaced(split_words(opening.casefold()))
+        return cls(subject, source, document, words, of_opening, stemmed, _stems_of_file(source))
 
 
-def _forms_in(text: str) -> frozenset[str]:
-    return frozenset(form for w in split_words(text.casefold()) for form in in_both_numbers(w))
+def _spaced(words: Sequence[str]) -> str:
+    return f" {' '.join(words)} " if words else ""
+
+
+def _joined(stems: Collection[str]) -> str:
+    return " ".join(sorted(stems))
 
 
 def _heading(metadata: Mapping[str, Any], text: str) -> str:

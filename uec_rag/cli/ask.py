@@ -158,9 +158,12 @@ def ask(
         )
     if decides is not None and place.gate is None:
         say(f"The index's gate decides (use --no-gate to turn it off). {decides.report}")
-    if decides is not None and not decides.fits(retriever):
-        note(OUTDATED)
-        retriever.gate = replace(decides, basis="", size=0)  # which searches would compare again
+    if decides is not None:
+        compared = replace(decides, corpus="")  # a search would compare, and warn, again
+        if not decides.fits(retriever):
+            note(OUTDATED)
+            compared = replace(compared, basis="", size=0)
+        retriever.gate = compared
     first = [] if question is None else [question]
     several = chat or not first
     answer = partial(_answer, retriever, k, json, several)

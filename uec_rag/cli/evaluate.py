@@ -93,6 +93,8 @@ def evaluate(
     mine = opened(index, store)
     other = None if against is None else opened(against, None)
     found = of(*mine)
+    for said in found.doubtful:
+        note(said)
     difference = None
     if other is not None and against is not None:
         difference = compared(found, of(*other)) | {"index": against.name}

@@ -18,6 +18,7 @@ from uec_rag.cli.console import (
     Trust,
     check_file,
     check_index,
+    note,
     note_labels,
     open_index,
     print_json,
@@ -28,7 +29,7 @@ from uec_rag.corpora.tables import find_labels, read_questions
 
 if TYPE_CHECKING:
     from uec_rag.confidence.risk import Guarantee
-    from uec_rag.retrieval.gate import LabelledSearch
+    from uec_rag.retrieval.labelled import LabelledSearch
 
 _CERTAINTY = 0.95
 
@@ -62,6 +63,9 @@ def gate(
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
     ] = 4,
+    force: Annotated[
+        bool, typer.Option("--force", help="Save the gate even if it answers no question.")
+    ] = False,
     store: StorePlace = None,
     trust: Trust = False,
     json: Json = False,
@@ -71,21 +75,15 @@ def gate(
     Each row has a question and, as relevant_ids, what answers it: an id that 'uec-rag ask --json'
     prints, a heading as it reads (faq.md#How do I return it?), or a file, any passage of which then
     answers; nothing, if the documents do not. A question with several answers has several rows, or
-    a list in .jsonl. A gate that would abstain on every question is not saved.
+    a list in .jsonl. A gate that would abstain on every question is not saved, unless with --force.
 
     Example: uec-rag gate idx questions.csv --wrong 0.1
     """
-    for name, value in {"--wrong": wrong, "--risk": risk, "--certainty": certainty}.items():
-        if value is not None:
-            check_share(value, name, "a number in (0, 1)")
-    if wrong is not None and risk is not None:
-        raise ValueError(
-            "--wrong and --risk: expected one of them; that is of all questions, this of answers"
-        )
-    if certainty is not None and risk is None:
-        raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
+    _check_promise(wrong, risk, certainty)
     sure = _CERTAINTY if certainty is None else certainty
-    from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch
+    from uec_rag.evaluation.labels import doubtful_labels
+    from uec_rag.retrieval.gate import GATE_FILE, Gate
+    from uec_rag.retrieval.labelled import LabelledSearch
 
     own = index / GATE_FILE
     to = own if to is None else to
@@ -97,9 +95,11 @@ def gate(
     note_labels(labels, questions.name, own)
     relevant = [*labels.relevant.values()]
     searched = LabelledSearch.of(retriever, [*labels.relevant], relevant, k=k)
-    made = searched.gate(risk, sure, wrong=wrong)
+    for said in doubtful_labels(searched.result, searched.relevant, k):
+        note(said)
+    made = Gate.of_search(searched, risk, sure, wrong=wrong)
     assert made.guarantee is not None
-    if not made.guarantee.is_controlled:
+    if not made.guarantee.answered and not force:
         raise ValueError(_too_little(searched, made.guarantee))
     saved_anew = not all(map(is_last, retriever.saved_as))
     if saved_anew and not made.fits(open_index(index, store, trust)):
@@ -117,6 +117,19 @@ def gate(
         say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
 
 
+def _check_promise(wrong: float | None, risk: float | None, certainty: float | None) -> None:
+    """Raise ValueError if the options do not make one guarantee."""
+    for name, value in {"--wrong": wrong, "--risk": risk, "--certainty": certainty}.items():
+        if value is not None:
+            check_share(value, name, "a number in (0, 1)")
+    if wrong is not None and risk is not None:
+        raise ValueError(
+            "--wrong and --risk: expected one of them; that is of all questions, this of answers"
+        )
+    if certainty is not None and risk is None:
+        raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
+
+
 def _too_little(searched: LabelledSearch, asked: Guarantee) -> str:
     """Explain why the labels do not suffice, and which risk they allow."""
     option = "--wrong" if asked.delta is None else "--risk"
@@ -128,7 +141,7 @@ def _too_little(searched: LabelledSearch, asked: Guarantee) -> str:
         else searched.threshold(share, 1 - asked.delta)
         for share in shares
     )
-    allowed = next((one for one in found if one.is_controlled), None)
+    allowed = next((one for one in found if one.answered), None)
     return (
         f"QUESTIONS: no gate was saved, since it would abstain on every question. {target} takes "
         f"at least {asked.needed} labelled questions, more if an answer of high confidence is "
@@ -139,4 +152,5 @@ def _too_little(searched: LabelledSearch, asked: Guarantee) -> str:
             if allowed is None
             else f"They allow {option} {allowed.risk:.2f}, which answers {allowed.answered} of them"
         )
+        + ". Check the labels, provide more, or save the gate with --force"
     )

@@ -10,25 +10,30 @@ import asyncio
 import inspect
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from uec_rag.base.checks import quoted
+from uec_rag.base.checks import clean_line, counted, quoted
+from uec_rag.confidence.readings import shortened
 
 Verdict: TypeAlias = Literal["answer", "clarify", "no"]
 
 _T = TypeVar("_T")
-_MOST_OPTIONS, _LONGEST_OPTION, _LONGEST_REWRITE = 4, 80, 400  # options, and characters
+_MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
+_REPORTED_EVERY = 60.0  # seconds between two lines of the log on failures
 _log = logging.getLogger(__name__)
+_is_advising = ContextVar("_is_advising", default=False)
+_decoder = json.JSONDecoder(parse_int=float)  # int raises ValueError for thousands of digits
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Advice:
         The passages answer the question; it may mean several things, which they answer
         differently; or neither.
     options : tuple of str
-        For "clarify": what the question may mean, as short labels.
+        For "clarify": what the question may mean, as short labels (`labels`).
     rewrite : str
         For "no": the question in the words that documents would use, to search for once more.
 
@@ -73,17 +78,16 @@ class Advice:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The options, if they can be offered: two to four short lines that differ; else ()."""
-        lines = tuple(" ".join(one.split()) for one in self.options)
+        """The options as titles, if they can be offered: two to four that differ; else ()."""
+        lines = tuple(shortened(clean_line(one)) for one in self.options)
         distinct = len({line.casefold() for line in lines}) == len(lines)
-        short = all(0 < len(line) <= _LONGEST_OPTION for line in lines)
-        return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and short else ()
+        return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and all(lines) else ()
 
     def question_to_search(self, question: str) -> str:
         """Return the rewrite of a "no", if it is not the question itself; else ""."""
         if self.verdict != "no":
             return ""
-        line = " ".join(self.rewrite.split())
+        line = clean_line(self.rewrite)
         same = line.casefold() == " ".join(question.split()).casefold()
         return "" if same or len(line) > _LONGEST_REWRITE else line
 
@@ -93,7 +97,8 @@ Advisor: TypeAlias = Callable[[str, Sequence[str]], object]
 
 A bool, or a number from 0 to 1 (of which 0.5 and above is a yes), is taken for the verdict "answer"
 or "no", and a text for the reply of a language model (`read_reply`). Anything else, such as None,
-counts as not asked.
+counts as not asked, and so does a call that raises. While an advisor runs, no advisor is asked from
+within: what it searches is decided without advice.
 """
 
 PROMPT = """\
@@ -136,12 +141,12 @@ def read_reply(reply: str) -> Advice | None:
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON objects in a text that are not part of another."""
-    decoder, place = json.JSONDecoder(), text.find("{")
+    place = text.find("{")
     for _ in range(_MOST_OPTIONS):  # prose with more braces is no verdict
         if place < 0:
             return
         try:
-            value, end = decoder.raw_decode(text, place)
+            value, end = _decoder.raw_decode(text, place)
         except (json.JSONDecodeError, RecursionError):
             end = place + 1
         else:
@@ -157,8 +162,8 @@ def _as_advice(reply: object) -> Advice | None:
         return read_reply(reply)
     if isinstance(reply, bool | np.bool_):
         return Advice("answer" if reply else "no")
-    if isinstance(reply, int | float | np.number) and 0 <= float(reply) <= 1:
-        return Advice("answer" if float(reply) >= 0.5 else "no")
+    if isinstance(reply, int | float | np.integer | np.floating) and 0 <= reply <= 1:
+        return Advice("answer" if reply >= 0.5 else "no")
     if not isinstance(reply, Mapping) or "verdict" not in reply:
         return None
     try:
@@ -187,7 +192,15 @@ class Usage:
     rewritten: int = 0
     failed: int = 0
     seconds: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _lock: threading.Lock = field(
+        default_factory=threading.Lock, init=False, repr=False, compare=False
+    )
+    _reported: int = field(default=0, init=False, repr=False, compare=False)
+    _last_report: float = field(default=-math.inf, init=False, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[float, ...]]:
+        # A copy, also in another process, has a lock of its own.
+        return type(self), tuple(self.counts().values())
 
     def add(self, **counts: float) -> None:
         """Add to the counts, from any thread."""
@@ -200,6 +213,18 @@ class Usage:
         with self._lock:
             names = ("asked", "rewritten", "failed", "seconds")
             return {name: getattr(self, name) for name in names}
+
+    def unreported(self, now: float) -> int:
+        """Return the number of failures to report now, which then count as reported.
+
+        It is 0 within a minute of the last report. `now`: seconds of a monotonic clock.
+        """
+        with self._lock:
+            if now - self._last_report < _REPORTED_EVERY or self._reported == self.failed:
+                return 0
+            count, self._reported = self.failed - self._reported, self.failed
+            self._last_report = now
+            return count
 
 
 async def ask_advisor(
@@ -216,38 +241,73 @@ async def ask_advisor(
     list of Advice or str
         The advice on each question, or the reason why there is none.
     """
+    if _is_advising.get():
+        return ["it was asked from within an advisor"] * len(questions)
     places = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def ask_one(question: str, passages: Sequence[str]) -> Advice | str:
         async with places:
             begin = time.perf_counter()
+            # A task of its own, so that an advisor that is cancelled does not cancel the search.
+            task = asyncio.create_task(_advice(advisor, question, passages))
             try:
-                reply = await asyncio.wait_for(_called(advisor, question, passages), timeout)
-                advice: Advice | str = _as_advice(reply) or "it returned no verdict"
-            except TimeoutError:
-                advice = f"it took more than {timeout:g} seconds"
-            except Exception as error:  # a service may fail in any way; the gate does without
-                advice = f"it failed with {type(error).__name__}"
-                _log.warning("The advisor failed and is ignored: %r", error)
+                await asyncio.wait([task], timeout=timeout)
+            finally:
+                task.cancel()  # if it takes too long, or the search is cancelled
+            advice: Advice | str = f"it took more than {timeout:g} seconds"
+            if task.done():
+                advice = _failure(asyncio.CancelledError()) if task.cancelled() else task.result()
             failed = isinstance(advice, str)
             usage.add(asked=1, failed=failed, seconds=time.perf_counter() - begin)
+            if failed and (count := usage.unreported(time.monotonic())):
+                _log.warning(
+                    "The advisor gave no advice on %s (most recently, %s); the gate decides "
+                    "without. This is reported once a minute at most.",
+                    counted(count, "question"),
+                    advice,
+                )
             return advice
 
     return [*await asyncio.gather(*map(ask_one, questions, texts))]
 
 
-async def _called(advisor: Advisor, question: str, passages: Sequence[str]) -> object:
-    """Call an advisor: in this event loop if it is asynchronous, else in a thread of its own."""
-    if inspect.iscoroutinefunction(advisor) or inspect.iscoroutinefunction(
-        getattr(advisor, "__call__", None)  # noqa: B004 - of the instance of a class
-    ):
-        return await advisor(question, passages)  # type: ignore[misc]
+async def _advice(advisor: Advisor, question: str, passages: Sequence[str]) -> Advice | str:
+    """Call an advisor: in this event loop if it is asynchronous, else in a thread of its own.
+
+    Returns its advice, or the reason why there is none.
+    """
+    _is_advising.set(True)
+    try:
+        if inspect.iscoroutinefunction(advisor) or inspect.iscoroutinefunction(
+            getattr(advisor, "__call__", None)  # noqa: B004 - of the instance of a class
+        ):
+            reply = await advisor(question, passages)  # type: ignore[misc]
+        else:
+            reply, error = await _run_in_thread(advisor, question, passages)
+            if error is not None:
+                return _failure(error)
+            if inspect.isawaitable(reply):
+                reply = await reply
+        return _as_advice(reply) or "it returned no verdict"
+    except (Exception, asyncio.CancelledError, SystemExit) as raised:
+        return _failure(raised)  # a service may fail in any way; the gate does without
+
+
+def _failure(error: BaseException) -> str:
+    """Say how an advisor failed, without the message: it may hold a URL or a key."""
+    return f"it failed with {type(error).__name__}"
+
+
+async def _run_in_thread(
+    advisor: Advisor, question: str, passages: Sequence[str]
+) -> tuple[object, BaseException | None]:
+    """Return what an advisor returned and what it raised, which no event loop gets to see."""
     loop, context = asyncio.get_running_loop(), copy_context()
-    reply: asyncio.Future[object] = loop.create_future()
+    reply: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
 
     def settle(outcome: object, error: BaseException | None) -> None:
         if not reply.done():  # it may have timed out
-            reply.set_exception(error) if error is not None else reply.set_result(outcome)
+            reply.set_result((outcome, error))
 
     def call() -> None:
         outcome, error = None, None
@@ -262,8 +322,7 @@ async def _called(advisor: Advisor, question: str, passages: Sequence[str]) -> o
 
     # A daemon thread, so that an advisor that hangs does not keep the process alive.
     threading.Thread(target=call, daemon=True, name="uec-advisor").start()
-    found = await reply
-    return await found if inspect.isawaitable(found) else found
+    return await reply
 
 
 def run_to_end(task: Coroutine[Any, Any, _T]) -> _T:

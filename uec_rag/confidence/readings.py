@@ -1,9 +1,13 @@
-"""The readings of a question, and P(it does not say which of them is meant).
+"""What a question may mean, and whether it says which.
+
+`candidates_of` computes what is known of the hits and their subjects, `features` the evidence that
+the question is ambiguous, `underspecified` the probability, and `readings` what it may mean.
 
 A reading is a subject of some of the hits; several passages on one subject are one reading. A
 question is underspecified if the corpus has different answers to several of its readings, and the
 question does not say which of them is meant. In English, definite descriptions and pronouns without
-a referent ("the loan", "it") are evidence of that.
+a referent ("the loan", "it") are evidence of that. Nothing here depends on the language but words
+from `uec_rag.base.text` and `uec_rag.confidence.wording`, where a new one goes.
 """
 
 from __future__ import annotations
@@ -13,10 +17,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +30,10 @@ from uec_rag.base.text import (
     DOCUMENTS,
     FUNCTION_WORDS,
     About,
+    in_both_numbers,
     is_index,
     split_words,
     stems,
-    stems_of_file,
     without_number,
 )
 from uec_rag.confidence.model import Calibrator
@@ -85,15 +89,83 @@ class Reading:
         return {"$id": [*self.ids]}
 
 
+class Described(Protocol):
+    """A passage that says what it is about."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+
+    @property
+    def about(self) -> About:
+        """What it says about itself."""
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The first m hits of one question, best first, from which its readings are found.
+    """The first m hits of one question, best first, and their s subjects: see `candidates_of`.
 
     Attributes
     ----------
     ids, texts : sequence of m str
     about : sequence of m About
-        What each hit is about, by its metadata.
+        What each hit says about itself.
+    idf : mapping of str to float
+        Inverse document frequency of each of the question's w words.
+    size : int
+        N, the number of passages that were searched.
+    words : sequence of m collections of str
+        Words of the question that each hit contains.
+    stems : dict of str to float
+        The stems of the question's words except function words and options, with their idf.
+    rarity : array, shape (w,)
+        The idf of each word as a share of that of a word that no passage has; a quarter of it for
+        a function word.
+    bearers : Counter of str
+        The number of sources that have each title, by its `_plain` form.
+    subject : array, shape (m,)
+        The number of each hit's subject from 0, in the order of their first hits.
+    weights : array, shape (m,)
+        The posterior of each hit, up to a factor.
+    mass : array, shape (s,)
+        The posterior of each subject, summed over its hits.
+    coverage : array, shape (3, s, w)
+        True if a subject has a word in its texts, its heads and its titles. A head is a title and
+        the opening words of a text.
+    """
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    about: Sequence[About]
+    idf: Mapping[str, float]
+    size: int
+    words: Sequence[Collection[str]]
+    stems: dict[str, float]
+    rarity: NDArray[np.float64]
+    bearers: Counter[str]
+    subject: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    coverage: NDArray[np.bool_]
+
+
+def candidates_of(
+    passages: Sequence[Described],
+    logits: FloatArray,
+    words: Sequence[Collection[str]],
+    idf: Mapping[str, float],
+    size: int,
+    vectors: FloatArray | None = None,
+) -> Candidates:
+    """Compute from the first m hits of a question, best first, what its readings depend on.
+
+    Parameters
+    ----------
+    passages : sequence of m passages
     logits : array, shape (m,)
         Logits of the posterior over the hits, up to a constant.
     words : sequence of m collections of str
@@ -106,228 +178,235 @@ class Candidates:
     vectors : array, shape (m, d), optional
         Stored vectors, to distinguish subjects without metadata; they need not be normalised.
     """
-
-    ids: Sequence[str]
-    texts: Sequence[str]
-    about: Sequence[About]
-    logits: FloatArray
-    words: Sequence[Collection[str]]
-    idf: Mapping[str, float]
-    size: int
-    vectors: FloatArray | None = None
-
-    @cached_property
-    def titles(self) -> list[str]:
-        """The subject of each hit by its metadata; "" if there is none."""
-        return [one.subject for one in self.about]
-
-    @cached_property
-    def sources(self) -> list[str]:
-        """The source of each hit; "" if not known."""
-        return [one.source for one in self.about]
-
-    @cached_property
-    def subject(self) -> NDArray[np.intp]:
-        """The number of each hit's subject from 0, in the order of their first hits, shape (m,).
-
-        Hits with the same title and source share a subject. A title that several sources have, or
-        one in capitals, is a section like "OPTIONS": its subject is the source. So is that of hits
-        under the title of their document, and of all hits in a file whose name has a word of the
-        question. Hits without a title share a subject
-        if they are as similar to each other as passages of one text.
-        """
-        alike: list[list[bool]] = []
-        if self.vectors is not None:
-            vectors = np.asarray(self.vectors, np.float32)
-            norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-            unit = vectors / norms
-            alike = (unit @ unit.T >= _ALIKE).tolist()
-        numbers: dict[object, int] = {}
-        leaders: list[int] = []
-        found = []
-        for row, (title, source) in enumerate(zip(self.titles, self.sources, strict=True)):
-            is_section = self.sources_with[_plain(title)] > 1 or title.isupper()
-            is_section |= _plain(title) == _plain(self.about[row].document)
-            of_source = source and (is_section or self.query_stems.keys() & stems_of_file(source))
-            key: object = source if of_source else (title, source)
-            if not title:
-                leader = next((one for one in leaders if alike and alike[row][one]), row)
-                if leader == row:
-                    leaders.append(row)
-                key = (leader,)
-            found.append(numbers.setdefault(key, len(numbers)))
-        return np.array(found, dtype=np.intp)
-
-    @cached_property
-    def mass(self) -> NDArray[np.float64]:
-        """The posterior of each subject, summed over its hits."""
-        shares = self.weights / self.weights.sum()
-        return np.bincount(self.subject, shares).astype(np.float64)
-
-    @cached_property
-    def weights(self) -> NDArray[np.float64]:
-        """The posterior of each hit, up to a factor, shape (m,)."""
-        logits = np.asarray(self.logits, np.float64)
-        weights: NDArray[np.float64] = np.exp(logits - logits.max())
-        return weights
-
-    @cached_property
-    def rarity(self) -> NDArray[np.float64]:
-        """The idf of each word of the question as a share of that of a word that no passage has.
-
-        That of a function word is a quarter. Shape (w,).
-        """
-        unknown = float(np.log1p(2 * self.size + 1))
-        telling = [_FUNCTION if word.casefold() in FUNCTION_WORDS else 1.0 for word in self.idf]
-        rarity: NDArray[np.float64] = np.array([*self.idf.values()], np.float64) * telling / unknown
-        return rarity
-
-    @cached_property
-    def word_coverage(self) -> NDArray[np.bool_]:
-        """True if a subject has a word in its texts, its heads and its titles.
-
-        Shape (3, s, w). A head is a title and the opening words of a text.
-        """
-        folded = [word.casefold() for word in self.idf]
-        cells: tuple[list[int], ...] = [], [], []
-        for about, held, subject in zip(self.about, self.words, self.subject.tolist(), strict=True):
-            text = [place for place, word in enumerate(self.idf) if word in held]
-            titled = [p for p in text if _has(about.subject, about.subject_words, folded[p])]
-            opening = [p for p in text if _has(about.opening, about.opening_words, folded[p])]
-            for of_part, some in zip(cells, (text, titled + opening, titled), strict=True):
-                of_part += [subject * len(folded) + place for place in some]
-        has = np.zeros((3, int(self.subject.max()) + 1, len(folded)), dtype=bool)
-        for flat, at in zip(has.reshape(3, -1), cells, strict=True):
-            flat[at] = True
-        return has
-
-    @cached_property
-    def query_stems(self) -> dict[str, float]:
-        """The stems of the question's words except function words and options, with their idf."""
-        rare: dict[str, float] = {}
-        for word in filter(_is_content, self.idf):
-            for stem in stems(word):
-                rare[stem] = max(self.idf[word], rare.get(stem, 0.0))
-        return rare
-
-    @cached_property
-    def sources_with(self) -> Counter[str]:
-        """The number of sources that have each title, by its `_plain` form."""
-        pairs = {*zip(map(_plain, self.titles), self.sources, strict=True)}
-        return Counter(title for title, _ in pairs)
-
-    @cached_property
-    def source_labels(self) -> dict[str, str]:
-        """The label of each source: the title of its document, else the end of its path.
-
-        A title that several documents have is not used. A file is named by the end of its path that
-        no other has, without ".md" and the like, and an index by its folder: "loans", "fees/2024".
-        """
-        titled = {*((one.source, one.document) for one in self.about)}
-        of_source, of_title = Counter(s for s, _ in titled), Counter(_plain(t) for _, t in titled)
-        # "docs//loans.md" is the same file as "docs/loans.md".
-        ends_of = {source: _path_ends(source) for source in {*self.sources} - {""}}
-        counts = Counter(end for ends in {*ends_of.values()} for end in ends)
-        names = {"": ""}
-        for source, ends in ends_of.items():
-            names[source] = next((end for end in ends if counts[end] == 1), ends[-1])
-        unique = (pair for pair in titled if of_source[pair[0]] == of_title[_plain(pair[1])] == 1)
-        return names | {source: title for source, title in unique if source and title}
-
-
-def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:
-    """Compute the evidence that a question does not say which reading is meant, shape (6,).
-
-    `turns`: the turns before it, which may have its referent.
-
-    rivals
-        How many subjects match everything in the question:
-        ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over all subjects r except that of the best hit. l_r
-        is the idf of the question's words that occur in the hits of the best subject, but not in
-        those of r; h_r is the same for titles and first words.
-    brief
-        How little the question says: minus the log of the number of its words, without English
-        function words; an option ("-n") counts once.
-    others
-        Log odds, by the posterior over the hits, of subjects other than that of the best hit.
-    referent
-        1 if `lacks_referent`, else 0; evidence in English only.
-    namesakes
-        How far the question is a name that several subjects share. For the best subject with a
-        title and another one, it is the sum of squared idf of the question's words in the titles of
-        both, minus that of the words that the other lacks in its titles and in its texts, divided
-        by the sum over all words; the maximum over other subjects, at least 0. Of an option about
-        which nothing else is said ("What does -n do?"), it is the share of the posterior over the
-        hits with it that is not of the likeliest subject.
-    named
-        1 if the question names its subject, else 0: it has all words of a title in one source, or
-        of a file's name, in any inflection; they are half of its idf or more, and the passages
-        under that title or in that file have a tenth of the posterior or more; and it has no
-        pronoun without a referent. Or it asks what a concept is ("What is a gauge?"), for which any
-        definition will do, or a name that is the topic of the documents, whose words are in 15 % of
-        all passages or more.
-
-    All idf are divided by that of a word that no passage has, so that the corpus size cancels; that
-    of a function word counts a quarter.
-    """
-    words, table = [*candidates.idf], candidates.word_coverage
-    # The words of the first subject that each subject lacks.
-    lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
-    rivals = np.exp(-_LACK * (lacks_text + lacks_head) @ candidates.rarity)[1:].sum()
-    best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
-    context = "\n".join([*turns, question])
-    lacks = lacks_referent(context)
-    # In "How do I move it?", a page on moving is not the subject.
-    named = _asks_for_concept(question, candidates) or (
-        _names_title(candidates) and not (lacks and refers_back(context))
+    about = [passage.about for passage in passages]
+    stems = _stems_with_idf(idf)
+    bearers = _bearers(about)
+    subject = _subjects(about, bearers, stems.keys(), vectors)
+    weights = np.exp(np.asarray(logits, np.float64) - np.float64(np.max(logits)))
+    return Candidates(
+        ids=[passage.id for passage in passages],
+        texts=[passage.text for passage in passages],
+        about=about,
+        idf=idf,
+        size=size,
+        words=words,
+        stems=stems,
+        rarity=_rarity(idf, size),
+        bearers=bearers,
+        subject=subject,
+        weights=weights,
+        mass=np.bincount(subject, weights / weights.sum()).astype(np.float64),
+        coverage=_coverage(about, words, subject, idf),
     )
-    return np.array(
-        [
-            np.log1p(rivals),
-            -np.log(max(sum(map(_is_content, words)), 1)),
-            np.log1p(-best) - np.log(best),
-            lacks,
-            max(_shared_titles(candidates), _shared_options(candidates)),
-            named,
-        ],
-        dtype=np.float32,
-    )
+
+
+def _stems_with_idf(idf: Mapping[str, float]) -> dict[str, float]:
+    rare: dict[str, float] = {}
+    for word in filter(_is_content, idf):
+        for stem in stems(word):
+            rare[stem] = max(idf[word], rare.get(stem, 0.0))
+    return rare
 
 
 def _is_content(word: str) -> bool:
     return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
 
 
-def _has(text: str, words: Set[str], word: str) -> bool:
-    """Return whether a short text with these words has another word.
+def _rarity(idf: Mapping[str, float], size: int) -> NDArray[np.float64]:
+    unknown = float(np.log1p(2 * size + 1))
+    telling = [_FUNCTION if word.casefold() in FUNCTION_WORDS else 1.0 for word in idf]
+    rarity: NDArray[np.float64] = np.array([*idf.values()], np.float64) * telling / unknown
+    return rarity
+
+
+def _bearers(about: Sequence[About]) -> Counter[str]:
+    pairs = {(_plain(one.subject), one.source) for one in about}
+    return Counter(title for title, _ in pairs)
+
+
+def _subjects(
+    about: Sequence[About],
+    bearers: Mapping[str, int],
+    asked: Set[str],
+    vectors: FloatArray | None,
+) -> NDArray[np.intp]:
+    """Number the subject of each hit; `asked`: the stems of the question.
+
+    Hits with the same title and source share a subject. A title that several sources have, or one
+    in capitals, is a section like "OPTIONS": its subject is the source. So is that of hits under
+    the title of their document, and of all hits in a file whose name has a word of the question.
+    Hits without a title share a subject if they are as similar to each other as passages of one
+    text.
+    """
+    alike = [] if vectors is None else _alike(vectors)
+    numbers: dict[object, int] = {}
+    leaders: list[int] = []
+    subject = []
+    for row, one in enumerate(about):
+        title = _plain(one.subject)
+        is_section = bearers[title] > 1 or one.subject.isupper() or title == _plain(one.document)
+        key: object = (one.subject, one.source)
+        if not one.subject:
+            leader = next((before for before in leaders if alike and alike[row][before]), row)
+            if leader == row:
+                leaders.append(row)
+            key = (leader,)
+        elif one.source and (is_section or not asked.isdisjoint(one.source_stems.split())):
+            key = one.source
+        subject.append(numbers.setdefault(key, len(numbers)))
+    return np.array(subject, dtype=np.intp)
+
+
+def _alike(vectors: FloatArray) -> list[list[bool]]:
+    """Return for each pair of vectors whether they are as similar as those of one text."""
+    vectors = np.asarray(vectors, np.float32)
+    norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    unit = vectors / norms
+    alike: list[list[bool]] = (unit @ unit.T >= _ALIKE).tolist()
+    return alike
+
+
+def _coverage(
+    about: Sequence[About],
+    words: Sequence[Collection[str]],
+    subject: NDArray[np.intp],
+    idf: Mapping[str, float],
+) -> NDArray[np.bool_]:
+    has = np.zeros((3, int(subject.max()) + 1, len(idf)), dtype=bool)
+    spellings = [*map(_spellings, idf)]
+    for one, of_hit, number in zip(about, words, subject.tolist(), strict=True):
+        for place, word in enumerate(idf):
+            if word not in of_hit:
+                continue
+            titled = any(map(one.subject_words.__contains__, spellings[place]))
+            opens = titled or any(map(one.opening_words.__contains__, spellings[place]))
+            has[:, number, place] |= (True, opens, titled)
+    return has
+
+
+def _spellings(word: str) -> Sequence[str]:
+    """List what the words of `About` contain if they have a word, in the singular or the plural.
 
     A word that is not ASCII, such as a Chinese one, may be a part of another.
     """
-    if word in words or text.isascii() or word.isascii():
-        return word in words
-    return word.removesuffix("s") in text.casefold()
+    folded = word.casefold()
+    if folded.isascii():
+        return [f" {form} " for form in in_both_numbers(folded)]
+    return [folded.removesuffix("s")]
+
+
+def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:
+    """Compute the evidence that a question does not say which reading is meant, shape (6,).
+
+    The six are `FEATURES`, each a function of this module. `turns`: the turns before the question,
+    which may have its referent. All idf are divided by that of a word that no passage has, so that
+    the corpus size cancels; that of a function word counts a quarter.
+    """
+    context = "\n".join([*turns, question])
+    return np.array(
+        [
+            rivals(candidates),
+            brief(candidates),
+            others(candidates),
+            lacks_referent(context),
+            namesakes(candidates),
+            named(question, context, candidates),
+        ],
+        dtype=np.float32,
+    )
+
+
+def rivals(candidates: Candidates) -> float:
+    """Compute how many subjects match everything in the question.
+
+    It is ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over all subjects r except that of the best hit.
+    l_r is the idf of the question's words that occur in the hits of the best subject, but not in
+    those of r; h_r is the same for titles and first words.
+    """
+    table = candidates.coverage
+    lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
+    lacks = -_LACK * (lacks_text + lacks_head) @ candidates.rarity
+    return float(np.log1p(np.exp(lacks)[1:].sum()))
+
+
+def brief(candidates: Candidates) -> float:
+    """Compute how little the question says.
+
+    It is minus the log of the number of its words, without English function words; an option ("-n")
+    counts once.
+    """
+    return -float(np.log(max(sum(map(_is_content, candidates.idf)), 1)))
+
+
+def others(candidates: Candidates) -> float:
+    """Compute the log odds, by the posterior over the hits, of subjects other than the best hit's.
+
+    The probability is kept between 1e-4 and 1 - 1e-4.
+    """
+    best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
+    return float(np.log1p(-best) - np.log(best))
+
+
+def namesakes(candidates: Candidates) -> float:
+    """Compute how far the question is a name that several subjects share.
+
+    For the best subject with a title and another one, it is the sum of squared idf of the
+    question's words in the titles of both, minus that of the words that the other lacks in its
+    titles and in its texts, divided by the sum over all words; the maximum over other subjects, at
+    least 0. If the question is about an option and nothing else, see `_shared_options`.
+    """
+    return max(_shared_titles(candidates), _shared_options(candidates))
+
+
+def named(question: str, context: str, candidates: Candidates) -> bool:
+    """Return whether the question names its subject.
+
+    It asks for a concept, or it names a title or a file and has no pronoun without a referent: in
+    "How do I move it?", a page on moving is not the subject. `context`: the turns and the question.
+    """
+    return _asks_for_concept(question, candidates) or (
+        _names_title(candidates) and not (lacks_referent(context) and refers_back(context))
+    )
+
+
+def _asks_for_concept(question: str, candidates: Candidates) -> bool:
+    """Return whether any definition of a term answers the question.
+
+    It asks what a concept is ("What is a gauge?"), or a name that is the topic of the documents,
+    whose words are in 15 % of all passages or more.
+    """
+    term = concept_asked(question)
+    least = max(_TOPIC, _FEWEST / max(candidates.size, 1))
+    common = all(idf <= -np.log(least) for idf in candidates.stems.values())
+    return bool(term) and (common or not is_name(term))
 
 
 def _names_title(candidates: Candidates) -> bool:
-    """Return whether the question names the title or the file of a source; see `features`."""
-    idf, weights, sources = candidates.query_stems, candidates.weights, candidates.sources
+    """Return whether the question names the title or the file of a source.
+
+    It has all words of a title in one source, or of a file's name, in any inflection; they are half
+    of its idf or more, and the passages under that title or in that file have a tenth of the
+    posterior or more.
+    """
+    idf, weights, about = candidates.stems, candidates.weights, candidates.about
     least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
-    for names in (map(stems, candidates.titles), map(stems_of_file, sources)):
-        mass, bearers = Counter[frozenset[str]](), defaultdict[frozenset[str], set[str]](set)
-        for name, source, weight in zip(names, sources, weights, strict=True):
-            if name and name <= idf.keys() and sum(map(idf.__getitem__, name)) >= enough:
+    for names in ([one.subject_stems for one in about], [one.source_stems for one in about]):
+        mass, bearers = Counter[str](), defaultdict[str, set[str]](set)
+        for name, one, weight in zip(names, about, weights, strict=True):
+            words = name.split()
+            if words and idf.keys() >= {*words} and sum(map(idf.__getitem__, words)) >= enough:
                 mass[name] += weight
-                bearers[name].add(source)
+                bearers[name].add(one.source)
         if any(mass[name] >= least and len(bearers[name]) == 1 for name in mass):
             return True
     return False
 
 
 def _shared_titles(candidates: Candidates) -> float:
-    """Return how far the question is a name that several subjects share; see `features`."""
-    idf, (in_text, _, in_title) = candidates.rarity, candidates.word_coverage
-    titles = zip(candidates.subject.tolist(), candidates.titles, strict=True)
-    best = next((number for number, title in titles if title), 0)
+    """Return how far the question is a name that several subjects share; see `namesakes`."""
+    idf, (in_text, _, in_title) = candidates.rarity, candidates.coverage
+    titles = zip(candidates.subject.tolist(), candidates.about, strict=True)
+    best = next((number for number, one in titles if one.subject), 0)
     lacks = (in_title[best] & ~in_title).astype(np.float64) + (in_text[best] & ~in_text)
     names = (in_title & in_title[best]) - lacks
     shared = np.delete(names @ idf**2, best)
@@ -335,7 +414,11 @@ def _shared_titles(candidates: Candidates) -> float:
 
 
 def _shared_options(candidates: Candidates) -> float:
-    """Return P(an option of another subject than the likeliest is meant); 0 if more is said."""
+    """Return P(an option of another subject than the likeliest is meant); 0 if more is said.
+
+    It is the share of the posterior over the hits with the option that is not of the likeliest
+    subject ("What does -n do?").
+    """
     options = {word for word in candidates.idf if word.startswith("-")}
     known = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
     if not options or any(_is_content(w) and w.casefold() not in known for w in candidates.idf):
@@ -345,14 +428,6 @@ def _shared_options(candidates: Candidates) -> float:
         if options <= {*words}:
             mass[int(candidates.subject[row])] += candidates.weights[row]
     return 1 - max(mass.values()) / mass.total() if mass else 0.0
-
-
-def _asks_for_concept(question: str, candidates: Candidates) -> bool:
-    """Return whether any definition of a term answers the question; see `features`."""
-    term = concept_asked(question)
-    least = max(_TOPIC, _FEWEST / max(candidates.size, 1))
-    common = all(idf <= -np.log(least) for idf in candidates.query_stems.values())
-    return bool(term) and (common or not is_name(term))
 
 
 @cache
@@ -401,7 +476,7 @@ def readings(candidates: Candidates) -> list[Reading]:
     files, there is only the likeliest one.
     """
     rarity, subject = candidates.rarity**2, candidates.subject
-    titled = candidates.word_coverage[2] @ rarity / max(float(rarity.sum()), 1e-12)
+    titled = candidates.coverage[2] @ rarity / max(float(rarity.sum()), 1e-12)
     mass = candidates.mass * np.exp(_TITLED * titled)
     mass /= mass.sum()
     count = max(int((mass >= _LEAST).sum()), 2)
@@ -426,25 +501,44 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     about = {number: candidates.about[some[0]] for number, some in rows.items()}
     titles = {
         number: without_number(about[number].subject)
-        if len({candidates.titles[row] for row in some}) == 1
+        if len({candidates.about[row].subject for row in some}) == 1
         else ""
         for number, some in rows.items()
     }
     bearers = Counter(_plain(title) for title in titles.values())
+    source_labels = _source_labels(candidates.about)
     labels: dict[int, str] = {}
     for number, some in rows.items():
         one, title = about[number], titles[number]
-        source = candidates.source_labels[one.source]
+        source = source_labels[one.source]
         vague = title.isupper() or bool(_PAGE.fullmatch(title)) or one.subject == one.source
-        vague |= max(bearers[_plain(title)], candidates.sources_with[_plain(one.subject)]) > 1
+        vague |= max(bearers[_plain(title)], candidates.bearers[_plain(one.subject)]) > 1
         if source and (not title or one.subject == one.source or len(bearers) == 1 < len(rows)):
             title = source
         elif source and vague:
             room = max(LONGEST_LABEL - len(title) - 2, LONGEST_LABEL // 3)
-            title = f"{_shortened(source, room)}: {title}"
-        label = _shortened(title or _opening(candidates, some, rows) or candidates.ids[some[0]])
+            title = f"{shortened(source, room)}: {title}"
+        label = shortened(title or _opening(candidates, some, rows) or candidates.ids[some[0]])
         labels[number] = f"{label} ({number + 1})" if label in labels.values() else label
     return labels
+
+
+def _source_labels(about: Sequence[About]) -> dict[str, str]:
+    """Label each source: the title of its document, else the end of its path.
+
+    A title that several documents have is not used. A file is named by the end of its path that no
+    other has, without ".md" and the like, and an index by its folder: "loans", "fees/2024".
+    """
+    titled = {(one.source, one.document) for one in about}
+    of_source, of_title = Counter(s for s, _ in titled), Counter(_plain(t) for _, t in titled)
+    # "docs//loans.md" is the same file as "docs/loans.md".
+    ends_of = {one.source: _path_ends(one.source) for one in about if one.source}
+    counts = Counter(end for ends in {*ends_of.values()} for end in ends)
+    names = {"": ""}
+    for source, ends in ends_of.items():
+        names[source] = next((end for end in ends if counts[end] == 1), ends[-1])
+    unique = (pair for pair in titled if of_source[pair[0]] == of_title[_plain(pair[1])] == 1)
+    return names | {source: title for source, title in unique if source and title}
 
 
 def _opening(candidates: Candidates, some: Sequence[int], rows: Mapping[int, Sequence[int]]) -> str:
@@ -481,7 +575,8 @@ def _plain(title: str) -> str:
     return _ARGUMENTS.sub("", " ".join(title.split()).rstrip(_ENDS)).casefold()
 
 
-def _shortened(label: str, most: int = LONGEST_LABEL) -> str:
+def shortened(label: str, most: int = LONGEST_LABEL) -> str:
+    """Return a label on one line of at most `most` characters, cut between words if possible."""
     line = " ".join(label.split()).rstrip(_ENDS)
     if len(line) <= most:
         return line

@@ -230,13 +230,15 @@ def risk_threshold(
 
     Notes
     -----
-    The grid is chosen without the labels, by the number of answers: it begins with the fewest that
-    prove the risk if one of them is wrong (if none is, for less than four times as many queries),
-    and grows by a tenth. A threshold is the confidence of a calibration query, and only queries
-    strictly above it are answered: given that confidence, the queries above are an independent
-    sample of the answered ones. Ties are answered all or none, and an increasing transformation of
-    the confidence does not change the decisions. For measured coverage, see
-    docs/measurements/confidence.md, "The gate".
+    The grid depends neither on the labels nor on the risk: the number of answers grows by a tenth.
+    The first test is at the fewest answers that prove the risk if one of them is wrong. If these
+    are more than a quarter of the queries, it is at a quarter or, if those are more, at the fewest
+    that prove the risk if none is wrong; then none may be. So a higher risk never answers fewer
+    queries. A threshold is the confidence of a calibration query, and only queries strictly above
+    it are answered: given that confidence, the queries above are an independent sample of the
+    answered ones. Ties are answered all or none, and an increasing transformation of the confidence
+    does not change the decisions. For measured coverage, see docs/measurements/confidence.md, "The
+    gate".
 
     Examples
     --------
@@ -266,20 +268,33 @@ def _lowest_passed(
 ) -> int | None:
     """Return the index of the last threshold of the fixed sequence that passes; None if none does.
 
+    A higher risk begins no later, with no fewer errors allowed, so it passes all that a lower one
+    does.
+
     `wrong`, `answered`, array of int, shape (m,): counts above each threshold, in descending order
     of thresholds; at the last one, all are answered.
     """
     from scipy.special import bdtr
 
-    count, last = int(answered[-1]), None
-    with_one = queries_needed(risk, delta, wrong=1)
-    least = with_one if 4 * with_one <= count else queries_needed(risk, delta)
+    grid = _grid(answered)
+    counts, bad, most = answered[grid], wrong[grid], 1
+    passed = bdtr(bad, counts, risk) <= delta
+    first, quarter = np.searchsorted(counts, [queries_needed(risk, delta, 1), counts[-1] / 4])
+    if first > quarter:
+        first, most = max(quarter, np.searchsorted(counts, queries_needed(risk, delta))), 0
+    if first > 0:  # ties may skip numbers of answers that a higher risk begins with
+        passed[first:][:1] &= bad[first:][:1] <= most
+    failed = np.append(np.flatnonzero(~passed[first:]), len(passed[first:]))
+    return int(grid[first + failed[0] - 1]) if failed[0] else None
+
+
+def _grid(answered: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Choose the thresholds to test, whatever the risk: each answers a tenth more than the last."""
+    places, least, count = list[int](), 1, int(answered[-1])
     while (place := int(np.searchsorted(answered, least))) < len(answered):
-        if bdtr(wrong[place], answered[place], risk) > delta:
-            break
+        places.append(place)
         least = max(int(answered[place]) + 1, min(math.ceil(_STEP * answered[place]), count))
-        last = place
-    return last
+    return np.array(places, dtype=np.intp)
 
 
 def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1) -> Guarantee:
@@ -355,7 +370,7 @@ class AdvisedThresholds:
     Attributes
     ----------
     threshold : float
-        Answer above this if the advisor has failed.
+        Answer above this if the advisor has failed, or if there is none.
     low, high : float
         The advisor is asked from `low` to `high`; answer above `low` if it says so, and above
         `high` without asking it.
@@ -392,6 +407,10 @@ def advised_thresholds(
     the likelihood ratio is that of the other questions. At a lower level, the question may instead
     be answered rightly, but counts as answered wrongly, so that the loss falls with the level.
 
+    The threshold without advice is at least that of `conformal_threshold` for confidence alone, so
+    that the limit is also kept if there is no advisor. To raise it only answers less: a question
+    that is then asked about counts as answered wrongly if its reply or its rewrite could do so.
+
     Parameters
     ----------
     confidence : array, shape (n,)
@@ -427,11 +446,12 @@ def advised_thresholds(
     # A rewrite is not answered if that is more likely wrong than right.
     level = max(found.threshold if found.is_controlled else -np.inf, -_REWRITTEN)
     yes, no, none = _gains(told.sum(axis=0))
-    threshold = _confidence_at(level, none, confidence)
+    alone = conformal_threshold(np.where(clarifies, -np.inf, confidence), ~right, share).threshold
+    threshold = min(max(_confidence_at(level, none, confidence), alone), 1.0)
     return AdvisedThresholds(
         threshold,
         _confidence_at(level, yes, confidence),
-        _confidence_at(level, min(no, none), confidence),
+        max(_confidence_at(level, min(no, none), confidence), threshold),
         _confidence_at(level, -_REWRITTEN, rewritten[rewritten >= 0]),
         replace(found, threshold=threshold),
     )

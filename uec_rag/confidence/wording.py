@@ -1,4 +1,10 @@
-"""The wording of a question: names, references to what was said before, and small talk."""
+"""What a user says: a question or small talk, names in it, references to what was said before.
+
+`is_question`, `is_small_talk`, `concept_asked`, `is_name`, `lacks_referent`, `named_words`,
+`refers_back` and `complete_question` each answer one question about a text. They are for English;
+of other languages, they know marks, capitals and digits, and some Chinese. A new language needs
+its words in the lists below, and its function words in `uec_rag.base.text`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +33,14 @@ _UNIQUE = _words(
     worst main other following latest difference differences number amount name term word meaning
     average total minimum maximum current world sun moon earth internet us usa uk"""
 )
-_GOES_ON = regex.compile(r"\W*+(?:and|but|or|(?:what|how) about)\b", regex.IGNORECASE)
+_GOES_ON = regex.compile(
+    r"\W*+(?:(?:(?:and|but|or)\b\W*+)?(?:what|how) about\b(?: this\b)?|(?:and|but|or)\b)\W*+",
+    regex.IGNORECASE,
+)
+_VERBS = _words(
+    """is are was were am be been do does did has have had can could may might must shall should
+    will would to show tell explain give list describe find compare"""
+)
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL, _CAPITALISED = regex.compile(r"\p{Lu}"), regex.compile(r"\p{Lu}\P{Lu}")
@@ -207,10 +220,39 @@ def refers_back(question: str) -> bool:
     >>> refers_back("这个景点开放吗？"), refers_back("Where was the bridge built?")
     (True, False)
     """
+    return bool(_GOES_ON.match(question)) or _lacks_referent_or_content(question)
+
+
+def complete_question(question: str) -> str:
+    """Return the complete question that a text is, without a conjunction before it; "" if none.
+
+    Behind a conjunction ("And how do I make a backup?"), it is complete if it begins as a question,
+    has a verb, and has no pronoun without its referent. A text without a conjunction is complete
+    unless it `refers_back`.
+
+    Examples
+    --------
+    >>> complete_question("And how do I make a backup?"), complete_question("What is a tag?")
+    ('how do I make a backup?', 'What is a tag?')
+    >>> complete_question("And the bridge?"), complete_question("But when does it expire?")
+    ('', '')
+    """
+    if not refers_back(question):
+        return question
+    conjunction = _GOES_ON.match(question)
+    if conjunction is None:
+        return ""
+    rest = question[conjunction.end() :]
+    words = _lowered(rest)
+    begins = bool(words) and words[0] in _OPENINGS and not _VERBS.isdisjoint(words)
+    return rest if begins and not _lacks_referent_or_content(rest) else ""
+
+
+def _lacks_referent_or_content(question: str) -> bool:
+    """Return whether a question has no content, or a pronoun without its referent."""
     words = _lowered(question)
     return (
-        bool(_GOES_ON.match(question))
-        or bool(_CHINESE_PRONOUN.search(question))
+        bool(_CHINESE_PRONOUN.search(question))
         or (bool(words) and FUNCTION_WORDS.issuperset(words))
         or any(_is_pronoun(words, place) for place in range(len(words)))
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from html import unescape
 from textwrap import dedent
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from uec_rag.corpora.document import Section, decoded, has_words
@@ -35,7 +35,7 @@ _INLINE_ATTRIBUTES = re.compile(
     rf"(?<=[)\]*_~^]){_LIST}|(?<===){_LIST}|\A\s*{_LIST}\s*\Z"
     rf"|:(?:fontawesome|material|octicons|simple)-[\w-]+:(?:{_LIST})?"
 )
-_AFTER_CODE = re.compile(_LIST)
+_AFTER_CODE = re.compile(rf"\A{_LIST}")
 # The first line of an admonition, a collapsible block or a tab of Python-Markdown.
 _BLOCK = re.compile(
     r"""( *)(?:(?:!!!|\?\?\?\+?) +([\w-]+)(?: +[\w-]+)*|===[!+]?)(?: +"(.*)")? *\Z"""
@@ -45,11 +45,25 @@ _BLOCK = re.compile(
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
-_ANCHOR = re.compile(r"<a\b[^<>]*></a>")
+# The attributes of a tag. Other words make it text: "if a <p, x, and b> 3". Those without a value
+# are the Boolean ones of HTML, old ones, and those of frameworks.
+_VALUELESS = (
+    *("allowfullscreen", "async", "autofocus", "autoplay", "border", "checked", "compact"),
+    *("controls", "default", "defer", "disabled", "formnovalidate", "hidden", "inert", "ismap"),
+    *("itemscope", "loop", "markdown", "multiple", "muted", "nomodule", "noshade", "novalidate"),
+    *("nowrap", "open", "playsinline", "readonly", "required", "reversed", "selected"),
+)
+_TEMPLATE = r"\{[^<>]*\}"
+_TAG_ATTRIBUTES = (
+    rf"""(?:\s+(?:[^\s"'<>/={{}}]+\s*=\s*(?:"[^"]*"|'[^']*'|{_TEMPLATE}|[^\s"'<>{{}}]+)|{_TEMPLATE}"""
+    rf"|(?:{'|'.join(_VALUELESS)}|(?:aria|data|v|x)-[\w-]+)(?![^\s/>])))*\s*/?"
+)
+_ANCHOR = re.compile(rf"<a{_TAG_ATTRIBUTES}></a>")
 _LAYOUT_TAG = re.compile(
     r"</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span|summary|table|tbody"
-    r"|td|th|thead|tr|ul)\b[^<>]*>"
+    rf"|td|th|thead|tr|ul){_TAG_ATTRIBUTES}>"
 )
+_TAG = re.compile(rf"</?[a-z]\w*{_TAG_ATTRIBUTES}>")
 # In MDX: imports, comments, and tags of components.
 _MDX_IMPORT = re.compile(
     r"^import\s(?:[\w$*,{}\s]{1,500}\sfrom\s+(['\"])[^'\"\n]+\1|(['\"])[./][^'\"\n]+\2);?[ \t]*$",
@@ -136,18 +150,8 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
         markup = _HTML_FRONT_MATTER.sub(b"", markup, count=1)
     soup = BeautifulSoup(markup, "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
-    for tag in soup.select(", ".join((*_NO_PROSE, *_NAVIGATION))):
-        tag.decompose()
-    if (last := soup.select_one("a[name=index] + h2")) is not None:  # by man2html
-        for node in [last, *last.find_all_next(string=True)]:
-            node.extract()
-    for table in soup.find_all("table"):
-        rows = [row.find_all(["td", "th"]) for row in table.find_all("tr")]
-        named = rows and (first_row_names or all(cell.name == "th" for cell in rows[0]))
-        if named and len(rows) > 1 and table.find(["table", "pre", *_HEADINGS]) is None:
-            lines = soup.new_tag("pre")
-            lines.string = _table([[cell.get_text(" ") for cell in row] for row in rows])
-            table.replace_with(lines)
+    _drop_navigation(soup)
+    _write_tables(soup, first_row_names=first_row_names)
     sections = _walked(_main(soup))
     top = next((place for place, (name, *_) in enumerate(sections) if name == "h1"), None)
     without = [Section(title, "", is_title=True)] if title and top is None else []
@@ -155,6 +159,25 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
         Section(heading or title, text, is_title=place == top, depth=int(name[1:] or 0))
         for place, (name, heading, text) in enumerate(sections)
     ]
+
+
+def _drop_navigation(soup: BeautifulSoup) -> None:
+    for tag in soup.select(", ".join((*_NO_PROSE, *_NAVIGATION))):
+        tag.decompose()
+    if (last := soup.select_one("a[name=index] + h2")) is not None:  # by man2html
+        for node in [last, *last.find_all_next(string=True)]:
+            node.extract()
+
+
+def _write_tables(soup: BeautifulSoup, *, first_row_names: bool) -> None:
+    """Replace each table that has a header by lines of "name: value"."""
+    for table in soup.find_all("table"):
+        rows = [row.find_all(["td", "th"]) for row in table.find_all("tr")]
+        named = rows and (first_row_names or all(cell.name == "th" for cell in rows[0]))
+        if named and len(rows) > 1 and table.find(["table", "pre", *_HEADINGS]) is None:
+            lines = soup.new_tag("pre")
+            lines.string = _table([[cell.get_text(" ") for cell in row] for row in rows])
+            table.replace_with(lines)
 
 
 def _main(soup: BeautifulSoup) -> Tag:
@@ -226,26 +249,25 @@ def read_pptx(content: bytes) -> list[Section]:
     from pptx import Presentation
     from pptx.shapes.group import GroupShape
 
+    def texts(shapes: Iterable[Any], title: int | None) -> Iterator[str]:
+        for shape in shapes:
+            if shape.shape_id == title:
+                continue
+            if isinstance(shape, GroupShape):
+                yield from texts(shape.shapes, title)
+            elif shape.has_text_frame:
+                yield shape.text_frame.text
+            elif shape.has_table:
+                yield _table([cell.text for cell in row.cells] for row in shape.table.rows)
+
     sections = []
     for number, slide in enumerate(Presentation(io.BytesIO(content)).slides, start=1):
         title = slide.shapes.title
-        parts = []
-        left = [*slide.shapes]
-        while left:
-            shape = left.pop(0)
-            if title is not None and shape.shape_id == title.shape_id:
-                continue
-            if isinstance(shape, GroupShape):
-                left = [*shape.shapes, *left]
-            elif shape.has_text_frame:
-                parts.append(shape.text_frame.text)
-            elif shape.has_table:
-                rows = [[cell.text for cell in row.cells] for row in shape.table.rows]
-                parts.append(_table(rows))
+        parts = [*texts(slide.shapes, title and title.shape_id)]
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             parts.append(slide.notes_slide.notes_text_frame.text)
         heading = "" if title is None else " ".join(title.text_frame.text.split())
-        sections.append(Section(heading, "\n\n".join(part for part in parts if part), number))
+        sections.append(Section(heading, "\n\n".join(filter(None, parts)), number))
     return sections
 
 
@@ -337,51 +359,55 @@ def _read_mdx(content: bytes) -> list[Section]:
 def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
     from markdown_it import MarkdownIt
 
-    text = _unix(decoded(content))
-    sections, title = [], ""
-    if front := _FRONT_MATTER.match(text):  # of site generators
-        matter = _front_matter(*front.groups())
-        if matter is not None:
-            title, text = str(matter.get("title", "")), text[front.end() :]
-    if title:
-        sections.append(Section(title, "", is_title=True))
+    title, text = _without_front_matter(_unix(decoded(content)))
     text = _with_fences_apart(text) if is_mdx else text
     lines = [*_without_block_markers(text.split("\n"))]
-    text = "\n".join(lines)
     parser = MarkdownIt().enable("strikethrough")
-    tokens = (parser.disable(["code", "html_block"]) if is_mdx else parser).parse(text)
-    # Docusaurus reads ".md" as MDX, too.
+    parser = parser.disable(["code", "html_block"]) if is_mdx else parser
+    tokens = parser.parse("\n".join(lines))
+    # Docusaurus also reads ".md" as MDX.
     is_mdx |= any(
         _MDX_IMPORT.match(token.content)
         for token in tokens
         if token.type == "inline" and token.level == 1
     )
-    heading, start, is_title, depth = "", 0, False, 0
-    for token, inline in itertools.pairwise([*tokens, *tokens[-1:]]):
-        if token.map is not None and token.type == "html_block":
-            block = "\n".join(lines[slice(*token.map)])
-            lines[slice(*token.map)] = _without_comments(block).split("\n")
+    shown = [*lines]
+    for token in tokens:
         if token.map is not None and token.type in ("html_block", "inline"):
-            if is_mdx:
-                block = "\n".join(lines[slice(*token.map)])
-                lines[slice(*token.map)] = _MDX.sub(_shown, block).split("\n")
-            for place in range(*token.map):
-                parts = _CODE_SPAN.split(lines[place])
-                for after in range(2, len(parts), 2):
-                    if attributes := _AFTER_CODE.match(parts[after]):
-                        parts[after] = parts[after][attributes.end() :]
-                parts[::2] = map(_without_markup, parts[::2])
-                alone = _TEMPLATE_TAG.fullmatch(lines[place].strip())
-                lines[place] = _shown(alone).strip() if alone else "".join(parts)
+            block = "\n".join(lines[slice(*token.map)])
+            block = _without_comments(block) if token.type == "html_block" else block
+            block = _MDX.sub(_shown, block) if is_mdx else block
+            shown[slice(*token.map)] = map(_shown_line, block.split("\n"))
+    return [*_markdown_sections(tokens, shown, title)]
+
+
+def _markdown_sections(
+    tokens: Sequence[Token], lines: Sequence[str], title: str
+) -> Iterator[Section]:
+    """Split the lines of a page at its headings; `title` is that of its front matter, if any."""
+    if title:
+        yield Section(title, "", is_title=True)
+    heading, start, is_title, depth = "", 0, False, 0
+    for token, inline in itertools.pairwise(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             body = "\n".join(lines[start : token.map[0]]).strip()
-            sections.append(Section(heading, body, is_title=is_title, depth=depth))
+            yield Section(heading, body, is_title=is_title, depth=depth)
             # After another section, a heading of level one is that of an appendix.
             is_title = token.tag == "h1" and not title and not heading
             heading, start, depth = _plain_heading(inline), token.map[1], int(token.tag[1:])
             title = title or (heading if is_title else "")
     body = "\n".join(lines[start:]).strip()
-    return [*sections, Section(heading, body, is_title=is_title, depth=depth)]
+    yield Section(heading, body, is_title=is_title, depth=depth)
+
+
+def _shown_line(line: str) -> str:
+    """Return what of a line of Markdown is shown: code as it is, the rest without markup."""
+    if alone := _TEMPLATE_TAG.fullmatch(line.strip()):
+        return _shown(alone).strip()
+    first, *rest = _CODE_SPAN.split(line)
+    texts = [_AFTER_CODE.sub("", text, count=1) for text in rest[1::2]]
+    codes = [*rest[::2], ""]
+    return "".join(map("".join, zip(map(_without_markup, [first, *texts]), codes, strict=True)))
 
 
 def _without_markup(text: str) -> str:
@@ -439,6 +465,15 @@ def _with_fences_apart(text: str) -> str:
     return "\n".join(lines)
 
 
+def _without_front_matter(text: str) -> tuple[str, str]:
+    """Return the title in the front matter of a page, or "", and the text below."""
+    front = _FRONT_MATTER.match(text)  # of site generators
+    values = _front_matter(*front.groups()) if front else None
+    if front is None or values is None:
+        return "", text
+    return str(values.get("title", "")), text[front.end() :]
+
+
 def _front_matter(fence: str, matter: str) -> dict[str, object] | None:
     """Return the values of YAML or, between "+++", TOML; None if it is neither, but text."""
     if fence == "+++":
@@ -491,9 +526,14 @@ def _plain_heading(inline: Token) -> str:
         if part.type == "text"
         else part.content
         for part in inline.children or ()
-        if part.type != "html_inline"
+        if part.type != "html_inline" or _is_text(part.content)
     ]
     return _ATTRIBUTES.sub("", "".join(parts)).strip()
+
+
+def _is_text(tag: str) -> bool:
+    """Return whether what looks like a tag of HTML has words that are no attributes."""
+    return bool(re.match(r"</?[a-z]\w*\s", tag)) and not _TAG.fullmatch(tag)
 
 
 def _unix(text: str) -> str:
@@ -544,15 +584,23 @@ def _rst_tree(text: str) -> nodes.document:
     finally:
         directives.register_directive("class", Class)
     # docutils does not know Sphinx's roles and directives, but its messages have their source.
-    marks = (nodes.problematic, nodes.system_message, nodes.field)
-    found = tree.findall(lambda node: isinstance(node, marks))
-    for parent in {id(mark.parent): mark.parent for mark in found}.values():
+    kinds = (nodes.problematic, nodes.system_message, nodes.field)
+    marks = tree.findall(lambda node: isinstance(node, kinds))
+    for parent in {id(mark.parent): mark.parent for mark in marks}.values():
         parent[:] = [*_without_marks(parent)][::-1]
-    for steps in tree.findall(nodes.enumerated_list):
-        for number, step in enumerate(steps, steps.get("start", 1)):
-            if (first := step.next_node(nodes.Text)) and steps["enumtype"] == "arabic":
-                first.parent.replace(first, nodes.Text(f"{number}. {first}"))
+    for steps in [*tree.findall(nodes.enumerated_list)]:
+        _number_steps(steps)
     return tree
+
+
+def _number_steps(steps: nodes.enumerated_list) -> None:
+    """Write the numbers of a list, which docutils leaves out, in front of its items."""
+    from docutils import nodes
+
+    if steps["enumtype"] == "arabic":
+        for number, step in enumerate(steps, steps.get("start", 1)):
+            if first := step.next_node(nodes.Text):
+                first.parent.replace(first, nodes.Text(f"{number}. {first}"))
 
 
 def _without_marks(parent: nodes.Element) -> Iterator[nodes.Node]:

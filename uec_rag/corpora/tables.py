@@ -19,6 +19,7 @@ from uec_rag.corpora.passages import anchor
 from uec_rag.stores.base import Passage
 
 _FORMATS = (".jsonl", ".csv", ".tsv")
+_QUESTIONS = ("query", "relevant_ids")
 _LABELS = {"1": 1, "true": 1, "0": 0, "false": 0}
 _MEANINGS = {
     "passage": "the text that answers, not its id",
@@ -29,6 +30,7 @@ _NAMES = (
     "ids as 'uec-rag ask --json' prints them ('faq.md#returns'), files ('faq.md'), or headings of "
     "a file as they read ('faq.md#How do I return it?')"
 )
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # or what `as_cell` makes of a formula
 _NUMBERED = re.compile(r"(.+)#\d+")
 
 
@@ -59,7 +61,7 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
     `read_pairs`.
     """
     asked: dict[str, set[str]] = {}
-    columns = ("query", "relevant_ids") if labelled else ("query",)
+    columns = _QUESTIONS if labelled else _QUESTIONS[:1]
     for where, row in _rows(path, columns, "QUESTIONS"):
         given = row.get("relevant_ids") or []
         ids = [given] if isinstance(given, str) else given
@@ -71,13 +73,54 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 
 
 def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
-    """Write a CSV table that `read_questions` reads, atomically."""
+    """Write a CSV table that `read_questions` reads, atomically.
+
+    A table that is there keeps its other columns, and its rows in their order: a row whose question
+    has other answers now gets one of these, and is left out if there is none. What a spreadsheet
+    would take for a formula, such as "=1+1", is written with an apostrophe before it.
+    """
+    header, rows = [*_QUESTIONS], list[list[str]]()
+    if path.exists():
+        (_, header), *lines = _read_cells(path, _QUESTIONS)
+        rows = [cells + [""] * (len(header) - len(cells)) for _, cells in lines]
+    query, id_ = map(_known_names(header).index, _QUESTIONS)
+    known = {(of_cell(cells[query]), of_cell(cells[id_].strip())) for cells in rows}
+    new = {
+        question: [name for name in sorted(ids) or [""] if (question, name) not in known]
+        for question, ids in asked.items()
+    }
     out = io.StringIO(newline="")
     table = csv.writer(out)  # whose ends of lines are "\r\n", so that it quotes a "\r" in a text
-    table.writerow(("query", "relevant_ids"))
-    for question, ids in asked.items():
-        table.writerows((question, id_) for id_ in sorted(ids) or [""])
+    table.writerow(header)
+    for cells in rows:
+        question, name = of_cell(cells[query]), of_cell(cells[id_].strip())
+        if name not in asked.get(question, ()) and new.get(question):
+            name = new[question].pop(0)
+            cells[id_] = as_cell(name)
+        if question in asked and (not name or name in asked[question]):
+            table.writerow(cells)
+    for question, names in new.items():
+        for name in names:
+            cells = [""] * len(header)
+            cells[query], cells[id_] = as_cell(question), as_cell(name)
+            table.writerow(cells)
     replace_file(path, out.getvalue())
+
+
+def as_cell(text: str) -> str:
+    """Return a text as a cell of CSV that a spreadsheet does not take for a formula.
+
+    Examples
+    --------
+    >>> as_cell("=1+1"), of_cell("'=1+1"), as_cell("'=1+1"), as_cell("'tis")
+    ("'=1+1", '=1+1', "''=1+1", "'tis")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def of_cell(cell: str) -> str:
+    """Return the text that `as_cell` has written."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 @dataclass(frozen=True)
@@ -196,19 +239,37 @@ def _rows(
 def _read_rows(
     path: Path, kind: str, columns: Sequence[str]
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    with path.open(encoding="utf-8-sig", newline=None if kind == ".jsonl" else "") as file:
-        if kind == ".jsonl":
+    if kind == ".jsonl":
+        with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     where = f"{path.name}, line {number}"
                     yield where, _json_row(line, columns, where)
-            return
+        return
+    lines = _read_cells(path, columns)
+    names = _known_names(next(lines)[1])
+    for where, cells in lines:
+        yield where, dict(zip(names, map(of_cell, cells), strict=False))
+
+
+def _read_cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the header and the rows of a CSV or TSV table, each with its file and line number."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
         csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
-        reader = csv.DictReader(file, delimiter="\t" if kind == ".tsv" else ",")
-        reader.fieldnames = _known_names(reader.fieldnames or ())
-        _check_columns(reader.fieldnames or (), columns, f"{path.name}, line 1")
-        for row in reader:
-            yield f"{path.name}, line {reader.line_num}", row
+        reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        header = next(reader, [])
+        where = f"{path.name}, line 1"
+        _check_columns(_known_names(header), columns, where)
+        yield where, header
+        for cells in filter(None, reader):
+            where = f"{path.name}, line {reader.line_num}"
+            if rest := "".join(cells[len(header) :]).strip():
+                raise ValueError(
+                    f"{where}: expected {counted(len(header), 'cell')} ({', '.join(header)}), got "
+                    f"{len(cells)}; {rest!r:.60} belongs to none. Quote a cell that holds "
+                    f"{reader.dialect.delimiter!r}, and put each further id in a row of its own."
+                )
+            yield where, cells
 
 
 def _json_row(line: str, columns: Sequence[str], where: str) -> Mapping[str, object]:
@@ -238,3 +299,9 @@ def _check_columns(found: Collection[str], columns: Sequence[str], where: str) -
             f"{where}: expected the columns {' and '.join(columns)}{meant}, got "
             f"{', '.join(found) or 'none'}"
         )
+    for name in columns:
+        if (count := [*found].count(name)) > 1:
+            raise ValueError(
+                f"{where}: expected the column {name} once, got {count}; put what the others hold "
+                "in rows of their own."
+            )

@@ -1,7 +1,6 @@
 """Bulk work on a Ray cluster: indexing into any store."""
 
 from uec_rag.base.environment import missing_extra
-from uec_rag.base.removed import removed_import
 
 try:
     import ray  # noqa: F401
@@ -13,7 +12,3 @@ except ModuleNotFoundError as error:
 from uec_rag.distributed.cluster import Resources, index, read_passages
 
 __all__ = ["Resources", "index", "read_passages"]
-
-
-def __getattr__(name: str) -> object:
-    raise removed_import(__name__, name)

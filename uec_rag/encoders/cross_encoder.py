@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.encoders.base import NotCopied
 from uec_rag.encoders.hub import is_model, load_model
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CrossEncoderAdvisor:
+class CrossEncoderAdvisor(NotCopied):
     """An advisor that says "answer" if its best score of a passage is at least a threshold.
 
     Attributes

@@ -20,17 +20,10 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Saturation, Terms
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.text import in_both_numbers
+from uec_rag.base.text import ENGLISH, in_both_numbers
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, checked_texts
 
-# Function words that distinguish English from other languages in the Latin script; words of both
-# lists count as English.
-_ENGLISH = """
-a an and are as at be been but by can could did do does for from had has have he her his how i
-if in into is it its of on or our she should that the their them there these they this those to
-we were what when where which who whose why will with would you your not
-"""
-
+# Function words of other languages in the Latin script; words of both lists count as English.
 _OTHERS = """
 der das und ist nicht ein eine einen einem einer eines mit auf für von dem des wie wird werden
 welche welcher welches wer wo wann warum sich zu zum zur bei auch sind nach wurde kann über
@@ -54,7 +47,6 @@ yang dan di itu ini dengan untuk apa siapa dari pada adalah tidak
 và của là có không những được trong cho một
 """  # noqa: RUF001  # the dotless i is Turkish
 
-ENGLISH = frozenset(_ENGLISH.split())
 FOREIGN = frozenset(_OTHERS.split()) - ENGLISH
 
 

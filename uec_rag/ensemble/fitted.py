@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, Self, TypedDict, get_args
 
 import numpy as np
 
 from uec_rag.base.checks import check_beta, check_type, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.confidence.model import ConfidenceModel
@@ -110,8 +110,6 @@ class FitOptions(Record):
         names = [field.name for field in fields(cls)]
         unknown = [name for name in chosen if name not in names]
         if unknown:
-            if unknown[0] in _REMOVED:
-                raise TypeError(f"UEC: {unknown[0]} was removed; {_REMOVED[unknown[0]]}.")
             raise TypeError(
                 f"UEC: there is no parameter {unknown[0]!r}; besides its own, it takes the "
                 f"fields of FitOptions: {', '.join(names)}"
@@ -136,14 +134,6 @@ _ALLOWED = {
 
 # The other parameters of `UEC`.
 _OWN = ("encoders", "coefficients", "options", "device", "dtype", "batch_size")
-
-_RERANK = "put a reranker of your framework between the retriever and the gate"
-_REMOVED = {
-    "verifier": _RERANK,
-    "verify_k": _RERANK,
-    "on_error": "an encoder that fails, after retries, fails the call",
-}
-"""Former parameters of `UEC`, and what to do instead."""
 
 PAPER = FitOptions(
     space="shared", structure="diag", negatives="random", scaled=False, last_layer="auto", beta=0.01

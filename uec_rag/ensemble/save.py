@@ -301,12 +301,6 @@ def read_ensemble(
     check_type(given, Mapping, "encoders", expected)
     saved = read_fit(folder)
     fitted, options = saved.fitted, saved.options
-    if (folder / "verifier.json").is_file():
-        warn(
-            "The ensemble was saved with a verifier, which is not used any more: its passages are "
-            "ranked by the encoders alone. Put a reranker of your framework in front of the gate, "
-            "and save again."
-        )
     known = [model.name for model in saved.encoders]
     unknown = sorted({*given} - {*known})
     if unknown:

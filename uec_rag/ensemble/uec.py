@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
-from uec_rag.base.removed import removed
 from uec_rag.base.saved.generations import reading, writing
 from uec_rag.base.spans import span
 from uec_rag.encoders import Encoder
@@ -342,10 +341,3 @@ class UEC:
         uec = cls(**arguments)
         uec.fitted = fitted
         return uec
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            if name in {*vars(Fitted), *Fitted.__dataclass_fields__} and not name.startswith("_"):
-                raise AttributeError(f"UEC has no attribute {name!r}; use uec.fitted.{name}.")
-            raise removed("UEC", name)

@@ -15,12 +15,12 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.evaluation.inspection import Ranking, fused, search_by_each_member, search_by_member
-from uec_rag.retrieval.gate import confidence_at, questions_from_passages
+from uec_rag.evaluation.labels import doubtful_labels
+from uec_rag.retrieval.labelled import confidence_at, questions_from_passages
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
 Floats: TypeAlias = NDArray[np.float64]
-"""A callback, called as `progress(stage, done, total)`."""
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 _CERTAINTY, _LEVEL = 0.95, 0.95
@@ -49,6 +49,8 @@ class Evaluation:
         nDCG of each answerable question, to compare two indexes.
     answers : list of str
         The questions of `ndcg`.
+    doubtful : list of str
+        What `doubtful_labels` says of the labels.
     """
 
     facts: dict[str, Any]
@@ -57,6 +59,7 @@ class Evaluation:
     risks: list[dict[str, Any]]
     ndcg: list[float]
     answers: list[str]
+    doubtful: list[str]
 
 
 def evaluate(
@@ -142,6 +145,7 @@ def evaluate(
         risks=_by_risk(confidence, right, similar, [relevant[row] for row in kept]),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
+        doubtful=[] if labels is None else doubtful_labels(result, relevant),
     )
 
 

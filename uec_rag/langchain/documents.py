@@ -13,10 +13,10 @@ from langchain_core.messages.utils import convert_to_messages
 
 from uec_rag.base.checks import check_documents, did_you_mean, listed
 from uec_rag.base.errors import warn
-from uec_rag.base.removed import check_arguments, removed_import
 from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.conversation import turns_of, with_turns
+from uec_rag.retrieval.conversation import turns_of
+from uec_rag.retrieval.request import with_turns
 from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage
 
@@ -103,7 +103,6 @@ def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str])
     """
     unknown = sorted(kwargs.keys() - set(known))
     if unknown:
-        check_arguments(kwargs)
         expected = f"expected some of {', '.join(known)}" if known else "it takes none"
         raise TypeError(
             f"{method}() got an unexpected keyword argument {unknown[0]!r}; {expected}"
@@ -198,7 +197,3 @@ def place_of_question(messages: Sequence[AnyMessage]) -> int:
     """Return the position of the last human message, or the number of messages if none is."""
     asked = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
     return asked[-1] if asked else len(messages)
-
-
-def __getattr__(name: str) -> object:
-    raise removed_import(__name__, name)

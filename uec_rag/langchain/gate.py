@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Self, cast, get_args
 
-from langchain_core.callbacks import CallbackManagerForChainRun, dispatch_custom_event
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForChainRun,
+    BaseRunManager,
+    CallbackManagerForChainRun,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
-from langchain_core.runnables.config import get_config_list, merge_configs, run_in_executor
+from langchain_core.runnables.config import get_config_list, merge_configs
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
@@ -214,9 +220,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
-        if (history := kwargs.pop("history", None)) is not None:
-            kwargs["history"] = [history]
-        return self.batch([input], config, **kwargs)[0]
+        return self.batch([input], config, **_of_one(kwargs))[0]
+
+    async def ainvoke(
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Gated:
+        """Run `invoke` without blocking the event loop, in which an advisor is asked."""
+        return (await self.abatch([input], config, **_of_one(kwargs)))[0]
 
     def batch(
         self,
@@ -227,13 +237,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         **kwargs: Any,
     ) -> list[Gated]:
         """Retrieve for many questions in one search, and decide on each."""
-        threshold = (self._deciding or Gate()).threshold
-        # What `note_decision` adds would not be shown for a run without metadata.
-        noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
         return self._batch_with_config(
             partial(self._gate_all, kwargs),
             inputs,
-            [merge_configs(one, noted) for one in get_config_list(config, len(inputs))],
+            self._noted(config, len(inputs)),
             return_exceptions=return_exceptions,
         )
 
@@ -245,9 +252,22 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[Gated]:
-        """Run `batch` without blocking the event loop."""
-        batch = partial(self.batch, inputs, config, return_exceptions=return_exceptions)
-        return await run_in_executor(None, partial(batch, **kwargs))
+        """Run `batch` without blocking the event loop, in which an advisor is asked."""
+        return await self._abatch_with_config(
+            partial(self._agate_all, kwargs),
+            inputs,
+            self._noted(config, len(inputs)),
+            return_exceptions=return_exceptions,
+        )
+
+    def _noted(
+        self, config: RunnableConfig | list[RunnableConfig] | None, count: int
+    ) -> list[RunnableConfig]:
+        """Return the config of each run, with the threshold in its metadata."""
+        threshold = (self._deciding or Gate()).threshold
+        # What `note_decision` adds would not be shown for a run without metadata.
+        noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
+        return [merge_configs(one, noted) for one in get_config_list(config, count)]
 
     def _gate_all(
         self,
@@ -265,14 +285,47 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             result, found = retriever.search_runs(queries, configs, **searched)
             decisions = result.decisions
         else:
-            found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
-            decisions = self._settle_documents(queries, found, configs)
-        for place, documents, decision in zip(asked, found, decisions, strict=True):
-            note_decision(run_manager[place], decision)
-            one = gated(asked[place][0], documents, decision)
-            dispatch_custom_event(EVENT, self._event(one, decision), config=config[place])
-            others = given[place]
-            out[place] = cast(Gated, {**(others if isinstance(others, Mapping) else {}), **one})
+            theirs = self.retriever
+            found = theirs.batch([self._input(given[place]) for place in asked], configs)
+            decisions = self._decide_documents(found)
+            if self.gate is not None and self.gate.advisor is not None:
+
+                async def again(rewrites: Sequence[str]) -> list[list[Document]]:
+                    return theirs.batch([*rewrites], configs[0])
+
+                decisions = run_to_end(self._advise(queries, found, decisions, again))
+        for place, event in self._put(out, asked, given, found, decisions, run_manager):
+            dispatch_custom_event(EVENT, event, config=config[place])
+        return out
+
+    async def _agate_all(
+        self,
+        options: Mapping[str, Any],
+        given: list[Question],
+        run_manager: list[AsyncCallbackManagerForChainRun],
+        config: list[RunnableConfig],
+    ) -> list[Gated | Exception]:
+        """Run `_gate_all` without blocking the event loop."""
+        out, asked = self._asked(options, given)
+        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
+        if isinstance(self.retriever, UECRetriever):
+            histories = [before for _, before in asked.values()]
+            retriever = self.retriever.with_gate(self.gate)
+            searched = {**options, "history": histories}
+            result, found = await retriever.asearch_runs(queries, configs, **searched)
+            decisions = result.decisions
+        else:
+            theirs = self.retriever
+            found = await theirs.abatch([self._input(given[place]) for place in asked], configs)
+            decisions = self._decide_documents(found)
+            if self.gate is not None and self.gate.advisor is not None:
+
+                async def again(rewrites: Sequence[str]) -> list[list[Document]]:
+                    return await theirs.abatch([*rewrites], configs[0])
+
+                decisions = await self._advise(queries, found, decisions, again)
+        for place, event in self._put(out, asked, given, found, decisions, run_manager):
+            await adispatch_custom_event(EVENT, event, config=config[place])
         return out
 
     def _asked(
@@ -300,32 +353,59 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             return question
         return {"input": question, **given}
 
-    def _settle_documents(
-        self,
-        questions: Sequence[str],
-        found: list[list[Document]],
-        configs: Sequence[RunnableConfig],
-    ) -> list[Decision]:
+    def _decide_documents(self, found: Sequence[list[Document]]) -> list[Decision]:
         """Decide on the documents of another retriever, by the decisions in their metadata."""
         origin = f"retriever: documents of this {type(self.retriever).__name__}"
         known = [decision_on(documents, origin) for documents in found]
         gate = self.gate
         if gate is None:
             return known
-        decided = [
-            gate.at_threshold(one) if documents else one
+        return [
+            gate.at_threshold(one, len(documents)) if documents else one
             for one, documents in zip(known, found, strict=True)
         ]
 
+    async def _advise(
+        self,
+        questions: Sequence[str],
+        found: list[list[Document]],
+        decided: Sequence[Decision],
+        again: Callable[[Sequence[str]], Awaitable[list[list[Document]]]],
+    ) -> list[Decision]:
+        """Ask the advisor about documents; those of an answered rewrite take their place.
+
+        `again`: searches for rewrites.
+        """
+        assert self.gate is not None
+
         async def search(rewrites: Sequence[str]) -> list[tuple[Decision, list[Document]]]:
-            rows = self.retriever.batch([*rewrites], configs[0])
-            return [(gate.at_threshold(decision_on(row, origin)), row) for row in rows]
+            rows = await again(rewrites)
+            return [*zip(self._decide_documents(rows), rows, strict=True)]
 
         texts = [[document.page_content for document in documents] for documents in found]
-        settled = run_to_end(gate.advise(questions, texts, decided, search))
+        settled = await self.gate.advise(questions, texts, decided, search)
         for row, (_, other) in enumerate(settled):
             found[row] = found[row] if other is None else other
         return [decision for decision, _ in settled]
+
+    def _put(
+        self,
+        out: list[Gated | Exception],
+        asked: Mapping[int, tuple[str, list[str]]],
+        given: Sequence[Question],
+        found: Sequence[list[Document]],
+        decisions: Sequence[Decision],
+        runs: Sequence[BaseRunManager],
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """Put the output of each question in its position; returns its event with the position."""
+        events = []
+        for place, documents, decision in zip(asked, found, decisions, strict=True):
+            note_decision(runs[place], decision)
+            one = gated(asked[place][0], documents, decision)
+            events.append((place, self._event(one, decision)))
+            others = given[place]
+            out[place] = cast(Gated, {**(others if isinstance(others, Mapping) else {}), **one})
+        return events
 
     def _event(self, found: Gated, decision: Decision) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -339,3 +419,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
             told[name] = [document.metadata.get(f"uec_{key}") for document in found["documents"]]
         return told
+
+
+def _of_one(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of one question as those of a batch, with a list of histories."""
+    history = options.pop("history", None)
+    return options if history is None else {**options, "history": [history]}

@@ -162,7 +162,18 @@ def retriever_tool(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
         given = in_context(retriever, query, _turns_of_agent(runtime))
-        found = read_decision(query, retriever.invoke(given, config))
+        return reply_to(query, retriever.invoke(given, config), runtime)
+
+    async def asearch(
+        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
+    ) -> tuple[str, Gated]:
+        given = in_context(retriever, query, _turns_of_agent(runtime))
+        return reply_to(query, await retriever.ainvoke(given, config), runtime)
+
+    def reply_to(
+        query: str, output: Mapping[str, Any] | Sequence[Document], runtime: object
+    ) -> tuple[str, Gated]:
+        found = read_decision(query, output)
         labels = [reading["label"] for reading in found["readings"]]
         passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
         doubted = is_doubted(found["confidence"]) and not _has_searched(runtime)
@@ -171,6 +182,7 @@ def retriever_tool(
 
     return StructuredTool.from_function(
         search,
+        asearch,
         name=name,
         description=description,
         args_schema=ToolInput,

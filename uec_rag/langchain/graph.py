@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -51,10 +52,19 @@ def retrieval_node(
     def node(state: object, config: RunnableConfig) -> Gated:
         question, before = _question_and_turns(state)
         found = retriever.invoke(in_context(retriever, question, before), config, **_within(state))
-        # The chosen reading applies to this search only.
-        return cast(Gated, {**read_decision(question, found), **dict.fromkeys(_within(state))})
+        return _written(state, question, found)
 
-    return RunnableLambda(node, name="retrieve")
+    async def anode(state: object, config: RunnableConfig) -> Gated:
+        question, before = _question_and_turns(state)
+        given = in_context(retriever, question, before)
+        return _written(state, question, await retriever.ainvoke(given, config, **_within(state)))
+
+    return RunnableLambda(node, anode, name="retrieve")
+
+
+def _written(state: object, question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
+    """Return what the node writes; the chosen reading applies to this search only."""
+    return cast(Gated, {**read_decision(question, found), **dict.fromkeys(_within(state))})
 
 
 def route_on_decision(state: object) -> Action:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from langchain_core.callbacks import (
+    AsyncCallbackManager,
     AsyncCallbackManagerForRetrieverRun,
     CallbackManager,
     CallbackManagerForRetrieverRun,
@@ -25,7 +27,6 @@ from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text, listed
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.removed import check_arguments
 from uec_rag.confidence.replies import Within
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
@@ -419,7 +420,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     ----------
     vectorstore : UECVectorStore
     k : int
-        Number of documents; also per call, ``retriever.invoke(question, k=2)``.
+        Number of documents; also per call, ``retriever.invoke(question, k=2)``. At least `Gate.k`,
+        if the gate that decides has a guarantee.
     filter : mapping or callable, optional
         Metadata values that must be equal, or a predicate on a `Document`; also per call.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
@@ -465,12 +467,6 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     _gate: Gate | None = PrivateAttr(None)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_removed(cls, given: dict[str, Any]) -> dict[str, Any]:
-        check_arguments(given)
-        return given
 
     @model_validator(mode="after")
     def _check_search_kwargs(self) -> Self:
@@ -635,9 +631,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Run `search` without blocking the event loop."""
         prepare = self._index_and_arguments
         index, arguments = await run_in_executor(None, prepare, queries, options)
-        if self.search_type == "mmr":
-            return await run_in_executor(None, index.search_diverse, **arguments)
-        return await index.asearch(**arguments)
+        search = index.asearch_diverse if self.search_type == "mmr" else index.asearch
+        return await search(**arguments)
 
     def _index_and_arguments(
         self, queries: Sequence[str], options: Mapping[str, Any]
@@ -645,7 +640,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Return the index to search, and the arguments of its search."""
         index, arguments = self.index, self.search_options(options)
         if (gate := self.gate) is not index.gate:
-            index = index._with_gate(gate)
+            index = index.snapshot()
+            index.gate = gate
         arguments.pop("score_threshold", None)
         arguments["filter"] = passage_filter(arguments["filter"])
         if isinstance(arguments["history"], Sequence):  # else the index says what it expected
@@ -674,15 +670,10 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
     ) -> tuple[SearchResult, list[list[Document]]]:
         """Search for several questions at once, reporting a run for each to its callbacks."""
-        traced = self._get_ls_params(**options)
         runs = [
-            CallbackManager.configure(
-                inheritable_callbacks=config.get("callbacks"),
-                inheritable_tags=config.get("tags"),
-                local_tags=self.tags,
-                inheritable_metadata={**(config.get("metadata") or {}), **traced},
-                local_metadata=self.metadata,
-            ).on_retriever_start(None, query, name=config.get("run_name") or self.get_name())
+            CallbackManager.configure(**self._traced(config, options)).on_retriever_start(
+                None, query, name=config.get("run_name") or self.get_name()
+            )
             for query, config in zip(queries, configs, strict=True)
         ]
         try:
@@ -696,6 +687,41 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             note_decision(run, result[row].decision)
             run.on_retriever_end(found[row])
         return result, found
+
+    async def asearch_runs(
+        self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
+    ) -> tuple[SearchResult, list[list[Document]]]:
+        """Run `search_runs` without blocking the event loop."""
+        runs = [
+            await AsyncCallbackManager.configure(
+                **self._traced(config, options)
+            ).on_retriever_start(None, query, name=config.get("run_name") or self.get_name())
+            for query, config in zip(queries, configs, strict=True)
+        ]
+        try:
+            result = await self.asearch(queries, **options)
+            found = await run_in_executor(None, partial(self.documents, result, **options))
+        except Exception as error:
+            for run in runs:
+                await run.on_retriever_error(error)
+            raise
+        for row, run in enumerate(runs):
+            note_decision(run, result[row].decision)
+            await run.on_retriever_end(found[row])
+        return result, found
+
+    def _traced(self, config: RunnableConfig, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the callback manager of a run."""
+        return {
+            "inheritable_callbacks": config.get("callbacks"),
+            "inheritable_tags": config.get("tags"),
+            "local_tags": self.tags,
+            "inheritable_metadata": {
+                **(config.get("metadata") or {}),
+                **self._get_ls_params(**options),
+            },
+            "local_metadata": self.metadata,
+        }
 
     # LangChain's allow any keyword, for which an editor could complete nothing.
     def invoke(  # type: ignore[override]
@@ -733,8 +759,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         asked = joined(inputs, history)
         if return_exceptions:  # an invalid question must not prevent the search for the others
             return super().batch(cast(Any, asked), config, return_exceptions=True, **kwargs)
-        pairs = [question_and_history(one) for one in asked]
-        queries, histories = [question for question, _ in pairs], [before for _, before in pairs]
+        queries, histories = _questions_and_histories(asked)
         configs = get_config_list(config, len(queries))
         return self.search_runs(queries, configs, history=histories, **kwargs)[1]
 
@@ -742,10 +767,18 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         self,
         inputs: Sequence[Question],
         config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        history: Sequence[object] | None = None,
         **kwargs: Any,
     ) -> list[list[Document]]:
         """Run `batch` without blocking the event loop."""
-        return await run_in_executor(None, self.batch, inputs, config, **kwargs)
+        asked = joined(inputs, history)
+        if return_exceptions:
+            return await super().abatch(cast(Any, asked), config, return_exceptions=True, **kwargs)
+        queries, histories = _questions_and_histories(asked)
+        configs = get_config_list(config, len(queries))
+        return (await self.asearch_runs(queries, configs, history=histories, **kwargs))[1]
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
@@ -780,6 +813,11 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         params = super()._get_ls_params(**kwargs)
         params["ls_embedding_model"] = ", ".join(self.vectorstore.retriever.uec.fitted.names)
         return params
+
+
+def _questions_and_histories(asked: Sequence[Question]) -> tuple[list[str], list[object]]:
+    pairs = [question_and_history(one) for one in asked]
+    return [question for question, _ in pairs], [before for _, before in pairs]
 
 
 def _passage(document: Document) -> Passage:

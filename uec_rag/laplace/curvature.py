@@ -13,7 +13,7 @@ tests/laplace/test_curvature.py compares the results with those of laplace-torch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from uec_rag.base.environment import require
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.properties import cached_property
 from uec_rag.encoders.base import Encoded
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import LabelledPairs

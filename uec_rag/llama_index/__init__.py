@@ -1,7 +1,6 @@
 """The ensemble as LlamaIndex objects: embedding, store, retriever, gate, query engine."""
 
 from uec_rag.base.environment import missing_extra
-from uec_rag.base.removed import removed_import
 
 try:
     import llama_index.core  # noqa: F401
@@ -31,7 +30,3 @@ __all__ = [
     "UECVectorStore",
     "llm_advisor",
 ]
-
-
-def __getattr__(name: str) -> object:
-    raise removed_import(__name__, name)

@@ -9,7 +9,6 @@ from llama_index.core.schema import MetadataMode, NodeWithScore
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
-from uec_rag.base.removed import removed_import
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Action
@@ -114,7 +113,3 @@ def retriever_tool(
         return await found(query, await retriever.aretrieve(query))
 
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
-
-
-def __getattr__(name: str) -> object:
-    raise removed_import(__name__, name)

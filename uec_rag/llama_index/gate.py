@@ -110,10 +110,10 @@ async def decide(
         async def search(rewrites: Sequence[str]) -> list[Found]:
             assert retrieve is not None
             rows = [await retrieve(rewrite) for rewrite in rewrites]
-            return [(gate.at_threshold(decision_on(row)), row) for row in rows]
+            return [(gate.at_threshold(decision_on(row), len(row)), row) for row in rows]
 
         texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
-        known = [gate.at_threshold(decision)]
+        known = [gate.at_threshold(decision, len(nodes))]
         again = None if retrieve is None else search
         [(decision, other)] = await gate.advise([asked or query or ""], texts, known, again)
         found = nodes if other is None else other
@@ -240,8 +240,13 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
+        return run_to_end(self._apostprocess_nodes(nodes, query_bundle))
+
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        decision, _ = run_to_end(decide(nodes, query, self.gate))
+        decision, _ = await decide(nodes, query, self.gate)
         if decision.action == "answer":
             return nodes
         return [notice(decision), *competing(nodes, decision)]

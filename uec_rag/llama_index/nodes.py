@@ -21,7 +21,6 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
-from uec_rag.base.removed import removed_import
 from uec_rag.confidence.replies import Within
 from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import SearchResult
@@ -190,7 +189,3 @@ def turns(history: object) -> list[str]:
 
 
 _SPEAKERS = {"chatbot": "assistant", "model": "assistant"}
-
-
-def __getattr__(name: str) -> object:
-    raise removed_import(__name__, name)

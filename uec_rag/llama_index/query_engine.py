@@ -33,8 +33,8 @@ from uec_rag.llama_index.gate import (
     with_advisor,
 )
 from uec_rag.llama_index.nodes import turns
-from uec_rag.retrieval.conversation import Turn
 from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.request import Query
 
 
 class UECQueryEngine(BaseQueryEngine):
@@ -162,7 +162,7 @@ class UECQueryEngine(BaseQueryEngine):
             return await self.aretrieve(QueryBundle(rewrite))
 
         before = turns(getattr(query_bundle, "history", None))
-        asked = Turn.of(query_bundle.query_str, before).query().joined
+        asked = Query.of(query_bundle.query_str, before).joined
         # A rewrite may be about another reading than the one that was chosen.
         again = retrieve if getattr(query_bundle, "within", None) is None else None
         return await decide(nodes, query_bundle.query_str, self._gate, again, asked)

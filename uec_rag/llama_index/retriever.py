@@ -17,17 +17,16 @@ from llama_index.core.settings import Settings
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k
-from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
 from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.gate import check_optional_threshold
 from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
-from uec_rag.retrieval.retriever import Options
+from uec_rag.retrieval.request import Options
 from uec_rag.stores.base import Passage, Store
 
 
@@ -47,7 +46,7 @@ class UECRetriever(BaseRetriever):
     retriever : Retriever
         The index.
     similarity_top_k : int
-        Number of nodes to return.
+        Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
     memory : BaseMemory, optional
         The memory of a chat engine, with the turns before a question unless it is a
@@ -105,7 +104,6 @@ class UECRetriever(BaseRetriever):
                 "memory: expected a memory of LlamaIndex, such as Memory.from_defaults(), got "
                 f"{type(memory).__name__}; pass a list of turns as UECQueryBundle(..., history=)."
             )
-        check_arguments(kwargs)
         check_k(similarity_top_k)
         passage_filter(filters)
         self.retriever = retriever
@@ -294,28 +292,38 @@ class UECRetriever(BaseRetriever):
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(self.memory.get_all())
-        return self._search(query_bundle, history)
+        index, asked = self._asked(query_bundle, history)
+        return self._hits(index.search(**asked))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(await self.memory.aget_all())
-        return await asyncio.to_thread(self._search, query_bundle, history)
+        index, asked = await asyncio.to_thread(self._asked, query_bundle, history)
+        return await asyncio.to_thread(self._hits, await index.asearch(**asked))
 
-    def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
-        """Search for a question, or for what a query transform such as HyDE wrote."""
+    def _asked(
+        self, query_bundle: QueryBundle, history: object
+    ) -> tuple[Retriever, dict[str, Any]]:
+        """Return the index to search, and the arguments of its search.
+
+        It is for a question, or for what a query transform such as HyDE wrote.
+        """
         text = "\n".join(query_bundle.embedding_strs)
         if not text:
             raise ValueError("query: expected a text, got an empty one.")
-        index, k = self.retriever, self.similarity_top_k
+        index = self.retriever
+        if self.threshold is not None:
+            index = index.snapshot()
+            index.gate = Gate(self.threshold)
         options: Options = {
             "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
             "history": [turns(history)],
         }
-        if self.threshold is not None:
-            index = index._with_gate(Gate(self.threshold))
-        found = index.search([text], k, **options)
+        return index, {"queries": [text], "k": self.similarity_top_k, **options}
+
+    def _hits(self, found: SearchResult) -> list[NodeWithScore]:
         if self.on_abstain == "empty" and found[0].decision.action == "abstain":
             return []
         return hits(found, self.details)

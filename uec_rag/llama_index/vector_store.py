@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
@@ -26,7 +26,6 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr
 
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.removed import check_arguments
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import as_ensemble
@@ -37,7 +36,7 @@ from uec_rag.llama_index.query import (
     likeness,
     passage_filter,
 )
-from uec_rag.retrieval import Retriever
+from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Passage, Store
@@ -52,6 +51,24 @@ def _factor(options: Mapping[str, Any]) -> float:
     if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
         raise ValueError(f"mmr_prefetch_factor: expected a number >= 0, got {factor!r:.60}.")
     return factor
+
+
+class _Asked(NamedTuple):
+    """A query: the arguments of its search, or what is found, on which the gate decides."""
+
+    snapshot: Retriever
+    arguments: dict[str, Any]
+    found: SearchResult | None = None
+    gate: Gate | None = None
+
+
+def _as_result(found: SearchResult) -> VectorStoreQueryResult:
+    nodes = hits(found)
+    return VectorStoreQueryResult(
+        nodes=[node.node for node in nodes],
+        similarities=[node.get_score() for node in nodes],
+        ids=[node.node_id for node in nodes],
+    )
 
 
 def _check_local(fs: AbstractFileSystem | None) -> None:
@@ -279,35 +296,50 @@ class UECVectorStore(BasePydanticVectorStore):
         ValueError
             If the mode is unknown, k < 1, or the query is empty.
         """
-        check_arguments(kwargs)
+        asked = self._asked(query, kwargs)
+        if asked.found is None:
+            return _as_result(asked.snapshot.search_encoded(**asked.arguments))
+        if asked.gate is None:
+            return _as_result(asked.found)
+        return _as_result(asked.found.with_decisions(asked.gate.decide(asked.found)))
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Run `query` without blocking the event loop, in which an advisor is asked."""
+        asked = await asyncio.to_thread(self._asked, query, kwargs)
+        if asked.found is None:
+            return _as_result(await asked.snapshot.asearch_encoded(**asked.arguments))
+        if asked.gate is None:
+            return _as_result(asked.found)
+        return _as_result(await asked.gate.settle(asked.found))
+
+    def _asked(self, query: VectorStoreQuery, kwargs: Mapping[str, Any]) -> _Asked:
         text, vector, where = check_asked(self._retriever, query)
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
-        fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # The vectors of the hits must still be available after the search.
         index = self._retriever.snapshot()
-        plain, gate = (index._with_gate(None), index.gate) if diverse else (index, None)
+        own = diverse and vector is None  # a gate decides on what is left
+        gate = index._deciding() if own else None
+        k = k if gate is None else gate.handed_over(k)
+        fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         if vector is None:
             parts = encode(self.uec, [text], "query")
-            found = plain.search_encoded([text], parts, fetched, filter=where)
+            arguments: dict[str, Any] = {
+                "queries": [text],
+                "parts": parts,
+                "k": fetched,
+                "filter": where,
+            }
+            if not diverse:
+                return _Asked(index, arguments)
+            found = index._with_gate(None).search_encoded(**arguments)
         else:
-            found, gate = index.search_vector(vector[0].tolist(), fetched, filter=where), None
+            found = index.search_vector(vector[0].tolist(), fetched, filter=where)
         if diverse:
             # As in LlamaIndex's SimpleVectorStore.
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
             threshold = 0.5 if threshold is None else threshold
             found = diversify(index, found, k, threshold)
-        if gate is not None:  # it decides on what is left
-            found = found.with_decisions(gate.decide(found))
-        nodes = hits(found)
-        return VectorStoreQueryResult(
-            nodes=[node.node for node in nodes],
-            similarities=[node.get_score() for node in nodes],
-            ids=[node.node_id for node in nodes],
-        )
-
-    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Run `query` without blocking the event loop."""
-        return await asyncio.to_thread(self.query, query, **kwargs)
+        return _Asked(index, {}, found, gate)
 
     def persist(
         self,

@@ -1,12 +1,7 @@
 """Search with confidence, and the gate that decides whether to answer."""
 
-from uec_rag.base.removed import removed_import
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
 __all__ = ["Gate", "Retriever", "SearchResult"]
-
-
-def __getattr__(name: str) -> object:
-    raise removed_import(__name__, name)

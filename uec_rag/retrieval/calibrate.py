@@ -10,14 +10,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.corpora.questions import make_questions
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.pipeline import Method, Query, observe
+from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.search import Method, rank
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.memory import MemoryStore
 
@@ -50,16 +50,9 @@ class CorpusCalibration(Record):
     @classmethod
     def current(cls, metadata: Mapping[str, object]) -> Self | None:
         """Rebuild from `metadata`; None, with a warning, if it was learned on other features."""
-        state = {key: value for key, value in metadata.items() if key != "verifier"}
-        if metadata.get("verifier") is not None:
-            warn(
-                "The calibration on this corpus was learned with a verifier, which is not used any "
-                "more, and is left out. Calibrate again."
-            )
-            return None
         return current_or(
             None,
-            lambda: cls.restore(state),
+            lambda: cls.restore(metadata),
             "the calibration on this corpus is not used. Calibrate again.",
         )
 
@@ -209,13 +202,13 @@ def labelled_examples(
     """
     examples, start = [], 0
     with progress_bar("Searching", len(queries)) as bar:
-        for found in observe(method, store, [*map(Query, queries)], parts, k):
+        for found in rank(method, store, [*map(Query, queries)], parts, k):
             labels = wanted[start : start + len(found.queries)]
             start += len(found.queries)
             bar.update(len(found.queries))
             if found.features is None:
                 continue
-            relevant = found.hits.holding(labels)
+            relevant = found.holding(labels)
             examples.append(
                 Examples(
                     found.features.first(k),

@@ -230,8 +230,7 @@ class EncodedFiles:
     def replace_in(self, retriever: Retriever) -> int:
         """Replace an index's passages of these files by the new ones.
 
-        A calibration without labels is repeated if the corpus has changed. Returns the number of
-        passages that were replaced.
+        Returns the number of passages that were replaced.
 
         Raises
         ------

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import math
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, Self, TypeVar, cast
+from typing import Self, TypeAlias, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
-from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.progress import progress_bar
+from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
+from uec_rag.base.saved.generations import Saved
 from uec_rag.base.spans import span
 from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
-from uec_rag.confidence.decision import (
-    Decision,
-    advised,
-    decide_again,
-    needs_clarification,
-    outcome,
-)
+from uec_rag.confidence.decision import Decision, advised, decide_again, outcome
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.replies import Within
-from uec_rag.confidence.risk import (
-    Drift,
-    Guarantee,
-    advised_thresholds,
-    conformal_threshold,
-    risk_threshold,
-)
-from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
-from uec_rag.retrieval.conversation import Turn, with_turns
-from uec_rag.retrieval.pipeline import Method
+from uec_rag.confidence.risk import Drift, Guarantee
+from uec_rag.retrieval.calibrate import corpus_fingerprint
+from uec_rag.retrieval.labelled import UNDERSPECIFIED, Advised, LabelledSearch, Searchable
+from uec_rag.retrieval.request import Query, Request, with_turns
 from uec_rag.retrieval.result import Result, SearchResult
-from uec_rag.stores.base import Filter, Store
+from uec_rag.stores.base import Filter
+
+Search: TypeAlias = Callable[[Request, Sequence[str]], SearchResult]
+"""A search for the rewrites of a request."""
 
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
@@ -52,13 +43,7 @@ GATE_FILE = "gate.json"
 DOUBT = (0.05, 0.85)
 """The confidences between which an advisor is asked, without labels."""
 
-UNDERSPECIFIED = (0.5, 0.9)
-"""P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
-
-_BATCH = 32  # queries between two steps of the progress bar
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
-_WRONG = 0.1  # default of `wrong`
-_MOST = 1000  # confidences of the calibration that a gate keeps
 _T = TypeVar("_T")
 
 
@@ -68,39 +53,11 @@ OUTDATED = (
 )
 """The note on a gate that no longer `Gate.fits`."""
 
-
-class Searcher(Protocol):
-    """The part of a `uec_rag.Retriever` that a gate uses."""
-
-    uec: UEC
-    store: Store
-    saved_as: tuple[Path, ...]
-
-    def __len__(self) -> int:
-        """Return the number of passages."""
-
-    def search(
-        self,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
-    ) -> SearchResult:
-        """Find the k best passages for each query, and decide."""
-
-    def _check_filter(self, filter: Filter | None) -> None:
-        """Check a filter."""
-
-    def _method(self, filter: Filter | None = None) -> Method:
-        """Return the method of a search."""
-
-    def _with_gate(self, gate: Gate | None) -> Self:
-        """Return a view in which another gate decides."""
-
-
-_S = TypeVar("_S", bound=Searcher)
+_UNADVISED = (
+    "The gate was calibrated with an advisor and has none. Its guarantee holds without one, but it "
+    "answers fewer questions. Pass the advisor, as in Gate.load(path, advisor=...), or calibrate a "
+    "gate without one."
+)
 
 
 @dataclass(frozen=True)
@@ -117,8 +74,8 @@ class Gate(Record):
         A reader that is asked once about a question in doubt (`uec_rag.confidence.advice.Advisor`).
         It is not saved. If it says "answer", the question is answered from its hits; if "clarify",
         the user is asked which of its options, or of the readings, is meant; if "no", its rewrite
-        is searched for, and answered if it is not in doubt itself. If it fails, `threshold`
-        decides.
+        is searched for, and answered if it is not in doubt itself. If it fails, or if there is
+        none, `threshold` decides.
     doubt : (float, float)
         An advisor is asked if the confidence is above the first and not above the second, or above
         the first and P(underspecified) above one half; but not if the user is asked which of
@@ -129,9 +86,10 @@ class Gate(Record):
         Seconds after which an advisor counts as not asked.
     k : int
         A query counts as answered correctly if one of its first k hits is relevant; an advisor
-        reads as many.
+        reads as many. With a guarantee, a search for fewer hits returns as many, too.
     is_advised : bool
-        Whether the guarantee is that of the gate with its advisor.
+        Whether the guarantee is that of the gate with its advisor. It also holds without one; the
+        gate then answers fewer questions, and warns once.
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
         (`Retriever._method`), and of the passages; "" if unknown.
@@ -194,7 +152,7 @@ class Gate(Record):
     @classmethod
     def calibrate(
         cls,
-        retriever: Searcher,
+        retriever: Searchable,
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
@@ -251,11 +209,62 @@ class Gate(Record):
         check_k(k)
         check_promise(wrong, risk, certainty, advisor)
         searched = LabelledSearch.of(retriever, queries, relevant_ids, k=k, filter=filter)
-        return searched.gate(risk, certainty, wrong=wrong, advisor=advisor)
+        return cls.of_search(searched, risk, certainty, wrong=wrong, advisor=advisor)
+
+    @classmethod
+    def of_search(
+        cls,
+        searched: LabelledSearch,
+        risk: float | None = None,
+        certainty: float = 0.95,
+        *,
+        wrong: float | None = None,
+        advisor: Advisor | None = None,
+    ) -> Gate:
+        """Make the gate of `calibrate` from labelled questions that are searched already."""
+        check_promise(wrong, risk, certainty, advisor)
+        known = cls(
+            k=searched.k,
+            basis=searched.result.basis,
+            corpus=searched.corpus,
+            confidences=searched.sample,
+            size=searched.size,
+        )
+        if advisor is None:
+            kept = searched.threshold(risk, certainty, wrong=wrong)
+            return replace(known, threshold=min(kept.threshold, 1.0), guarantee=kept)
+        advice = searched.ask(advisor, known.timeout, known.usage)
+        found = searched.advised_thresholds(advice, wrong)
+        gate = replace(
+            known,
+            advisor=advisor,
+            is_advised=True,
+            threshold=found.threshold,
+            doubt=(found.low, found.high),
+            rewritten=found.rewritten,
+        )
+        return replace(gate, guarantee=gate._counted(searched, advice, found.guarantee))
+
+    def _counted(
+        self, searched: LabelledSearch, advice: Advised, guarantee: Guarantee
+    ) -> Guarantee:
+        """Return a guarantee with the answers that this gate gives to labelled questions."""
+        answered, wrong = 0, 0
+        for row, decision in enumerate(searched.result.decide(self.threshold, self.k)):
+            is_right, rewrite = bool(searched.right[row]), advice.rewrites.get(row)
+            if self.is_doubted(decision):
+                again = None if rewrite is None else rewrite.decide(self.threshold, self.k)
+                query = "" if rewrite is None else rewrite.query
+                decision, is_rewritten = self._settled(decision, advice.replies[row], again, query)
+                if is_rewritten and rewrite is not None:
+                    is_right = not searched.relevant[row].isdisjoint(rewrite.ids)
+            answered += decision.action == "answer"
+            wrong += decision.action == "answer" and not is_right
+        return replace(guarantee, answered=answered, wrong=wrong)
 
     def search(
         self,
-        retriever: Searcher,
+        retriever: Searchable,
         queries: Sequence[str],
         k: int = 4,
         *,
@@ -276,8 +285,40 @@ class Gate(Record):
             The decisions in it are final. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        view = retriever._with_gate(self)
+        view = retriever.snapshot()
+        view.gate = self
         return view.search(queries, k, filter=filter, history=history, within=within)
+
+    def apply(
+        self, result: SearchResult, k: int, request: Request, search: Search | None = None
+    ) -> SearchResult:
+        """Decide on each query of a search for `k` hits, and hand on as many as this gate needs.
+
+        `search`: searches for the rewrites of a request. After a reading was chosen, none is
+        searched for: it may lead away from the reading.
+        """
+        if self.advisor is None:  # no event loop is needed
+            settled = result.with_decisions(self._decided(result))
+        else:
+
+            async def again(rewrites: Sequence[str]) -> SearchResult:
+                return cast(Search, search)(request, rewrites)
+
+            may_search = search is not None and not request.is_narrowed
+            settled = run_to_end(
+                self.settle(result, again if may_search else None, request.history)
+            )
+        return settled.first(self.handed_over(k))
+
+    async def aapply(
+        self, result: SearchResult, k: int, request: Request, search: Search | None = None
+    ) -> SearchResult:
+        """Run `apply` without blocking the event loop, in which an advisor is asked."""
+        again = None
+        if search is not None and not request.is_narrowed:
+            again = partial(asyncio.to_thread, partial(search, request))
+        settled = await self.settle(result, again, request.history)
+        return settled.first(self.handed_over(k))
 
     async def settle(
         self,
@@ -295,10 +336,12 @@ class Gate(Record):
         history : sequence of sequences of str, optional
             The turns before each query, which the advisor is shown.
         """
-        before = [()] * len(result) if history is None else history
-        asked = [Turn.of(*pair).query().joined for pair in with_turns(result.queries, before)]
-        texts = [[hit.text for hit in one.passages[: self.k]] for one in result]
         decided = self._decided(result)
+        if self.advisor is None:
+            return result.with_decisions(decided)
+        before = [()] * len(result) if history is None else history
+        asked = [Query.of(*pair).joined for pair in with_turns(result.queries, before)]
+        texts = [[hit.text for hit in one.passages[: self.k]] for one in result]
 
         async def search(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
             assert again is not None
@@ -367,23 +410,45 @@ class Gate(Record):
         with span("advisor", queries=len(rows)) as note:
             replies = await ask_advisor(self.advisor, asked, passages, self.timeout, self.usage)
             for row, advice in zip(rows, replies, strict=True):
-                known = decisions[row]
-                if isinstance(advice, str):
-                    final[row] = replace(known, advice=f"none: {advice}"), None
-                    continue
-                final[row] = advised(known, advice), None
                 last = questions[row].rpartition("\n")[2]
-                if rewrite := advice.question_to_search(last):
-                    rewrites[row] = rewrite
+                if isinstance(advice, Advice) and (line := advice.question_to_search(last)):
+                    rewrites[row] = line
+            again = dict[int, tuple[Decision, _T]]()
             if rewrites and search is not None:
                 self.usage.add(rewritten=len(rewrites))
-                again = await search([*rewrites.values()])
-                for (row, rewrite), (other, found) in zip(rewrites.items(), again, strict=True):
-                    if other.confidence > self.rewritten:
-                        final[row] = advised(other, Advice("answer"), rewrite), found
+                again = dict(zip(rewrites, await search([*rewrites.values()]), strict=True))
+            for row, advice in zip(rows, replies, strict=True):
+                other, found = again.get(row, (None, None))
+                decision, is_rewritten = self._settled(
+                    decisions[row], advice, other, rewrites.get(row, "")
+                )
+                final[row] = decision, found if is_rewritten else None
             failed = sum(isinstance(one, str) for one in replies)
             note(failed=failed, rewritten=len(rewrites), **outcome([one for one, _ in final]))
         return final
+
+    def _settled(
+        self, known: Decision, advice: Advice | str, again: Decision | None, rewrite: str
+    ) -> tuple[Decision, bool]:
+        """Return the final decision on a doubted question, and whether its rewrite is answered.
+
+        Parameters
+        ----------
+        known : Decision
+            The decision at `threshold`.
+        advice : Advice or str
+            The advisor's reply, or the reason why there is none.
+        again : Decision or None
+            The decision at `threshold` on what was found for the rewrite; None if nothing was
+            searched for.
+        rewrite : str
+            What was searched for.
+        """
+        if isinstance(advice, str):
+            return replace(known, advice=f"none: {advice}"), False
+        if again is not None and again.confidence > self.rewritten:
+            return advised(again, Advice("answer"), rewrite), True
+        return advised(known, advice), False
 
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""
@@ -391,22 +456,39 @@ class Gate(Record):
         unclear, vague = UNDERSPECIFIED
         if decision.action == "clarify" and decision.underspecified > vague:
             return False
+        if math.isinf(decision.threshold):  # too few hits are left
+            return False
         unsure = decision.confidence <= high or decision.underspecified > unclear
         return low < decision.confidence and unsure
 
-    def at_threshold(self, decision: Decision) -> Decision:
+    def handed_over(self, k: int) -> int:
+        """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
+        return k if self.guarantee is None else max(k, self.k)
+
+    def at_threshold(self, decision: Decision, hits: int | None = None) -> Decision:
         """Repeat the decision of a search at this gate's threshold, without the advisor.
 
         Warns as `decide` does, and if the decision is about another number of hits than `k`.
+
+        `hits`: number of hits that are left of the search. With a guarantee, a question is not
+        answered from fewer than `k`, unless fewer passages were searched; this warns once.
         """
         self._check(decision)
+        threshold = self.threshold
+        if hits is not None and hits < min(decision.size, self.handed_over(0)):
+            threshold = math.inf
+            self._warn_once(
+                f"The gate was made for {self.k} hits, and fewer of them are left, here {hits}. "
+                "Its guarantee does not hold for these, so it abstains. Search for "
+                f"{self.k} hits and keep them all, or use a gate without a guarantee."
+            )
         if decision.hits not in (0, self.k):
             warn(
                 f"The decision is about the first {decision.hits} hits, and the gate was made for "
                 f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
             )
         with span("gate", queries=1, threshold=self.threshold) as note:
-            decided = decide_again(decision, self.threshold)
+            decided = decide_again(decision, threshold)
             note(**outcome([decided]))
         self._watch([decided.confidence])
         return decided
@@ -422,31 +504,35 @@ class Gate(Record):
         return Drift(self.confidences)
 
     @cached_property
-    def _grown(self) -> list[int]:
-        """The first number of passages that differed from that at calibration, if any."""
-        return []
+    def _said(self) -> set[str]:
+        """The warnings that were given, of those that are given once."""
+        return set()
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            warn(message)
 
     def _watch(self, confidences: Sequence[float]) -> None:
         if self.confidences and (found := self.drift.seen(confidences)):
             warn(found)
 
-    def fits(self, retriever: Searcher, filter: Filter | None = None) -> bool:
+    def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made; reads every passage."""
-        same = self.basis in ("", retriever._method(filter).basis)
+        same = self.basis in ("", retriever.basis(filter))
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
     def _check(self, known: SearchResult | Decision) -> None:
-        changed = ""
+        told = (
+            "The gate was made with {} than this search, so its guarantee does not apply. "
+            "Recalibrate it."
+        )
+        if self.is_advised and self.advisor is None:
+            self._warn_once(_UNADVISED)
         if self.basis and known.basis and self.basis != known.basis:
-            changed = "another calibration, share of unanswerable questions or filter"
-        elif self.size and known.size and self.size != known.size and not self._grown:
-            self._grown.append(known.size)  # warn once: an index may grow all day
-            changed = "other passages"
-        if changed:
-            warn(
-                f"The gate was made with {changed} than this search, so its guarantee does not "
-                "apply. Recalibrate it."
-            )
+            warn(told.format("another calibration, share of unanswerable questions or filter"))
+        elif self.size and known.size and self.size != known.size and OUTDATED not in self._said:
+            self._warn_once(told.format("other passages"))  # an index may grow all day
 
     def metadata(self) -> dict[str, object]:
         """Return the state as a JSON object, without the advisor."""
@@ -483,13 +569,11 @@ class Gate(Record):
         given = state.pop(_CHECKSUM, None)
         if given not in (None, _checksum(state)):
             raise IndexCorrupted(f"gate: it is damaged or was changed by hand; {mend}")
-        if isinstance(state.get("threshold"), Mapping):
-            raise ValueError(f"gate: {Path(path).name} is of an earlier version; {mend}")
         gate = cls.restore(state)
         return gate if advisor is None else replace(gate, advisor=advisor)
 
     @classmethod
-    def of_index(cls, retriever: Searcher) -> Self | None:
+    def of_index(cls, retriever: Saved) -> Self | None:
         """Load the gate of an index, `GATE_FILE` in its folder; None if there is none.
 
         Raises the errors of `load`.
@@ -510,8 +594,10 @@ class Gate(Record):
             )
         else:
             said = self.guarantee.report
-        if self.advisor is None and not self.is_advised:
-            return said
+        if self.advisor is None:
+            if not self.is_advised:
+                return said
+            return f"{said} That is with its advisor; without one, as now, it answers fewer."
         low, high = self.doubt
         return (
             f"{said} An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "
@@ -572,260 +658,3 @@ def _check_confidence(name: str, value: float) -> None:
 
 def _checksum(state: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def _search(
-    retriever: Searcher,
-    queries: Sequence[str],
-    k: int,
-    filter: Filter | None,
-) -> SearchResult:
-    results: list[Result] = []
-    with progress_bar("Searching", len(queries)) as bar:
-        for start in range(0, len(queries), _BATCH):
-            batch = queries[start : start + _BATCH]
-            results += retriever.search(batch, k, filter=filter)
-            bar.update(len(batch))
-    return SearchResult(results)
-
-
-def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
-    """Return the probability that each question is answered by its first k hits, shape (n,)."""
-    return np.array([each.confidence_at(k) for each in result], dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledSearch:
-    """Labelled queries with their search results, for thresholds at any risk from one search.
-
-    Attributes
-    ----------
-    retriever : Retriever
-        The snapshot that was searched.
-    result : SearchResult
-    relevant : list of frozenset of str
-        Ids of the passages that answer each query; empty if none does.
-    k : int
-    corpus : str
-        Fingerprint of the passages.
-    size : int
-        Number of passages that were searched.
-    filter : mapping, callable or None
-    """
-
-    retriever: Searcher
-    result: SearchResult
-    relevant: list[frozenset[str]]
-    k: int
-    corpus: str
-    size: int
-    filter: Filter | None = None
-
-    @cached_property
-    def confidence(self) -> NDArray[np.float64]:
-        """The probability that each question is answered by its first k hits, shape (n,)."""
-        return confidence_at(self.result, self.k)
-
-    @cached_property
-    def right(self) -> NDArray[np.bool_]:
-        """True for each query that one of its first k hits answers, shape (n,)."""
-        return _holding(self.result, self.relevant)
-
-    @classmethod
-    def of(
-        cls,
-        retriever: Searcher,
-        queries: Sequence[str],
-        relevant_ids: Sequence[Collection[str]],
-        *,
-        k: int = 4,
-        filter: Filter | None = None,
-    ) -> Self:
-        """Search labelled queries.
-
-        Parameters
-        ----------
-        retriever, queries, relevant_ids, k, filter
-            As in `Gate.calibrate`, with the same errors.
-        """
-        check_k(k)
-        if not callable(getattr(retriever, "_check_filter", None)):
-            raise TypeError(
-                f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
-                "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
-            )
-        retriever._check_filter(filter)
-        wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
-        _warn_of_shared_answers(wanted)
-        view = retriever._with_gate(None)
-        corpus = corpus_fingerprint(view.store)
-        result = _search(view, queries, k, filter)
-        return cls(view, result, wanted, k, corpus, result.size, filter)
-
-    @classmethod
-    def from_passages(cls, retriever: Searcher, *, k: int = 4) -> LabelledSearch:
-        """Search for questions made from the passages, to be used if there are no labels.
-
-        They are harder to answer than the questions of users, and every fifth has no answer (see
-        `questions_from_passages`).
-
-        Raises ValueError if too few questions can be made.
-        """
-        queries, relevant, tried = questions_from_passages(retriever)
-        found = cls.of(tried, queries, relevant, k=k)
-        corpus = corpus_fingerprint(retriever.store)
-        return replace(found, retriever=retriever, corpus=corpus, size=len(retriever))
-
-    def threshold(
-        self,
-        risk: float | None = None,
-        certainty: float = 0.95,
-        *,
-        wrong: float | None = None,
-    ) -> Guarantee:
-        """Find the lowest threshold that keeps a guarantee, as `Gate.calibrate` does."""
-        asks = self._asks_back
-        if risk is not None:
-            # The risk is a share of the answers, and a question that is asked back has none.
-            given = ~asks if not asks.all() else asks
-            return risk_threshold(self.confidence[given], self.right[given], risk, 1 - certainty)
-        confidence = np.where(asks, -np.inf, self.confidence)
-        return conformal_threshold(confidence, ~self.right, _WRONG if wrong is None else wrong)
-
-    @cached_property
-    def _asks_back(self) -> NDArray[np.bool_]:
-        """True for each question that gets a clarifying question, shape (n,)."""
-        return np.array(
-            [
-                needs_clarification(each.underspecified, each.in_corpus, each.readings)
-                for each in self.result.decisions
-            ],
-            dtype=bool,
-        )
-
-    def gate(
-        self,
-        risk: float | None = None,
-        certainty: float = 0.95,
-        *,
-        wrong: float | None = None,
-        advisor: Advisor | None = None,
-    ) -> Gate:
-        """Make the gate that `Gate.calibrate` makes."""
-        check_promise(wrong, risk, certainty, advisor)
-        known = Gate(
-            k=self.k,
-            basis=self.result.basis,
-            corpus=self.corpus,
-            confidences=_subsample(self.confidence),
-            size=self.size,
-        )
-        if advisor is not None:
-            gate = replace(known, advisor=advisor, is_advised=True)
-            return self._advised(gate, _WRONG if wrong is None else wrong)
-        found = self.threshold(risk, certainty, wrong=wrong)
-        return replace(known, threshold=min(found.threshold, 1.0), guarantee=found)
-
-    def _advised(self, gate: Gate, wrong: float) -> Gate:
-        """Find the thresholds at which the gate keeps a guarantee with its advisor."""
-        assert gate.advisor is not None
-        texts = [[hit.text for hit in hits[: self.k]] for hits in self.result.passages]
-        advisor, questions = gate.advisor, self.result.queries
-        replies = run_to_end(ask_advisor(advisor, questions, texts, gate.timeout, gate.usage))
-        rewritten, right = self._rewritten(replies)
-        unsaid = np.array([one.underspecified for one in self.result.decisions])
-        unclear, vague = UNDERSPECIFIED
-        found = advised_thresholds(
-            self.confidence,
-            # What is asked back, whatever the advisor says, is never answered wrongly.
-            self.right | (self._asks_back & (unsaid > vague)),
-            np.array([_kind(reply) for reply in replies], dtype=np.intp),
-            rewritten,
-            right,
-            unsaid <= unclear,
-            self._asks_back,
-            wrong,
-        )
-        made = replace(
-            gate,
-            threshold=found.threshold,
-            doubt=(found.low, found.high),
-            rewritten=found.rewritten,
-        )
-        answers, wrongly = 0, 0
-        for row, decision in enumerate(self.result.decide(made.threshold, self.k)):
-            reply, is_right = replies[row], bool(self.right[row])
-            if made.is_doubted(decision) and isinstance(reply, Advice):
-                decision = advised(decision, reply)
-                if rewritten[row] > made.rewritten:
-                    decision, is_right = replace(decision, action="answer"), bool(right[row])
-            answers += decision.action == "answer"
-            wrongly += decision.action == "answer" and not is_right
-        counted = replace(found.guarantee, answered=answers, wrong=wrongly)
-        return replace(made, guarantee=counted)
-
-    def _rewritten(
-        self, replies: Sequence[Advice | str]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Search for rewrites: the confidence of each, and whether its hits answer the question.
-
-        They are -infinity and True if there is no rewrite; both arrays are of shape (n,).
-        """
-        sure, right = np.full(len(replies), -np.inf), np.ones(len(replies), dtype=bool)
-        rewrites = {
-            row: rewrite
-            for row, reply in enumerate(replies)
-            if isinstance(reply, Advice)
-            and (rewrite := reply.question_to_search(self.result.queries[row]))
-        }
-        if rewrites:
-            rows = [*rewrites]
-            found = self.retriever.search([*rewrites.values()], self.k, filter=self.filter)
-            sure[rows] = confidence_at(found, self.k)
-            right[rows] = _holding(found, [self.relevant[row] for row in rows])
-        return sure, right
-
-
-def _kind(reply: Advice | str) -> int:
-    """Return the kind of a reply, or of the reason why there is none, in `advised_thresholds`."""
-    return 2 if isinstance(reply, str) else int(reply.verdict != "answer")
-
-
-def _holding(result: SearchResult, relevant: Sequence[Collection[str]]) -> NDArray[np.bool_]:
-    """Return whether the hits of each query have a relevant one, shape (n,)."""
-    pairs = zip(result.ids, map(frozenset, relevant), strict=True)
-    return np.array([not ids.isdisjoint(hits) for hits, ids in pairs], dtype=bool)
-
-
-def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _S]:
-    """Make questions from the passages, one for each answer.
-
-    Returns the questions, the ids that answer each, and the index to ask, with the retriever's own
-    calibration; see `uec_rag.retrieval.calibrate.make_trial`. Raises ValueError if too few
-    questions can be made.
-    """
-    queries, relevant, store = make_trial(retriever.uec, retriever.store)
-    tried = retriever._with_gate(None)
-    tried.store = store
-    return queries, relevant, tried
-
-
-def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:
-    """Warn if queries share an answer, since a guarantee assumes independent queries."""
-    seen, alike = set[str](), 0
-    for ids in relevant:
-        alike += not seen.isdisjoint(ids)
-        seen.update(ids)
-    if alike:
-        warn(
-            f"{alike} of {len(relevant)} questions share an answer with an earlier one. They "
-            "succeed or fail together, so the guarantee, which assumes independent questions, "
-            "fails more often than it says. Keep one question for each answer."
-        )
-
-
-def _subsample(confidences: FloatArray | NDArray[np.float64]) -> tuple[float, ...]:
-    """Sort confidences, and keep at most `_MOST` evenly spaced ones."""
-    ordered = np.sort(confidences).astype(np.float64)
-    places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.intp)
-    return tuple(ordered[places].round(4).tolist())

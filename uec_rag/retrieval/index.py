@@ -18,6 +18,25 @@ from uec_rag.stores.base import Filter, Passage, Store, check_store, make_passag
 _CHUNK = 4096  # texts of an iterator to hold in memory at a time
 
 
+class Passages(Sized, Iterable[Passage]):
+    """The passages of a store, which each loop reads again.
+
+    Parameters
+    ----------
+    view : Store
+        A view of the passages, as `Store.snapshot` returns it.
+    """
+
+    def __init__(self, view: Store) -> None:
+        self._view = view
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return self._view.passages()
+
+
 class Index:
     """A collection of encoded passages to add to, delete from and read; `Retriever` searches it.
 
@@ -167,12 +186,13 @@ class Index:
         """Remove every passage."""
         self.delete([passage.id for passage in self.store.passages()])
 
-    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate once over all passages, or those that a filter selects.
+    def passages(self, filter: Filter | None = None) -> Passages:
+        """Return all passages, or those that a filter selects, to loop over and to count.
 
-        With a store in memory, they are in the order of insertion.
+        With a store in memory, they are those of now, in the order of insertion; with another
+        store, each loop reads those that it has then.
         """
-        return self.store.passages(filter)
+        return Passages(self.store.snapshot(filter))
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the stored Gaussians of ids; KeyError if an id is unknown."""

@@ -94,8 +94,10 @@ class LiveIndex:
         if gate is not None and (
             gate.basis not in ("", retriever._method().basis)
             or gate.size not in (0, len(retriever))
+            or not retriever._has_corpus_of(gate)
         ):
             _log.warning(OUTDATED)
+            gate._said.add(OUTDATED)
         return Opened(retriever, ensemble)
 
     def _ensemble(self) -> Mapping[str, Entry]:

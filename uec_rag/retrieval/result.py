@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeGuard, get_args
+from typing import Any, Self, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.removed import removed
 from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.sentences import Code
-from uec_rag.stores.base import Passage, StoreHits
+from uec_rag.stores.base import Passage, StoreHits, copied_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,11 +463,6 @@ class SearchResult:
         """Return the results with the first k hits of each question."""
         return SearchResult([one.first(k) for one in self.results])
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            raise removed("SearchResult", name)
-
 
 def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
     """Stack arrays of n questions as rows, padded with NaN."""
@@ -487,6 +481,7 @@ def check_threshold(threshold: float) -> None:
         raise ValueError("threshold: expected a number, got NaN.")
 
 
+_MOST_DIGITS = 12  # of a number of passages
 KEY = "uec_"
 """The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
 
@@ -500,6 +495,16 @@ def without_findings(passage: Passage) -> Passage:
     """Return a passage without the metadata that a search adds."""
     own = own_metadata(passage.metadata)
     return passage if len(own) == len(passage.metadata) else replace(passage, metadata=own)
+
+
+def own_copy(passage: Passage) -> Passage:
+    """Return a passage of its own, with a copy of its metadata but those that a search adds."""
+    metadata = {
+        key: copied_value(value)
+        for key, value in passage.metadata.items()
+        if not key.startswith(KEY)
+    }
+    return Passage(passage.id, passage.text, metadata)
 
 
 class FoundMetadata(dict[str, Any]):
@@ -599,18 +604,24 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
             Reading(one_line(one["label"]), tuple(map(str, one["ids"])), float(one["probability"]))
             for one in saved
         )
-    except (TypeError, KeyError, ValueError, AttributeError):
+    except (TypeError, KeyError, ValueError, OverflowError, AttributeError):
         return None
-    basis, _, counts = str(metadata.get("uec_basis", "")).partition("@")
+    known_basis = metadata.get("uec_basis", "")
+    basis, _, counts = (known_basis if isinstance(known_basis, str) else "").partition("@")
     hits, _, size = counts.partition("/")
     return replace(
         decision,
         readings=meant,
         unfamiliar=one_line(unfamiliar),
         basis=basis,
-        hits=int(hits) if hits.isdecimal() else 0,
-        size=int(size) if size.isdecimal() else 0,
+        hits=_count(hits),
+        size=_count(size),
     )
+
+
+def _count(digits: str) -> int:
+    """Return a number of hits or passages; 0 if it is none that an index has."""
+    return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
 
 
 def _is_share(value: object) -> TypeGuard[float]:

@@ -5,31 +5,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
-from uec_rag.base.removed import removed
 from uec_rag.base.spans import span
-from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
-from uec_rag.confidence.replies import (
-    UnknownReading,
-    Within,
-    chosen_ids,
-    is_unclear,
-    readings_named,
-)
+from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids, is_unclear
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
@@ -39,71 +32,36 @@ from uec_rag.retrieval.calibrate import (
     check_labels,
     corpus_fingerprint,
 )
-from uec_rag.retrieval.conversation import (
-    MOST_TURNS,
-    EncodedTexts,
-    Turn,
-    search,
+from uec_rag.retrieval.conversation import rows_of
+from uec_rag.retrieval.diversity import diversify
+from uec_rag.retrieval.gate import OUTDATED, Gate, check_gate
+from uec_rag.retrieval.index import Index
+from uec_rag.retrieval.over import Candidates
+from uec_rag.retrieval.request import (
+    Options,
+    Query,
+    Request,
+    check_history,
+    named_among,
+    narrowed,
     texts_of,
     with_turns,
 )
-from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.gate import Gate, check_gate
-from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.over import Candidates
-from uec_rag.retrieval.pipeline import Method
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
+from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.spelling import correct_spelling
-from uec_rag.stores.base import Filter, Store, checked_text
+from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
 from uec_rag.stores.memory.vectors import Dtype
 
+_MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
+
 _APPROXIMATE = (
     "Hits are the best of the candidates that the store finds: it is searched approximately."
 )
-
-
-class Options(TypedDict, total=False):
-    """The options of a search besides its queries and k; see `Retriever.search`."""
-
-    filter: Filter | None
-    unanswerable: float | None
-    history: Sequence[Sequence[str]] | None
-    within: Within | None
-
-
-@dataclass(frozen=True)
-class Request:
-    """The checked arguments of a search.
-
-    Attributes
-    ----------
-    queries, corrected : list of str
-        The questions as given, and as searched.
-    turns : list of Turn
-        The questions with the turns before them.
-    k, filter, unanswerable
-        As in `Retriever.search`.
-    chosen : tuple of str
-        The ids of the chosen reading; none if it was chosen by its label, or not at all.
-    label : str or None
-        The label of the chosen reading.
-    among : mapping or None
-        A filter for the passages to search, of those that `filter` selects; all of them by default.
-    """
-
-    queries: list[str]
-    corrected: list[str]
-    turns: list[Turn]
-    k: int
-    filter: Filter | None
-    unanswerable: float | None
-    chosen: tuple[str, ...]
-    label: str | None
-    among: Mapping[str, Any] | None = None
 
 
 class Retriever(Index):
@@ -143,13 +101,10 @@ class Retriever(Index):
         self._changes_at_calibration = 0
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
         self._gate: tuple[Gate | None, ...] = ()  # none before `gate` has looked for it
+        # By a gate's corpus: the state it was compared with, and whether it was the same.
+        self._compared: dict[str, tuple[int, bool]] = {}
         self._is_snapshot = False
         shipped_underspecified()  # which reads its file now, and not during the first search
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            raise removed("Retriever", name)
 
     def __repr__(self) -> str:
         held = self.store if isinstance(self.store, Candidates) else f"{len(self)} passages"
@@ -159,7 +114,7 @@ class Retriever(Index):
     def gate(self) -> Gate | None:
         """The gate that decides in every search; None for a confidence above one half.
 
-        If none is set, it is that in the folder of the index, "gate.json", at the first search.
+        If none is set, it is that in the folder that the index was loaded from, "gate.json".
         """
         if not self._gate:
             self._gate = (Gate.of_index(self),)
@@ -168,6 +123,27 @@ class Retriever(Index):
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
         self._gate = (check_gate(gate),)
+
+    def _has_corpus_of(self, gate: Gate) -> bool:
+        """Return whether the passages are those of a gate, reading them once after each change.
+
+        Once they are others, they are not read again. Those of an engine, and more than
+        `_MOST_COMPARED`, are never read; a search only compares their number.
+        """
+        if not gate.corpus or self.store.remote or len(self) > _MOST_COMPARED:
+            return True
+        changes, (state, same) = self._changes, self._compared.get(gate.corpus, (-1, True))
+        if same and state != changes:
+            same = gate.corpus == corpus_fingerprint(self.store)
+            self._compared[gate.corpus] = changes, same
+        return same
+
+    def _deciding(self) -> Gate | None:
+        """Return the gate that decides, which warns once if it is of other passages."""
+        gate = self.gate
+        if gate is not None and not self._has_corpus_of(gate):
+            gate._warn_once(OUTDATED)
+        return gate
 
     def _with_gate(self, gate: Gate | None) -> Self:
         """Return a read-only view of the current index, in which another gate decides."""
@@ -191,7 +167,8 @@ class Retriever(Index):
         ----------
         queries : sequence of str
         k : int
-            Number of hits; all matches are returned if there are fewer.
+            Number of hits; all matches are returned if there are fewer. If the gate has a
+            guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. A key that no passage has raises a warning, once.
@@ -225,78 +202,71 @@ class Retriever(Index):
             "history": history,
             "within": within,
         }
-        return self._decided(self._find, queries, k, options)
-
-    def _find(self, queries: Sequence[str], k: int, **options: Unpack[Options]) -> SearchResult:
-        """Search without a gate."""
-        request = self._prepare(queries, k, **options)
-        texts = texts_of(request.turns)
-        return self._search(request, EncodedTexts(texts, self.uec.encode(texts, "query")))
-
-    def _decided(
-        self,
-        find: Callable[..., SearchResult],
-        queries: Sequence[str],
-        k: int,
-        options: Options,
-        *,
-        rewrites: bool = True,
-    ) -> SearchResult:
-        """Search by `find`, and let the gate decide if there is one.
-
-        `rewrites`: whether `find` can also search for what an advisor rewrites.
-        """
-        gate = self.gate
-        if gate is None:
-            return find(queries, k, **options)
-        most = max(check_k(k), gate.k)
-
-        async def again(rewritten: Sequence[str]) -> SearchResult:
-            return find(rewritten, most, **_of_rewrites(options))
-
-        found = find(queries, most, **options)
-        if gate.advisor is None:  # no event loop is needed
-            return found.with_decisions(gate.decide(found)).first(k)
-        return run_to_end(_settled(gate, found, again if rewrites else None, options)).first(k)
+        gate, request = self._request(queries, k, options)
+        found = self._run(request, self.uec.encode(request.texts, "query"))
+        return gate.apply(found, k, request, self._search_rewrites) if gate else found
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
-        """Run `search` without blocking the event loop."""
-        return await self._adecided(self._afind, queries, k, options)
+        """Run `search` without blocking the event loop, in which an advisor is asked."""
+        gate, request = await asyncio.to_thread(self._request, queries, k, options)
+        parts = await self.uec.aencode(request.texts, "query")
+        found = await asyncio.to_thread(self._run, request, parts)
+        return await gate.aapply(found, k, request, self._search_rewrites) if gate else found
 
-    async def _afind(
-        self, queries: Sequence[str], k: int, **options: Unpack[Options]
-    ) -> SearchResult:
-        request = await asyncio.to_thread(self._prepare, queries, k, **options)
-        texts = texts_of(request.turns)
-        encoded = EncodedTexts(texts, await self.uec.aencode(texts, "query"))
-        return await asyncio.to_thread(self._search, request, encoded)
-
-    async def _adecided(
+    def search_diverse(
         self,
-        find: Callable[..., Awaitable[SearchResult]],
         queries: Sequence[str],
-        k: int,
-        options: Options,
+        k: int = 4,
+        *,
+        fetch_k: int = 50,
+        lambda_mult: float = 0.5,
+        **options: Unpack[Options],
     ) -> SearchResult:
-        """Run `_decided` without blocking the event loop."""
-        gate = await asyncio.to_thread(lambda: self.gate)  # it may be read from a file
-        if gate is None:
-            return await find(queries, k, **options)
-        most = max(check_k(k), gate.k)
+        """Find k passages for each query that are relevant and diverse.
 
-        async def again(rewritten: Sequence[str]) -> SearchResult:
-            return await find(rewritten, most, **_of_rewrites(options))
+        Parameters
+        ----------
+        queries : sequence of str
+        k : int
+        fetch_k : int
+            Number of candidates, those with the highest s_hat; k if that is larger.
+        lambda_mult : float
+            From 1, relevance only, to 0, diversity only.
+        **options
+            As in `search`.
+        """
+        diversity = check_k(fetch_k, "fetch_k"), lambda_mult
+        view = self.snapshot()
+        gate, request = view._request(queries, k, options, diversity)
+        found = view._run(request, view.uec.encode(request.texts, "query"))
+        return gate.apply(found, k, request, view._search_rewrites) if gate else found
 
-        found = await find(queries, most, **options)
-        return (await _settled(gate, found, again, options)).first(k)
+    async def asearch_diverse(
+        self,
+        queries: Sequence[str],
+        k: int = 4,
+        *,
+        fetch_k: int = 50,
+        lambda_mult: float = 0.5,
+        **options: Unpack[Options],
+    ) -> SearchResult:
+        """Run `search_diverse` without blocking the event loop."""
+        diversity = check_k(fetch_k, "fetch_k"), lambda_mult
+        view = await asyncio.to_thread(self.snapshot)
+        gate, request = await asyncio.to_thread(view._request, queries, k, options, diversity)
+        parts = await view.uec.aencode(request.texts, "query")
+        found = await asyncio.to_thread(view._run, request, parts)
+        return await gate.aapply(found, k, request, view._search_rewrites) if gate else found
 
     def search_encoded(
         self,
         queries: Sequence[str],
-        parts: Sequence[Gaussian] | EncodedTexts,
+        parts: Sequence[Gaussian],
         k: int = 4,
+        *,
+        texts: Sequence[str] | None = None,
         **options: Unpack[Options],
     ) -> SearchResult:
         """Search for queries that are already encoded, without correcting their spelling.
@@ -306,23 +276,36 @@ class Retriever(Index):
         Parameters
         ----------
         queries : sequence of str
-        parts : sequence of Gaussian, or EncodedTexts
-            Each encoder's Gaussians of the queries, as `UEC.encode` returns them; with `history`,
-            the encoded texts of `uec_rag.retrieval.conversation.texts_of`.
+        parts : sequence of Gaussian
+            Each encoder's Gaussians of the queries, as `UEC.encode` returns them.
+        texts : sequence of str, optional
+            The texts that `parts` are of instead of the queries, in that order: with `history`,
+            those of `uec_rag.retrieval.request.texts_of`, among others.
 
         Raises
         ------
         ValueError
             If a query or a turn was not encoded.
         """
+        gate, request = self._request(queries, k, options, correct=False)
+        found = self._run(request, parts, request.said if texts is None else texts)
+        return gate.apply(found, k, request) if gate else found
 
-        def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
-            request = self._prepare(queries, most, correct=False, **given)
-            if isinstance(parts, EncodedTexts):
-                return self._search(request, parts)
-            return self._search(request, EncodedTexts(request.queries, parts))
-
-        return self._decided(find, queries, k, options, rewrites=False)
+    async def asearch_encoded(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        k: int = 4,
+        *,
+        texts: Sequence[str] | None = None,
+        **options: Unpack[Options],
+    ) -> SearchResult:
+        """Run `search_encoded` without blocking the event loop."""
+        prepare = partial(self._request, correct=False)
+        gate, request = await asyncio.to_thread(prepare, queries, k, options)
+        of = request.said if texts is None else texts
+        found = await asyncio.to_thread(self._run, request, parts, of)
+        return await gate.aapply(found, k, request) if gate else found
 
     def _check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -338,7 +321,29 @@ class Retriever(Index):
         if isinstance(self.store, EngineStore):
             self.store.check(condition)
 
-    def _prepare(
+    def _request(
+        self,
+        queries: Sequence[str],
+        k: int,
+        options: Options,
+        diversity: tuple[int, float] | None = None,
+        *,
+        correct: bool = True,
+    ) -> tuple[Gate | None, Request]:
+        """Return the gate that decides, and the parsed request for as many hits as it needs.
+
+        `diversity`: `fetch_k` and `lambda_mult` of `search_diverse`.
+        """
+        gate = self._deciding()
+        k = check_k(k)
+        most = k if gate is None else max(k, gate.k)
+        parsed = self._parse(queries, most, correct=correct, **options)
+        if diversity is not None:
+            fetch_k, lambda_mult = diversity
+            parsed = replace(parsed, k=max(most, fetch_k), diversity=(most, lambda_mult))
+        return gate, parsed
+
+    def _parse(
         self,
         queries: Sequence[str],
         k: int,
@@ -350,93 +355,122 @@ class Retriever(Index):
         within: Within | None = None,
     ) -> Request:
         """Check the arguments of `search`, correct the questions and pair them with their turns."""
-        k = check_k(k)
         label = within if isinstance(within, str) else None
         chosen = () if within is None or label is not None else chosen_ids(within)
-        self._check_filter(self._among({"$id": [*chosen]}, filter) if chosen else filter)
+        self._check_filter(narrowed({"$id": [*chosen]}, filter) if chosen else filter)
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
-        given = check_texts(queries, "queries")
-        corrected = correct_spelling(given, self.uec.encoders, self.store) if correct else given
+        said = check_texts(queries, "queries")
+        corrected = correct_spelling(said, self.uec.encoders, self.store) if correct else said
         pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
-        turns = [Turn.of(*pair, within) for pair in pairs]
-        return Request(given, corrected, turns, k, filter, share, chosen, label)
+        asked = [Query.of(*pair, within) for pair in pairs]
+        texts = texts_of(asked)
+        return Request(said, corrected, before, asked, texts, k, filter, share, chosen, label)
 
-    def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
-        """Combine a filter with that for the chosen passages."""
-        if filter is None:
-            return chosen
-        return {"$and": [chosen, {"$where": filter} if callable(filter) else filter]}
+    def _search_rewrites(self, request: Request, rewrites: Sequence[str]) -> SearchResult:
+        """Search for what an advisor rewrote, which needs no turns before it, without a gate."""
+        again = self._parse(
+            rewrites, request.k, filter=request.filter, unanswerable=request.unanswerable
+        )
+        again = replace(again, diversity=request.diversity)
+        return self._run(again, self.uec.encode(again.texts, "query"))
 
-    def _search(self, request: Request, encoded: EncodedTexts) -> SearchResult:
-        """Search for questions, given the Gaussians of them and their turns."""
-        if request.chosen or any(turn.replies for turn in request.turns):
-            found = [
-                self._search_chosen(row, encoded, request) for row in range(len(request.turns))
-            ]
+    def _run(
+        self, request: Request, parts: Sequence[Gaussian], texts: Sequence[str] | None = None
+    ) -> SearchResult:
+        """Search for the questions of a request, given the Gaussians of its texts."""
+        rows = rows_of(request.texts if texts is None else texts, parts)
+        if request.is_narrowed:
+            places = range(len(request.queries))
+            found = [self._run_chosen(request, place, rows, parts) for place in places]
         else:
-            found = self._search_turns(request.turns, encoded, request)
+            found = self._run_among(request, request.filter, request.queries, rows, parts)
         if request.chosen and found and not any(one.passages for one in found):
             raise UnknownReading(
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
             )
-        texts = zip(found, request.queries, request.corrected, strict=True)
-        return SearchResult([one.with_original_query(*of_one) for one, *of_one in texts])
+        said = zip(found, request.said, request.corrected, strict=True)
+        result = SearchResult([one.with_original_query(*of_one) for one, *of_one in said])
+        return result if request.diversity is None else diversify(self, result, *request.diversity)
 
-    def _search_chosen(self, row: int, encoded: EncodedTexts, request: Request) -> Result:
+    def _run_chosen(
+        self, request: Request, place: int, rows: Mapping[str, int], parts: Sequence[Gaussian]
+    ) -> Result:
         """Search for one of the questions, among the chosen readings if there are any.
 
         With only the passages of a reading, nothing competes with the first of them, and a question
         that the corpus does not answer would look answered. So the result is no surer than that of
         a search among all passages but those of the readings that were not chosen.
         """
-        turn = request.turns[row]
-        if not request.chosen and not turn.replies:
-            return self._search_turns([turn], encoded, request)[0]
-        among, named, ruled_out = request.among, list[Reading](), list[str]()
-        try:
-            for choice in turn.replies or (request.chosen,):
-                [first] = self._search_turns([turn], encoded, replace(request, among=among))
-                offered = first.decision.readings
-                if isinstance(choice, str):
-                    named = readings_named(choice, offered)
-                    ids = {"$id": [id_ for one in named or offered for id_ in one.ids]}
-                else:
-                    named = [one for one in offered if not {*choice}.isdisjoint(one.ids)]
-                    ids = {"$id": [*choice]}
-                wanted = ids if named or request.chosen else {"$not": ids}
-                among = self._among(wanted, among or request.filter)
-                ruled_out += [id_ for one in offered if one not in named for id_ in one.ids]
-        except UnknownReading:
-            if request.label is not None:
-                raise
-            # The index has changed since it asked back, or its store is remote.
-            if not is_unclear(str(choice)):
-                turn = replace(turn, question=f"{turn.question}\n{request.corrected[row]}")
-                texts = texts_of([turn])
-                encoded = EncodedTexts(texts, self.uec.encode(texts, "query"))
-            return self._search_turns([turn], encoded, request)[0]
-        rest = self._among({"$not": {"$id": ruled_out}}, request.filter) if ruled_out else None
-        [limit] = self._search_turns([turn], encoded, replace(request, among=rest))
-        [found] = self._search_turns([turn], encoded, replace(request, among=among))
+        query, among = request.queries[place], request.filter
+        ruled_out, named = list[str](), list[Reading]()
+        for choice in query.replies or filter(None, (request.chosen,)):
+            [first] = self._run_among(request, among, [query], rows, parts)
+            offered = first.decision.readings
+            try:
+                named = named_among(choice, offered)
+            except UnknownReading:
+                if request.label is not None:
+                    raise
+                return self._run_unnamed(request, place, str(choice), rows, parts)
+            ids = choice
+            if isinstance(choice, str):
+                ids = tuple(id_ for one in named or offered for id_ in one.ids)
+            condition: dict[str, Any] = {"$id": [*ids]}
+            if not named and not request.chosen:
+                condition = {"$not": condition}
+            among = narrowed(condition, among)
+            ruled_out += [id_ for one in offered if one not in named for id_ in one.ids]
+        if among is request.filter:
+            return self._run_among(request, among, [query], rows, parts)[0]
+        rest = request.filter
+        if ruled_out:
+            rest = narrowed({"$not": {"$id": ruled_out}}, rest)
+        [limit] = self._run_among(request, rest, [query], rows, parts)
+        [found] = self._run_among(request, among, [query], rows, parts)
         # A reading is part of the corpus that a gate was made for, not another corpus.
         found = replace(found, decision=replace(found.decision, size=0))
         found = found.cap_confidence(limit.decision.confidence)
         # If several readings were chosen, asking back would repeat the same question.
         return found.without_clarifying if len(named) > 1 else found
 
-    def _search_turns(
-        self, turns: Sequence[Turn], encoded: EncodedTexts, request: Request
+    def _run_unnamed(
+        self,
+        request: Request,
+        place: int,
+        reply: str,
+        rows: Mapping[str, int],
+        parts: Sequence[Gaussian],
+    ) -> Result:
+        """Search for a question and a reply that names none of its readings any more.
+
+        The index has changed since it asked back, or its store is remote.
+        """
+        query = request.queries[place]
+        if not is_unclear(reply):
+            query = query.with_reply(request.corrected[place])
+            texts = texts_of([query])
+            parts = self.uec.encode(texts, "query")
+            rows = rows_of(texts, parts)
+        return self._run_among(request, request.filter, [query], rows, parts)[0]
+
+    def _run_among(
+        self,
+        request: Request,
+        among: Filter | None,
+        queries: Sequence[Query],
+        rows: Mapping[str, int],
+        parts: Sequence[Gaussian],
     ) -> list[Result]:
-        """Search for some of a request's questions, with the turns before them."""
+        """Search for some questions of a request, among the passages that a filter selects."""
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
         self._notice_changes()
-        store = self.store.snapshot(request.filter if request.among is None else request.among)
+        store = self.store.snapshot(among)
         method = self._method(request.filter, request.unanswerable)
-        with span("search", queries=len(turns), k=request.k) as note:
-            found = search(method, store, turns, encoded, request.k)
+        with span("search", queries=len(queries), k=request.k) as note:
+            found = run(method, store, queries, rows, parts, request.k)
             decisions = [one.decision for one in found]
             size = max((decision.size for decision in decisions), default=0)
             shown = found[0].traced if len(found) == 1 else dict
@@ -473,9 +507,12 @@ class Retriever(Index):
             raise ValueError(
                 "filter: expected values of finite depth, got one in itself."
             ) from error
-        state = (model.fingerprint, weights and weights.fingerprint, share, filtered)
-        basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+        basis = _basis(model.fingerprint, weights and weights.fingerprint, share, filtered)
         return Method(fitted, weights, model, basis, share, check_familiar=calibration is None)
+
+    def basis(self, filter: Filter | None = None) -> str:
+        """Return the fingerprint of all that confidence depends on, except the passages."""
+        return self._method(filter).basis
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -515,37 +552,6 @@ class Retriever(Index):
         found = self.store.search(query, k, beta=fitted.beta, filter=filter)
         pi = Uniform()([query] * len(fitted.names))
         return SearchResult([Result.of_vector(found, pi[0], fitted.shares(pi)[0], fitted.names)])
-
-    def search_diverse(
-        self,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        fetch_k: int = 50,
-        lambda_mult: float = 0.5,
-        **options: Unpack[Options],
-    ) -> SearchResult:
-        """Find k passages for each query that are relevant and diverse.
-
-        Parameters
-        ----------
-        queries : sequence of str
-        k : int
-        fetch_k : int
-            Number of candidates, those with the highest s_hat; k if that is larger.
-        lambda_mult : float
-            From 1, relevance only, to 0, diversity only.
-        **options
-            As in `search`.
-        """
-        check_k(fetch_k, "fetch_k")
-        view = self.snapshot()
-
-        def find(queries: Sequence[str], most: int, **given: Unpack[Options]) -> SearchResult:
-            found = view._find(queries, max(check_k(most), fetch_k), **given)
-            return diversify(view, found, most, lambda_mult)
-
-        return view._decided(find, queries, k, options)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
@@ -779,47 +785,16 @@ class Retriever(Index):
         retriever = cls(saved.uec, saved.store)
         retriever._set_calibration(saved.calibration, current=saved.current)
         retriever.saved_as = (saved.generation,)
+        with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
+            retriever._gate = (Gate.of_index(retriever),)
         return retriever
 
 
-def check_history(history: object) -> list[Sequence[str]]:
-    """Return the latest turns before each question; TypeError if they are not lists of strings."""
-    expected = "expected a list of the turns before each question, oldest first, each a string"
-    if isinstance(history, str) or not isinstance(history, Sequence):
-        raise TypeError(f"history: {expected}, got {type(history).__name__}.")
-    latest = []
-    for row, turns in enumerate(history):
-        if isinstance(turns, str) or not isinstance(turns, Sequence):
-            kind = type(turns).__name__
-            raise TypeError(f"history[{row}]: {expected}, got {kind}; write [turn] for one.")
-        latest.append(turns[-MOST_TURNS:])
-        for place, turn in enumerate(latest[-1], max(0, len(turns) - MOST_TURNS)):
-            if not isinstance(turn, str):
-                raise TypeError(
-                    f"history[{row}][{place}]: {expected}, got {type(turn).__name__}; of a message "
-                    "give its text."
-                )
-            checked_text(turn, f"history[{row}][{place}]")
-    return latest
-
-
-def _of_rewrites(options: Options) -> Options:
-    """Return the options of a search for rewrites, which need no turns before them."""
-    return {"filter": options.get("filter"), "unanswerable": options.get("unanswerable")}
-
-
-async def _settled(
-    gate: Gate,
-    found: SearchResult,
-    again: Callable[[Sequence[str]], Awaitable[SearchResult]] | None,
-    options: Options,
-) -> SearchResult:
-    """Let a gate and its advisor decide; `again` searches for what the advisor rewrites, if any."""
-    history = options.get("history")
-    pairs = zip(found.queries, history or (), strict=False)
-    if options.get("within") is not None or any(Turn.of(*pair).replies for pair in pairs):
-        again = None  # a rewrite may lead away from the reading that was chosen
-    return await gate.settle(found, again, history)
+@lru_cache
+def _basis(model: str, weights: str | None, share: float | None, filtered: str) -> str:
+    """Hash everything that turns similarities into confidence; see `Retriever._method`."""
+    state = (model, weights, share, filtered)
+    return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
 
 
 def _as_text(filter: object) -> str:

@@ -331,17 +331,9 @@ class Guard:
             await send(message)
 
         try:
-            given = Headers(scope=scope)
-            if "content-length" in given and "transfer-encoding" in given:
-                # The server and a proxy may disagree on where it ends: what is behind it is unread.
-                raise HTTPException(
-                    400,
-                    "Content-Length, Transfer-Encoding: expected one of them.",
-                    {"Connection": "close"},
-                )
-            if (length := given.get("content-length", "0")).isdecimal():
-                self._check_length(int(length))
-            refused = self.access.refusal(scope["method"], scope["path"], given)
+            headers = Headers(scope=scope)
+            self._check_headers(headers)
+            refused = self.access.refusal(scope["method"], scope["path"], headers)
             await (refused or self.app)(scope, self._limited(receive), hardened)
         except HTTPException as error:
             failed, answer = True, problem(error.status_code, error.detail)
@@ -361,6 +353,17 @@ class Guard:
         self.count(path, status)
         milliseconds = (time.perf_counter() - begun) * 1000
         requests.info("%s %s %d %.0f ms", scope["method"], path, status, milliseconds)
+
+    def _check_headers(self, headers: Headers) -> None:
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # The server and a proxy may disagree on where it ends: what is behind it is unread.
+            raise HTTPException(
+                400,
+                "Content-Length, Transfer-Encoding: expected one of them.",
+                {"Connection": "close"},
+            )
+        if (length := headers.get("content-length", "0")).isdecimal():
+            self._check_length(int(length))
 
     def _check_length(self, length: int) -> None:
         if length > self.access.limits.body:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.conversation import EncodedTexts, Turn, texts_of
 from uec_rag.retrieval.live import LiveIndex
+from uec_rag.retrieval.request import Query, texts_of
 from uec_rag.retrieval.spelling import correct_spelling
 from uec_rag.server.access import Limits
 from uec_rag.server.running import Metrics
@@ -99,19 +99,20 @@ class Batcher:
                 [query.text for query in batch], retriever.uec.encoders, retriever.store
             )
             pairs = zip(texts, batch, strict=True)
-            asked = [Turn.of(text, query.turns, query.within) for text, query in pairs]
+            asked = [Query.of(text, query.turns, query.within) for text, query in pairs]
             different = texts_of(asked)
             with self.metrics.stages.labels("encode").time():
                 parts = retriever.uec.encode(different, "query")
-            encoded, found = EncodedTexts(different, parts), dict[int, SearchResult]()
+            found = dict[int, SearchResult]()
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
                 one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = retriever.search_encoded(
                         [texts[row] for row in rows],
-                        encoded,
+                        parts,
                         one.k,
+                        texts=different,
                         filter=one.filter,
                         history=[batch[row].turns for row in rows],
                         within=one.within,

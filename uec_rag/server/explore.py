@@ -25,8 +25,8 @@ from starlette.responses import Response
 from uec_rag.corpora.tables import find_labels, read_questions
 from uec_rag.evaluation.inspection import describe_languages
 from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.calibrate import corpus_fingerprint
-from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch
+from uec_rag.retrieval.gate import GATE_FILE
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, explained, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
@@ -95,7 +95,7 @@ class Session:
     def of_index(self, name: str, view: Callable[[Retriever], View]) -> View:
         """Return a cached view of the index, recomputed if the index has changed."""
         with self.live.use() as opened, self._locks[name]:
-            state = weakref.ref(opened.retriever), opened.retriever._changes
+            state = weakref.ref(opened.retriever), len(opened.retriever)
             if name not in self._known or self._known[name][0] != state:
                 self._known[name] = state, view(opened.retriever)
             return self._known[name][1]
@@ -185,7 +185,8 @@ def ask_routes(session: Session) -> APIRouter:
     def ask(given: Question) -> View:
         live.refresh()
         with live.use() as opened:
-            index = opened.retriever._with_gate(session.gate(opened))
+            index = opened.retriever.snapshot()
+            index.gate = session.gate(opened)
             view = ask_view(index, given.question, given.k, turns(given.history), given.within)
         view["labels"] = session.labels.view(given.question)
         if given.within is None:  # a chosen reading continues a question that is in the list
@@ -231,13 +232,12 @@ def tune_routes(session: Session) -> APIRouter:
             raise HTTPException(409, "Search labelled questions first; then save.")
         if (given.wrong is None) == (given.risk is None):
             raise HTTPException(422, "wrong, risk: expected one of them.")
-        gate = tuned.gate(given.risk, wrong=given.wrong)
-        if gate.threshold >= 1:
+        gate = Gate.of_search(tuned, given.risk, wrong=given.wrong)
+        if gate.guarantee is None or not gate.guarantee.answered:
             raise HTTPException(422, f"Not saved. {gate.report}")
 
         def save(retriever: Retriever) -> None:
-            now = retriever._method().basis, corpus_fingerprint(retriever.store)
-            if now != (tuned.result.basis, tuned.corpus):
+            if not gate.fits(retriever):
                 raise HTTPException(
                     409, "The index has changed since these questions were searched; search again."
                 )

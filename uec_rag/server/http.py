@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -26,21 +26,43 @@ from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.retrieval.retriever import check_history
+from uec_rag.retrieval.request import check_history
 from uec_rag.server.access import Access, Guard, explained, invalid, problem, sanitised
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import Metrics, log_to_stderr, serve
 from uec_rag.server.static import add_pages
 from uec_rag.stores.base import checked_text
+from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import check_size, parse
 
 # Limits of one request: hits, characters of a query and of a passage, passages to add or delete.
 LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
 _WRITERS = 8  # write requests that may be in progress or waiting
 _WATCH = 1.0  # seconds between two checks for a newly saved version
-_PAGES = {"/": "docs.html", "/docs": "docs.html", "/docs.js": "docs.js", "/page.css": "page.css"}
 
+
+class Route(NamedTuple):
+    """A path, and the name of the method of `Service` that answers its requests."""
+
+    method: str
+    path: str
+    handler: str
+    status: int | None = None
+
+
+ROUTES = (
+    Route("POST", "/search", "search"),
+    Route("POST", "/ask", "ask"),
+    Route("GET", "/healthz", "healthy"),
+    Route("GET", "/readyz", "ready"),
+    Route("GET", "/metrics", "counted"),
+)
+WRITE_ROUTES = (
+    Route("POST", "/passages", "add", 201),
+    Route("DELETE", "/passages", "delete"),
+)
+_PAGES = {"/": "docs.html", "/docs": "docs.html", "/docs.js": "docs.js", "/page.css": "page.css"}
 
 _EXAMPLE = {"examples": [{"question": "How do I reset my password?", "k": 3}]}
 
@@ -154,136 +176,104 @@ def passages_of(result: SearchResult) -> list[Hit]:
     ]
 
 
-def create_app(
-    live: LiveIndex, access: Access, *, write: bool = False, together: int = TOGETHER
-) -> Guard:
-    """Make the application, which closes the index at shutdown.
+class Service:
+    """The index of a server, with its batches, metrics and handlers of requests.
 
-    `write`: whether to provide POST and DELETE /passages. `together`: largest number of queries in
-    a batch.
+    `together`: largest number of queries in a batch.
     """
-    metrics = Metrics()
-    batcher = Batcher(live, metrics, access.limits, together)
+
+    def __init__(self, live: LiveIndex, access: Access, together: int) -> None:
+        self.live, self.limits, self.metrics = live, access.limits, Metrics()
+        self._batcher = Batcher(live, self.metrics, access.limits, together)
+        self._lock, self._writers = asyncio.Lock(), 0
 
     @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
-        runs = [batcher.run() for _ in range(BATCHES)]
-        tasks = [asyncio.create_task(each) for each in (*runs, _watch(live))]
+    async def running(self, _: FastAPI) -> AsyncIterator[None]:
+        """Answer queries until shutdown, and then close the index."""
+        runs = [self._batcher.run() for _ in range(BATCHES)]
+        tasks = [asyncio.create_task(each) for each in (*runs, _watch(self.live))]
         yield  # uvicorn continues only after it has answered all accepted requests
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        live.close()
+        self.live.close()
 
-    app = FastAPI(
-        title="uec-rag",
-        version=__version__,
-        summary="Search that knows when it does not know.",
-        docs_url=None,  # FastAPI's page loads scripts from a CDN; `_PAGES` has our own
-        redoc_url=None,
-        lifespan=running,
-        generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `search`
-        dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
-        responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
-        exception_handlers={RequestValidationError: refused, StarletteHTTPException: declined},
-    )
-
-    def checked(question: Question) -> Sequence[str]:
+    def _check(self, question: Question) -> Sequence[str]:
         """Return the turns before a question; TypeError or ValueError if it cannot be searched."""
         if not question.question.strip():
             raise ValueError("question: is empty or only white space; ask something.")
         checked_text(question.question, "question")
         [before] = check_history([turns(question.history)])
         if question.filter is not None:
-            most = access.limits
-            check_size(parse(question.filter), most.conditions, most.values, most.characters)
-            with live.use() as opened:
-                opened.retriever._check_filter(question.filter)
+            most, condition = self.limits, parse(question.filter)
+            check_size(condition, most.conditions, most.values, most.characters)
+            with self.live.use() as opened:
+                if isinstance(opened.retriever.store, EngineStore):
+                    opened.retriever.store.check(condition)
         return before
 
-    async def found(question: Question) -> SearchResult:
+    async def _result(self, question: Question) -> SearchResult:
         with _explained():
-            before = await asyncio.to_thread(checked, question)
-        with _explained(mine=False), span("request", k=question.k) as note:
-            result = await batcher.search(
-                WaitingQuery(
-                    question.question, question.k, question.filter, before, question.within
-                )
-            )
+            before = await asyncio.to_thread(self._check, question)
+        text, k, filter, within = question.question, question.k, question.filter, question.within
+        with _explained(mine=False), span("request", k=k) as note:
+            result = await self._batcher.search(WaitingQuery(text, k, filter, before, within))
             note(result[0].traced, **outcome(result.decisions))
         return result
 
-    @app.post("/search")
-    async def search(question: Question) -> SearchResponse:
+    async def search(self, question: Question) -> SearchResponse:
         """Find the passages with the highest scores."""
-        result = await found(question)
+        result = await self._result(question)
         sure, held = six_digits([float(result.confidence[0]), float(result.in_corpus[0])])
         return SearchResponse(confidence=sure, in_corpus=held, passages=passages_of(result))
 
-    @app.post("/ask")
-    async def ask(question: Question) -> Answer:
+    async def ask(self, question: Question) -> Answer:
         """Find passages, and decide whether they answer the question."""
-        result = await found(question)
+        result = await self._result(question)
         decision = result.decisions[0]
-        with live.use() as opened:
-            metrics.decided(decision, opened.gate)
+        with self.live.use() as opened:
+            self.metrics.decided(decision, opened.gate)
         return Answer(**six_digits(decision.metadata()), passages=passages_of(result))
 
-    @app.get("/healthz")
-    async def healthy() -> dict[str, str]:
+    async def healthy(self) -> dict[str, str]:
         """Report that the process is alive."""
         return {"status": "ok"}
 
-    @app.get("/readyz")
-    async def ready() -> dict[str, int | str]:
+    async def ready(self) -> dict[str, int | str]:
         """Report whether the store answers; warn if the newest saved version cannot be opened."""
-        with live.use() as opened, _explained(mine=False):
+        with self.live.use() as opened, _explained(mine=False):
             count = await asyncio.to_thread(len, opened.retriever)
-        return {"status": "ready", "passages": count, "warning": sanitised(live.problem)}
+        return {"status": "ready", "passages": count, "warning": sanitised(self.live.problem)}
 
-    @app.get("/metrics")
-    async def counted() -> Response:
+    async def counted(self) -> Response:
         """Return metrics for Prometheus: latencies, decisions and confidence."""
-        text = await asyncio.to_thread(metrics.text)
+        text = await asyncio.to_thread(self.metrics.text)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    if write:
-        _add_writing(app, live)
-    add_pages(app, _PAGES)
-    return Guard(app, replace(access, open=(*access.open, *_PAGES)), metrics.requested)
-
-
-def _add_writing(app: FastAPI, live: LiveIndex) -> None:
-    """Add the routes that change the index."""
-    lock, waiting = asyncio.Lock(), 0
-
-    async def written(change: Callable[[Retriever], dict[str, Any]]) -> dict[str, Any]:
-        nonlocal waiting
+    async def _write(self, change: Callable[[Retriever], dict[str, Any]]) -> dict[str, Any]:
         with _explained():
-            if waiting >= _WRITERS:
+            if self._writers >= _WRITERS:
                 raise asyncio.QueueFull
-            waiting += 1
+            self._writers += 1
             try:
-                async with lock:
-                    return await asyncio.to_thread(live.write, change)
+                async with self._lock:
+                    return await asyncio.to_thread(self.live.write, change)
             finally:
-                waiting -= 1
+                self._writers -= 1
 
-    @app.post("/passages", status_code=201)
-    async def add(new: NewPassages) -> dict[str, list[str]]:
+    async def add(self, new: NewPassages) -> dict[str, list[str]]:
         """Add all of the passages or none, replacing those with the same ids. Returns their ids."""
         texts = [passage.text for passage in new.passages]
         metadatas = [passage.metadata for passage in new.passages]
         ids = [passage.id for passage in new.passages if passage.id is not None]
         if ids and len(ids) < len(texts):
             raise HTTPException(422, "id: expected one for every passage, or for none.")
-        return await written(
+        return await self._write(
             lambda index: {"ids": add_passages(index, texts, ids or None, metadatas)}
         )
 
-    @app.delete("/passages")
     async def delete(
-        id: Annotated[list[str], Query(min_length=1, max_length=MOST_PASSAGES)],
+        self, id: Annotated[list[str], Query(min_length=1, max_length=MOST_PASSAGES)]
     ) -> dict[str, int | list[str]]:
         """Delete passages, /passages?id=ONE&id=ANOTHER. Returns their number and unknown ids."""
 
@@ -292,10 +282,38 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
             unknown = [one for one in id if one not in there]
             return {"deleted": index.delete([*there]) if there else 0, "unknown": unknown}
 
-        done = await written(change)
+        done = await self._write(change)
         if not done["deleted"]:
             raise HTTPException(404, "id: none of these is in the index; nothing was deleted.")
         return done
+
+
+def create_app(
+    live: LiveIndex, access: Access, *, write: bool = False, together: int = TOGETHER
+) -> Guard:
+    """Make the application, which closes the index at shutdown.
+
+    `write`: whether to provide POST and DELETE /passages. `together`: largest number of queries in
+    a batch.
+    """
+    service = Service(live, access, together)
+    app = FastAPI(
+        title="uec-rag",
+        version=__version__,
+        summary="Search that knows when it does not know.",
+        docs_url=None,  # FastAPI's page loads scripts from a CDN; `_PAGES` has our own
+        redoc_url=None,
+        lifespan=service.running,
+        generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `search`
+        dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
+        responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
+        exception_handlers={RequestValidationError: refused, StarletteHTTPException: declined},
+    )
+    for method, path, handler, status in (*ROUTES, *(WRITE_ROUTES if write else ())):
+        answer = getattr(service, handler)
+        app.add_api_route(path, answer, methods=[method], status_code=status)
+    add_pages(app, _PAGES)
+    return Guard(app, replace(access, open=(*access.open, *_PAGES)), service.metrics.requested)
 
 
 @contextmanager

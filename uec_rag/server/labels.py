@@ -5,7 +5,6 @@ The table is that of `uec-rag gate`, `questions.csv` in the folder of the index.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
 from uec_rag.base.checks import check_text
+from uec_rag.base.saved.files import lock_file
 from uec_rag.corpora.tables import read_questions, write_questions
 from uec_rag.evaluation.inspection import passage_at
 from uec_rag.retrieval.live import LiveIndex
@@ -22,6 +22,7 @@ from uec_rag.server.views import View
 LABELS_FILE = "questions.csv"
 
 _OFFERED = 6  # questions to label next
+_PATIENCE = 10.0  # seconds that a label waits for those of other pages
 
 
 class Label(BaseModel, strict=True):
@@ -37,16 +38,20 @@ class LabelFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / LABELS_FILE
-        self._lock = threading.Lock()
 
     def read(self) -> dict[str, set[str]]:
         """Return the ids of the passages that answer each question; none if nothing does."""
         return read_questions(self.path, labelled=True) if self.path.exists() else {}
 
     def give(self, label: Label) -> None:
-        """Add or remove a label, and write the file; a question without labels leaves it."""
+        """Add or remove a label, and write the file; a question without labels leaves it.
+
+        Raises BlockingIOError if pages of other processes keep giving labels.
+        """
         check_text(label.question, "question")
-        with self._lock:
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        busy = f"{self.path.name}: another process is writing labels; nothing was changed."
+        with lock_file(lock, busy, _PATIENCE):
             known = self.read()
             ids = known.pop(label.question, set())
             if label.id is None:

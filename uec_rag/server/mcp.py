@@ -1,7 +1,4 @@
-"""The MCP server of an index, for agents: over stdio or streamable HTTP.
-
-Versions 1 and 2 of the SDK are supported, since langchain-mcp-adapters requires version 1.
-"""
+"""The MCP server of an index, for agents: over stdio or streamable HTTP."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import asyncio
 import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
+from mcp.server.fastmcp import FastMCP
+from mcp.server.fastmcp.exceptions import ResourceError, ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
@@ -27,11 +24,6 @@ from uec_rag.server.access import Access, Guard, invalid, log, sanitised
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY
 from uec_rag.server.running import log_to_stderr, serve
-
-_NEW = find_spec("mcp.server.mcpserver") is not None
-_SDK: Any = import_module("mcp.server.mcpserver" if _NEW else "mcp.server.fastmcp")
-_ERRORS: Any = import_module(f"{_SDK.__name__}.exceptions")
-_BASE: Any = _SDK.MCPServer if _NEW else _SDK.FastMCP
 
 _URI = "uec-rag://passage/"
 _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True}
@@ -123,22 +115,22 @@ def _hits(result: SearchResult) -> list[Hit]:
     ]
 
 
-class _Server(_BASE):  # type: ignore[misc]
+class _Server(FastMCP):
     """The SDK's server, with this package's error messages for invalid arguments."""
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:  # noqa: ANN401
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
         # The SDK ignores arguments that a tool does not have, such as a filter.
         for tool in [tool for tool in await self.list_tools() if tool.name == name]:
-            known = tool.model_dump(by_alias=True)["inputSchema"]["properties"]
+            known = tool.inputSchema["properties"]
             if others := [*arguments.keys() - known.keys()]:
                 unknown = [{"loc": (one,), "type": "extra_forbidden", "msg": ""} for one in others]
-                raise _ERRORS.ToolError(invalid(unknown))
+                raise ToolError(invalid(unknown))
         try:
-            return await super().call_tool(name, arguments, *context)
-        except _ERRORS.ToolError as error:
+            return await super().call_tool(name, arguments)
+        except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            raise _ERRORS.ToolError(invalid(error.__cause__.errors())) from None
+            raise ToolError(invalid(error.__cause__.errors())) from None
 
 
 @contextmanager
@@ -155,17 +147,15 @@ def _explained(kind: type[Exception]) -> Iterator[None]:
 
 def create_server(
     live: LiveIndex, name: str = "uec-rag", description: str | None = None, **settings: Any
-) -> Any:  # noqa: ANN401
+) -> FastMCP:
     """Make an MCP server with the tools `search` and `ask`, and the passages as resources.
 
     `name`: name of the server. `description`: what its documents are about; with the name, it helps
     an agent to choose between servers. `settings`: further arguments of the SDK's server class.
     """
     about = f" The documents: {description.rstrip('. ')}." if description else ""
-    own = {"version": __version__} if _NEW else {}
-    server = _Server(name, instructions=TOOL_DESCRIPTION + about, **own, **settings)
-    if not _NEW:  # version 1 has no such argument, and would report the SDK's version
-        server._mcp_server.version = __version__
+    server = _Server(name, instructions=TOOL_DESCRIPTION + about, **settings)
+    server._mcp_server.version = __version__  # no argument; it would report the SDK's version
 
     async def found(
         query: str, k: int, history: History | None, within: Chosen | None
@@ -177,7 +167,7 @@ def create_server(
             with live.use() as opened:
                 return opened.retriever.search([query], k, history=before, within=within)
 
-        with _explained(_ERRORS.ToolError):
+        with _explained(ToolError):
             return await asyncio.to_thread(search)
 
     async def ask(
@@ -198,7 +188,7 @@ def create_server(
 
     async def passage(place: str) -> str:
         """Return the text of a passage that a search found, by its URI."""
-        with _explained(_ERRORS.ResourceError), live.use() as opened:
+        with _explained(ResourceError), live.use() as opened:
             there = await asyncio.to_thread(opened.retriever.get, [_id_at(place)])
             if not there:
                 raise ValueError("uri: there is no such passage; search again")
@@ -216,15 +206,17 @@ def create_mcp_app(
     live: LiveIndex, access: Access, name: str = "uec-rag", description: str | None = None
 ) -> Guard:
     """Make the application that serves MCP at /mcp, without sessions."""
-    settings: dict[str, Any] = {
-        "json_response": True,
-        "stateless_http": True,
-        # `Guard` checks Host and Origin.
-        "transport_security": TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    }
-    if _NEW:
-        return Guard(create_server(live, name, description).streamable_http_app(**settings), access)
-    return Guard(create_server(live, name, description, **settings).streamable_http_app(), access)
+    # `Guard` checks Host and Origin.
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server = create_server(
+        live,
+        name,
+        description,
+        json_response=True,
+        stateless_http=True,
+        transport_security=unchecked,
+    )
+    return Guard(server.streamable_http_app(), access)
 
 
 def run(place: Place, access: Access | None, port: int, name: str, description: str | None) -> None:

@@ -36,7 +36,7 @@ _SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
 
 
 class LogFormatter(logging.Formatter):
-    """A formatter of records as one `harmless` line each, or with tracebacks if UEC_DEBUG=1."""
+    """A formatter of records as one `sanitised` line each, or with tracebacks if UEC_DEBUG=1."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""

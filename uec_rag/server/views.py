@@ -29,8 +29,9 @@ from uec_rag.evaluation.inspection import (
     passage_at,
     search_by_each_member,
 )
+from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.gate import LabelledSearch
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]
@@ -165,7 +166,10 @@ def guarantee_view(gate: Gate) -> View:
 
 
 def tune_view(name: str, searched: LabelledSearch) -> View:
-    """Return the risk curve, reliability, thresholds by risk, and the most confident questions."""
+    """Return the risk curve, reliability, thresholds by risk, and the most confident questions.
+
+    `name`: of the table of labels; "" if the questions were made from the passages.
+    """
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
     decisions = searched.result.decide(0.5, searched.k)
@@ -181,6 +185,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
         "name": visible(name),
         "questions": len(sure),
         "k": searched.k,
+        "doubtful": doubtful_labels(searched.result, searched.relevant, searched.k) if name else [],
         "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
         "reliability": [asdict(one) for one in reliability(sure, right)],
         **{

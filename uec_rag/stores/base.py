@@ -13,8 +13,7 @@ import json
 import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts, check_type, check_unicode, listed
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.base.text import About
 
 
@@ -45,18 +45,38 @@ class Passage:
 
     @cached_property
     def about(self) -> About:
-        """The subject, source and document; derived once, since passages do not change."""
+        """What it says about itself; derived when it is added, or once when it is first asked."""
         return About.of(self.metadata, self.text)
 
     @property
     def record(self) -> dict[str, Any]:
-        """The fields, as they are stored."""
-        return {"id": self.id, "text": self.text, "metadata": self.metadata}
+        """The fields and what they say about themselves, as they are stored."""
+        about = [*astuple(self.about)]
+        return {"id": self.id, "text": self.text, "metadata": self.metadata, "about": about}
+
+
+def stored_passage(
+    id: str, text: str, metadata: dict[str, Any], about: list[str] | About | None = None
+) -> Passage:
+    """Make a passage with what it says about itself, as in its record; derived if that is None.
+
+    TypeError if it is not what `Passage.record` holds.
+    """
+    if about is None:
+        about = About.of(metadata, text)
+    elif not isinstance(about, About):
+        if not isinstance(about, list) or not all(isinstance(value, str) for value in about):
+            raise TypeError(f"about: expected a list of strings, got {about!r:.60}.")
+        about = About(*about)
+    passage = Passage(id, text, metadata)
+    passage.__dict__["about"] = about
+    return passage
 
 
 def copied(passage: Passage) -> Passage:
     """Copy a passage, with all of its metadata."""
-    return Passage(passage.id, passage.text, copied_value(passage.metadata))
+    metadata = copied_value(passage.metadata)
+    return stored_passage(passage.id, passage.text, metadata, passage.about)
 
 
 def copied_value(value: Any) -> Any:  # noqa: ANN401
@@ -311,7 +331,7 @@ def make_passages(
         _check_id(name)
     _check_distinct(names, set())
     return [
-        Passage(name, text, _Checked(metadata))
+        stored_passage(name, text, _Checked(metadata))
         for name, text, metadata in zip(names, checked, extra, strict=True)
     ]
 
@@ -328,8 +348,8 @@ def _check_distinct(ids: Iterable[str], seen: set[str]) -> None:
         seen.add(id_)
 
 
-def checked_passage(passage: Passage) -> Passage:
-    """Check one passage, and copy its metadata, as `make_passages` does.
+def checked_passage(passage: Passage, about: list[str] | None = None) -> Passage:
+    """Check one passage, copy its metadata and derive what it says about itself.
 
     TypeError or ValueError if it is not a passage, or could not be saved.
     """
@@ -340,7 +360,7 @@ def checked_passage(passage: Passage) -> Passage:
     checked_text(passage.text, f"text of {passage.id!r}: {passage.text!r:.60}")
     where = f"metadata of {passage.id!r}"
     check_type(passage.metadata, Mapping, where, "a mapping")
-    return Passage(passage.id, passage.text, normalised(passage.metadata, where))
+    return stored_passage(passage.id, passage.text, normalised(passage.metadata, where), about)
 
 
 def _check_id(name: object) -> None:

@@ -590,7 +590,7 @@ class CollectionSchema:
             bits = base64.b64encode(self.profile.astype("<f4").tobytes()).decode()
             profile = {"shape": list(self.profile.shape), "float32": bits}
         return {
-            "version": 1,
+            "version": 2,
             "widths": list(self.widths),
             "profile": profile,
             "fingerprint": self.fingerprint,
@@ -603,7 +603,7 @@ class CollectionSchema:
         """Rebuild from `metadata`; ValueError if it is invalid."""
         match given:
             case {
-                "version": 1,
+                "version": 2,
                 "widths": [*widths],
                 "profile": profile,
                 "fingerprint": name,
@@ -618,7 +618,7 @@ class CollectionSchema:
                 return cls(tuple(widths), factors, name, blocks, str(more.get("id", "")))
         raise ValueError(
             f"collection: {collection!r} exists and was not created by this version of uec_rag; "
-            "choose another name."
+            "choose another name, and index the documents again."
         )
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -32,7 +33,7 @@ def check_engine(address: str) -> None:
     The message omits an address that may have a password.
     """
     scheme, mark, rest = address.partition("://")
-    if mark and scheme in _POSTGRES:
+    if mark and (scheme in _POSTGRES or _plugin(scheme)):
         return
     if not mark or scheme not in _WEB:
         named = scheme if mark and re.fullmatch("[a-z0-9+]*", scheme) else "..."
@@ -52,6 +53,12 @@ def check_engine(address: str) -> None:
         raise ValueError(f"{address!r}: {EXPECTED}.")
 
 
+def _plugin(scheme: str) -> EntryPoint | None:
+    """Return the entry point with the scheme of an address, of another package's store."""
+    known = scheme in _WEB or scheme in _POSTGRES
+    return None if known else next(iter(entry_points(group="uec_rag.stores", name=scheme)), None)
+
+
 def open_store(address: str, *, existing: bool = False) -> EngineStore:
     """Open the store at an address.
 
@@ -60,7 +67,9 @@ def open_store(address: str, *, existing: bool = False) -> EngineStore:
     address : str
         ``qdrant://HOST:PORT/COLLECTION`` for a server, or ``qdrant+https://`` for one with TLS (its
         key is read from QDRANT_API_KEY); ``qdrant:///FOLDER/COLLECTION`` for a local folder; or
-        ``postgresql://USER@HOST/DATABASE?collection=TABLE``, a libpq URI except for the table.
+        ``postgresql://USER@HOST/DATABASE?collection=TABLE``, a libpq URI except for the table. For
+        another scheme, the entry point of this name in the group ``uec_rag.stores`` is called with
+        the arguments of this function.
     existing : bool
         Whether a folder must already have a database; by default, one is created.
 
@@ -75,6 +84,9 @@ def open_store(address: str, *, existing: bool = False) -> EngineStore:
     """
     check_engine(address)
     scheme, _, rest = address.partition("://")
+    if plugin := _plugin(scheme):
+        store: EngineStore = plugin.load()(address, existing=existing)
+        return store
     if scheme in _WEB:
         from uec_rag.stores.qdrant.store import QdrantStore
 

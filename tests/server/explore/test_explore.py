@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from tests.helpers import data_of
-from tests.server.conftest import SCRIPT, TOKEN
+from tests.server.conftest import SCRIPT, TOKEN, make
 from tests.server.explore.conftest import HOST, QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.cli import app
@@ -209,9 +209,21 @@ def test_a_gate_that_abstains_on_everything_is_not_saved(client, index):
     assert "takes at least 59 calibration questions" in refused.json()["detail"]
 
 
+def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not_saved(tmp_path):
+    make().save(tmp_path / "idx")
+    rows = [(f"What is note {n} about?", f"n{n}" if n < 12 else "") for n in range(16)]
+    with exploring(tmp_path / "idx") as client:
+        [said] = tuned(client, content=table(rows))["doubtful"]
+        assert said.startswith("4 questions labelled as without an answer have a confidence above")
+        refused = client.post("/api/gate", json={"wrong": 0.1})
+        assert tuned(client, content=table(rows[:12]))["doubtful"] == []
+    assert (refused.status_code, (tmp_path / "idx" / "gate.json").exists()) == (422, False)
+    assert "Of 16 questions, 0 answered" in refused.json()["detail"]
+
+
 def test_questions_made_from_the_passages_give_a_curve_too(client):
     found = tuned(client, content=b"", name="")
-    assert (found["name"], found["questions"]) == ("", 20)
+    assert (found["name"], found["questions"], found["doubtful"]) == ("", 20, [])
     assert sum(not row["answerable"] for row in found["rows"]) == 4
 
 

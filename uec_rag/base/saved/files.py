@@ -11,17 +11,21 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import DTypeLike, NDArray
 
 from uec_rag.base import regular
 from uec_rag.base.checks import are_finite
 from uec_rag.base.errors import corrupted
+
+_POLL = 0.01  # seconds between two attempts at a lock, which others hold for tenths of a second
 
 
 def open_regular(file: Path) -> BufferedReader:
@@ -202,6 +206,35 @@ def replace_file(file: Path, text: str) -> None:
     finally:
         new.unlink(missing_ok=True)
     to_disk(file.parent)
+
+
+@contextmanager
+def lock_file(file: Path, busy: str, wait: float = 0.0) -> Iterator[None]:
+    """Lock a file against other processes and threads while the block runs.
+
+    Parameters
+    ----------
+    file : Path
+        A file that serves as the lock and nothing else; it is made, and stays.
+    busy : str
+        Message of the error.
+    wait : float
+        Seconds to wait for another process or thread.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process or thread still holds the lock after that time.
+    """
+    lock = FileLock(file)
+    try:
+        try:
+            lock.acquire(timeout=wait, poll_interval=_POLL)
+        except Timeout as error:
+            raise BlockingIOError(busy) from error
+        yield
+    finally:
+        lock.release(force=True)
 
 
 def to_disk(path: Path) -> None:

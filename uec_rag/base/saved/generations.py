@@ -24,10 +24,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from filelock import FileLock, Timeout
-
 from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile, corrupted
-from uec_rag.base.saved.files import open_regular, to_disk
+from uec_rag.base.saved.files import lock_file, open_regular, to_disk
 from uec_rag.base.saved.manifest import (
     GENERATIONS,
     MANIFEST,
@@ -45,7 +43,6 @@ _LOCK = ".lock"  # in a saved folder: locked by the process that saves
 _HELD = ".held"  # in a generation: locked by readers
 _LINK = ".link"  # in a generation, temporarily
 _PROBE, _PROBED = ".probe", 2**20  # a test file after a failed save, and its size in bytes
-_POLL = 0.01  # seconds between two attempts at a lock, which others hold for tenths of a second
 _NAME = re.compile(r"[0-9]{8,18}-[0-9a-f]{8}")
 _this_thread = threading.local()
 
@@ -173,18 +170,12 @@ def _locked(target: Path, kind: str, wait: float = 0.0) -> Iterator[None]:
         finally:
             _turns().add(known)
         return
-    lock = FileLock(target / _LOCK)
-    try:
-        try:
-            lock.acquire(timeout=wait, poll_interval=_POLL)
-        except Timeout as error:
-            raise BlockingIOError(
-                f"path: another process or thread is saving a {kind} at {str(target)!r}; "
-                "wait for it, or save elsewhere."
-            ) from error
+    busy = (
+        f"path: another process or thread is saving a {kind} at {str(target)!r}; wait for it, or "
+        "save elsewhere."
+    )
+    with lock_file(target / _LOCK, busy, wait):
         yield
-    finally:
-        lock.release(force=True)
 
 
 def is_last(generation: Path) -> bool:

@@ -431,6 +431,7 @@ function showTuned(found) {
   $("#tuned-of").textContent = found.name
     ? `${count(found.questions, "question")} of ${found.name}; an answer may use ${count(found.k, "passage")}.`
     : `${count(found.questions, "question")} made from the passages, a fifth without an answer: a first sentence, or a heading, asks for the rest, which is harder to find than what users ask for. The guarantee holds only for questions like these; for your users' questions, use labelled ones.`;
+  $("#doubtful").textContent = found.doubtful.join(" ");
   $("#tuned").hidden = false;
   say($("#saved"), "");
   drawReliability();

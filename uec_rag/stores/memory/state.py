@@ -14,7 +14,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial, reduce
+from functools import lru_cache, partial, reduce
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +26,7 @@ from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, corrupted, 
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies, Postings
+from uec_rag.base.properties import cached_property
 from uec_rag.base.saved.files import open_regular, read_array
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, checked_passage, copied
@@ -128,8 +129,10 @@ def _read_passage(
     assert file is not None
     line = file[offsets[row] : offsets[row + 1]]
     try:
-        passage = checked_passage(Passage(**json.loads(line)))  # refuses what no addition takes
-    except (ValueError, TypeError, RecursionError) as error:
+        record = json.loads(line)
+        about = record.pop("about", None)
+        passage = checked_passage(Passage(**record), about)  # refuses what no addition takes
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise IndexCorrupted(
             f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
             f"({error}); load the index with verify=True, or save it again."
@@ -264,25 +267,17 @@ class MetadataIndex:
         stop = int(rows[-1]) + 1 if len(rows) else 0
         columns = self._columns_of(sorted(filters.keys_of(condition)), passages, stop)
 
-        def marked(some: Iterable[Rows | list[int]]) -> NDArray[np.bool_]:
-            """Mark the rows of these arrays, which may exceed `stop`."""
-            mask = np.zeros(stop, dtype=bool)
-            for each in some:
-                found = np.asarray(each, dtype=np.int64)
-                mask[found[found < stop]] = True
-            return mask
-
         def chosen(condition: filters.Condition, rows: Rows) -> Rows:
             match condition:
                 case filters.And(conditions):
                     return reduce(lambda left, one: chosen(one, left), conditions, rows)
                 case filters.Or(conditions):
-                    return rows[marked(chosen(one, rows) for one in conditions)[rows]]
+                    return rows[_marked((chosen(one, rows) for one in conditions), stop)[rows]]
                 case filters.Not(one):
-                    return rows[~marked([chosen(one, rows)])[rows]]
+                    return rows[~_marked([chosen(one, rows)], stop)[rows]]
                 case filters.HasId(ids):
                     known = [row for id_ in ids if (row := row_of(id_)) is not None]
-                    return rows[marked([known])[rows]]
+                    return rows[_marked([known], stop)[rows]]
                 case filters.Predicate(predicate):
                     keep = (bool(predicate(passages[row])) for row in rows.tolist())
                     return np.asarray(rows[np.fromiter(keep, dtype=bool, count=len(rows))])
@@ -295,7 +290,7 @@ class MetadataIndex:
                     if key not in columns:
                         return rows[:0]
                     column, arrays = columns[key]
-                    return rows[marked([column.rows_with(operator, value, arrays)])[rows]]
+                    return rows[_marked([column.rows_with(operator, value, arrays)], stop)[rows]]
 
         return chosen(condition, rows)
 
@@ -322,6 +317,15 @@ class MetadataIndex:
         self._warned.add(shown)
         known = [f"{one:.60}" for one in nsmallest(_WARNED, self._columns)]
         warn(f"filter: no passage has the metadata key {shown}; known keys are {known}.")
+
+
+def _marked(some: Iterable[Rows | list[int]], stop: int) -> NDArray[np.bool_]:
+    """Mark the rows of some arrays that are below `stop`."""
+    mask = np.zeros(stop, dtype=bool)
+    for each in some:
+        rows = np.asarray(each, dtype=np.int64)
+        mask[rows[rows < stop]] = True
+    return mask
 
 
 def _frozen(value: Any) -> Hashable:  # noqa: ANN401

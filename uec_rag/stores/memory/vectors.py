@@ -203,7 +203,7 @@ class QuantisedMeans:
         return [block.shape[1] for block in self.blocks]
 
     def with_rows(self, start: int, stop: int, means: Means) -> QuantisedMeans:
-        """Compress the rows from `start` to `stop`, which `Means.written` has added."""
+        """Compress the rows from `start` to `stop`, which `Means.with_rows` added."""
         blocks, scales, errors, lengths = [], [], [], []
         for k, block in enumerate(means.blocks):
             width = block.shape[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import Any, LiteralString, NamedTuple, Self
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from psycopg import sql
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores import filters
-from uec_rag.stores.base import Passage
+from uec_rag.stores.base import stored_passage
 from uec_rag.stores.engine import BlockSchema, CollectionSchema, Point, QueryTerms, Words, point_id
 
 WIDEST = 16_000
@@ -61,7 +62,8 @@ def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
         "lengths float8[] NOT NULL DEFAULT {lengths});"
         "CREATE TABLE {points} (point uuid PRIMARY KEY, "
         "number bigint GENERATED ALWAYS AS IDENTITY UNIQUE, id text NOT NULL, body text NOT NULL, "
-        "metadata json NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL, "
+        "metadata json NOT NULL, about text[] NOT NULL, facts text[] NOT NULL, "
+        "numbers jsonb NOT NULL, "
         "mean vector({mean}) NOT NULL, spread vector({spread}) NOT NULL{columns}) "
         "WITH (toast_tuple_target = {page});"
         "CREATE INDEX ON {points} USING gin (facts);"
@@ -226,7 +228,7 @@ def _facts(*facts: str) -> Clause:
     return Clause(sql.SQL("facts && %s::text[]"), [list(facts)])
 
 
-TYPES = ["uuid", "text", "text", "text", "text[]", "jsonb", "bytea", "bytea"]
+TYPES = ["uuid", "text", "text", "text", "text[]", "text[]", "jsonb", "bytea", "bytea"]
 """The column types of a point in PostgreSQL's binary form."""
 
 WORD_TYPES = ["int8[]", "float4[]"]
@@ -241,6 +243,7 @@ def row_of(point: Point) -> tuple[object, ...]:
         passage.id,
         passage.text,
         json.dumps(passage.metadata),
+        [*astuple(passage.about)],
         filters.facts_of(passage.metadata),
         filters.numbers_of(passage.metadata),
         _sendable(point.mean),
@@ -255,15 +258,15 @@ def row_of(point: Point) -> tuple[object, ...]:
 
 
 def point_of(row: Sequence[Any]) -> Point:
-    """Make a point from a row of id, text, metadata and, if they were read, vectors and terms."""
-    passage = Passage(*row[:3])
-    if len(row) == 3:
+    """Make a point from a row of `PASSAGE` and, if they were read, vectors and terms."""
+    passage = stored_passage(*row[:4])
+    if len(row) == 4:
         return Point(passage)
     words = (
         Words(np.array(keys, np.int64).view(np.uint64), np.array(counts, np.float32))
-        for keys, counts in zip(row[5::2], row[6::2], strict=True)
+        for keys, counts in zip(row[6::2], row[7::2], strict=True)
     )
-    return Point(passage, _sent(row[3]), _sent(row[4]), tuple(words))
+    return Point(passage, _sent(row[4]), _sent(row[5]), tuple(words))
 
 
 def _sendable(vector: FloatArray) -> bytes:
@@ -312,14 +315,13 @@ def bm25_query(
     return Clause(text, [*terms, *where.values, *damping, count])
 
 
-PASSAGE = sql.SQL("id, body, metadata")
+PASSAGE = sql.SQL("id, body, metadata, about")
 
 
 def point(notes: CollectionSchema) -> sql.SQL:
     """Write the columns of a point in the order that `point_of` expects."""
-    return sql.SQL(
-        f"id, body, metadata, vector_send(mean), vector_send(spread){_words(len(notes.words))}"
-    )
+    words = _words(len(notes.words))
+    return sql.SQL(f"id, body, metadata, about, vector_send(mean), vector_send(spread){words}")
 
 
 def _words(blocks: int) -> str:
@@ -329,7 +331,7 @@ def _words(blocks: int) -> str:
 def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Composed, ...]:
     """Write the statements that copy rows to a temporary table and upsert them from there."""
     # In the order of `row_of`.
-    names = ["point", "id", "body", "metadata", "facts", "numbers", "mean", "spread"]
+    names = ["point", "id", "body", "metadata", "about", "facts", "numbers", "mean", "spread"]
     names += [f"{part}{i}" for i in range(len(notes.words)) for part in ("words", "counts")]
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
     updated = (sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names[1:])

@@ -11,12 +11,12 @@ from qdrant_client import models
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores import filters
-from uec_rag.stores.base import Passage
+from uec_rag.stores.base import stored_passage
 from uec_rag.stores.engine import CollectionSchema, Point, Words, point_id
 
 MEAN, SPREAD = "mean", "spread"
 _EXACT = "metadata_json"
-PASSAGE = ["id", "text", _EXACT]
+PASSAGE = ["id", "text", _EXACT, "about"]
 """The keys of a point's payload that make up a passage."""
 
 
@@ -117,7 +117,8 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
     """Rebuild a point from its record, with `blocks` sparse blocks if vectors were read."""
     payload, vectors = point.payload, point.vector
     assert payload is not None
-    passage = Passage(payload["id"], payload["text"], json.loads(payload[_EXACT]))
+    metadata = json.loads(payload[_EXACT])
+    passage = stored_passage(payload["id"], payload["text"], metadata, payload["about"])
     if not isinstance(vectors, dict):
         return Point(passage)
     mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))

@@ -1,0 +1,55 @@
+"""A property that is computed once for each object, without a lock.
+
+Before Python 3.12, `functools.cached_property` has one lock for all objects of a class: one thread
+at a time computes the property, and a process that is forked meanwhile waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, cast, overload
+
+_T = TypeVar("_T")
+
+
+class cached_property(Generic[_T]):
+    """A method as a property that is computed once for each object.
+
+    Threads that need it at the same time may each compute it; all get the same object.
+
+    Parameters
+    ----------
+    function : callable
+
+    Examples
+    --------
+    >>> class Circle:
+    ...     def __init__(self, radius):
+    ...         self.radius = radius
+    ...     @cached_property
+    ...     def area(self):
+    ...         print("computed")
+    ...         return 3.14 * self.radius**2
+    >>> circle = Circle(10.0)
+    >>> circle.area, circle.area
+    computed
+    (314.0, 314.0)
+    """
+
+    def __init__(self, function: Callable[[Any], _T]) -> None:
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _T: ...
+
+    def __get__(self, instance: object, owner: type) -> Self | _T:
+        if instance is None:
+            return self
+        # Python looks into the object's dict first, so this runs only until there is a value.
+        return cast(_T, instance.__dict__.setdefault(self.name, self.function(instance)))

@@ -1,0 +1,745 @@
+"""The stages of a search, from encoded queries to results.
+
+run             searches for each question in its views, and decides in the clearest
+in_context    combines each query with its turns
+rank          finds the hits of queries, in blocks: a `Ranking` for each block
+fetch       looks up the candidates of its query, if the store is remote
+compare     computes the similarity of every encoder to every column
+weigh       computes the coefficients, that is, the weight of each encoder
+fuse        sums them to the ensemble's mean similarities mu_s
+top_k       finds the columns with the highest s_hat, and their passages
+contribute  looks up each encoder's similarity to the hits, and the words that they match
+features_of computes the features from which probabilities are estimated
+assess        estimates P(the corpus answers), P(these hits do), P(underspecified): an
+`Assessment` for each query
+clearest      chooses the view in which a question is best understood
+decide        decides, and assembles the `Result` of a question
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Protocol, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
+from uec_rag.base.text import FUNCTION_WORDS
+from uec_rag.confidence import readings
+from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.model import (
+    JUDGED,
+    NEAREST,
+    ConfidenceModel,
+    Features,
+    Probabilities,
+    features,
+)
+from uec_rag.confidence.readings import ASK, Candidates, Reading, candidates_of
+from uec_rag.confidence.wording import complete_question, is_small_talk, named_words, refers_back
+from uec_rag.encoders.lexical import LATIN, has_words, writing_of
+from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.retrieval.conversation import SHARE, in_context
+from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.result import Members, Result, own_copy
+from uec_rag.stores.base import Passage, Store, Top
+from uec_rag.stores.memory import MemoryStore
+
+_BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
+_FEWEST = 4  # candidates to fetch from a remote store for each hit
+_MOST_LOOKED_AT = 1024  # hits to search for different texts
+_RANKED = 100  # ranks beyond this are reported as unknown
+_WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
+_EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
+# Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
+# has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
+_FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(2.0)
+_SMALL_TALK = np.float32(16.0)  # the same for "Thanks!" and "both", which ask nothing
+# Confidence above which a question is searched without its turns, and without earlier subjects.
+_NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
+
+
+@dataclass(frozen=True)
+class Method:
+    """The method of a search, the same at all its stages.
+
+    Attributes
+    ----------
+    fitted : Fitted
+    weights : EvidenceWeights or None
+        The model from evidence of the corpus to coefficients; if None, the ensemble's rule is used.
+    model : ConfidenceModel
+    basis : str
+        Fingerprint of everything that confidence depends on.
+    unanswerable : float or None
+        Share of the questions that the corpus does not answer, if known.
+    check_familiar : bool
+        Whether to detect questions unlike those of the fit; False after `calibrate`.
+    """
+
+    fitted: Fitted
+    weights: EvidenceWeights | None
+    model: ConfidenceModel
+    basis: str = ""
+    unanswerable: float | None = None
+    check_familiar: bool = True
+
+
+class RemoteStore(Protocol):
+    """A store whose passages are stored elsewhere."""
+
+    def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
+        """Fetch at least `count` passages that probably have the highest mu_s for one query.
+
+        Parameters
+        ----------
+        question : str
+            Text of the query; "" if only its vector is known.
+        query : Gaussian
+            One query.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The hits of n queries that are compared with one view of C columns: the stage after `rank`.
+
+    Attributes
+    ----------
+    method : Method
+    view : MemoryStore
+    queries : sequence of n Query
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the queries.
+    coefficients : array, shape (n, K)
+    to_columns : list of K arrays, shape (n, C)
+        Similarities of each encoder to all columns: cosines, or BM25 scores from 0 to 1. Empty in
+        the shared space, which does not keep the encoders apart.
+    best : array, shape (n, K)
+        Highest similarity of each encoder. In the shared space, the shape is (n, 0).
+    top : Top
+        The best m columns, best first, with their scores.
+    passages : list of n lists of m Passage
+    text_number : array, shape (n, m)
+        The number of each hit's text, from 0, best first; copies of a text share its number.
+    distinct : array, shape (n, m)
+        The first position of each different text, padded with -1.
+    to_hits : array, shape (n, K, m)
+        Each encoder's similarity to a hit; no encoders in the shared space.
+    words : list of n lists of dict of str to float, or None
+        Words of the question that a hit contains, with the similarity that each adds; None if no
+        member is lexical.
+    idf : list of n dict of str to float
+        Inverse document frequency of the words of each question; empty if no member is lexical.
+    unfamiliar : list of n str
+        How each question differs from those of the fit; "" if it does not.
+    features : Features or None
+        The features of confidence; None if nothing was found.
+    """
+
+    method: Method
+    view: MemoryStore
+    queries: Sequence[Query]
+    parts: Sequence[Gaussian]
+    coefficients: FloatArray
+    to_columns: list[FloatArray]
+    best: FloatArray
+    top: Top
+    passages: list[list[Passage]]
+    text_number: NDArray[np.intp]
+    distinct: NDArray[np.intp]
+    to_hits: FloatArray
+    words: list[list[dict[str, float]]] | None
+    idf: list[dict[str, float]]
+    unfamiliar: list[str]
+    features: Features | None = None
+
+    @classmethod
+    def of_nothing(
+        cls, method: Method, view: MemoryStore, queries: Sequence[Query], parts: Sequence[Gaussian]
+    ) -> Self:
+        """Return the ranking of a search without any passages."""
+        count = len(queries)
+        none = np.zeros((count, 0), dtype=np.float32)
+        places = none.astype(np.intp)
+        return cls(
+            method,
+            view,
+            queries,
+            parts,
+            coefficients=method.fitted.coefficients(parts, "query"),
+            to_columns=[],
+            best=none,
+            top=Top(none.astype(np.int64), none, none, none),
+            passages=[[] for _ in queries],
+            text_number=places,
+            distinct=places,
+            to_hits=none[:, :, None],
+            words=None,
+            idf=[{} for _ in queries],
+            unfamiliar=[""] * count,
+        )
+
+    def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
+        """Return which different texts have a wanted id or a copy with one, shape (n, m)."""
+        of_text = np.zeros(self.text_number.shape, dtype=bool)
+        for row, (passages, ids) in enumerate(zip(self.passages, wanted, strict=True)):
+            right = [passage.id in ids for passage in passages]
+            of_text[row, self.text_number[row, right]] = True
+        return of_text
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """The estimates for one query of a ranking: the stage after `assess`, before `decide`.
+
+    Attributes
+    ----------
+    ranking : Ranking
+    row : int
+        Position of the query in the ranking.
+    probabilities : Probabilities or None
+        Probabilities of relevance, confidence and `in_corpus`; None if nothing was found.
+    underspecified : float
+        P(the question does not say which of its readings is meant).
+    competing : Candidates or None
+        The texts in which the readings are found; None if there are none.
+    """
+
+    ranking: Ranking
+    row: int
+    probabilities: Probabilities | None = None
+    underspecified: float = 0.0
+    competing: Candidates | None = None
+
+    @property
+    def confidence(self) -> float:
+        """P(the first `JUDGED` texts answer the question)."""
+        return 0.0 if self.probabilities is None else float(self.probabilities.confidence[0])
+
+    @property
+    def clarity(self) -> float:
+        """P(the question says what it means, and the first texts answer it), as if independent."""
+        return self.confidence * (1 - self.underspecified)
+
+
+def run(
+    method: Method,
+    store: Store,
+    queries: Sequence[Query],
+    rows: Mapping[str, int],
+    parts: Sequence[Gaussian],
+    k: int,
+) -> list[Result]:
+    """Search a store, or a filtered view of it, for questions in their conversations.
+
+    Parameters
+    ----------
+    queries : sequence of n Query
+    rows : mapping of str to int
+        The row of each text of `request.texts_of(queries)` in `parts`.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the texts.
+    k : int
+        Number of hits of each question.
+    """
+    size, results = len(store), list[Result]()
+    views = [query.views for query in queries]
+    flat = [view for of_query in views for view in of_query.values()]
+    assessed = assess(rank(method, store, flat, in_context(flat, rows, parts), k))
+    for query, of_query in zip(queries, views, strict=True):
+        chosen = clearest(query.text, {most: next(assessed) for most in of_query})
+        results.append(decide(chosen, k, size))
+        del chosen  # and its similarities, before the next are computed
+    return results
+
+
+def clearest(question: str, views: Mapping[int | None, Assessment]) -> Assessment:
+    """Choose the view in which a question is best understood.
+
+    Parameters
+    ----------
+    question : str
+    views : mapping of int or None to Assessment
+        The assessment of each of `Query.views`.
+    """
+    if len(views) == 1:
+        return views[None]
+    most = clearest_view(question, views)
+    chosen = views[most]
+    return chosen if most == 0 else with_alone(chosen, views[0], question)
+
+
+def clearest_view(question: str, views: Mapping[int | None, Assessment]) -> int | None:
+    """Choose with how many of its turns a question is best understood; None means all.
+
+    Alone, it must be complete, and be answered confidently.
+    """
+    alone, everything = views[0], views[None]
+    clear = alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < ASK
+    if clear and complete_question(question):
+        return 0
+    for most in views.keys() - {0, None}:
+        latest = views[most]
+        if latest.confidence > _NEEDS_LATEST and latest.clarity > everything.clarity:
+            return most
+    return None
+
+
+def with_alone(in_turn: Assessment, alone: Assessment, question: str) -> Assessment:
+    """Combine the estimates for a question with its turns and alone.
+
+    A question that refers back to its turns ("Do they expire?") says nothing alone. Of another, the
+    probabilities are mixed, and P(underspecified) is that of the question alone, but at least that
+    with the turns; it is reduced by a confidence above one half if the turns raise it.
+    """
+    if in_turn.probabilities is None or alone.probabilities is None or refers_back(question):
+        return in_turn
+    mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - SHARE)
+    unresolved = alone.underspecified
+    # Turns that say what is meant raise the confidence, and those on another subject do not.
+    if in_turn.confidence > alone.confidence:
+        unresolved *= min(1, 2 * (1 - in_turn.confidence))
+    known = in_turn if unresolved <= in_turn.underspecified else alone
+    unresolved = max(unresolved, in_turn.underspecified)
+    return replace(
+        in_turn, probabilities=mixed, underspecified=unresolved, competing=known.competing
+    )
+
+
+def rank(
+    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
+) -> Iterator[Ranking]:
+    """Find the hits of queries and their features, from which `calibrate` learns, too.
+
+    A block has as many queries as fit in memory. In a remote store, it has one, since the
+    candidates differ between queries.
+    """
+    step = 1
+    if not store.remote:
+        step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
+    for start in range(0, len(queries), step):
+        block = slice(start, start + step)
+        yield _rank_block(method, store, queries[block], [part[block] for part in parts], k)
+
+
+def _rank_block(
+    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
+) -> Ranking:
+    """Rank queries that are compared with the same passages."""
+    fitted, view = method.fitted, cast(MemoryStore, store)
+    if store.remote:  # the candidates of a query
+        [query], combined = queries, fitted.combine_as(parts, "query")
+        fewest = _FEWEST * max(k, NEAREST)
+        view = cast(RemoteStore, store).fetch(query.joined, combined, fewest)
+    if not len(view):
+        return Ranking.of_nothing(method, view, queries, parts)
+    to_columns = compare(fitted, view, parts)
+    best = best_of(to_columns, len(queries))
+    pi = fitted.weigh(method.weights, parts, to_columns, best)
+    combined = fitted.combine(parts, pi)
+    mu = fuse(fitted, view, combined, to_columns, pi)
+    top, passages, text_number = top_k(fitted, view, combined, mu, k, different=NEAREST)
+    to_hits, words, idf = contribute(view, parts, to_columns, top.columns)
+    unfamiliar, foreign = unfamiliar_queries(method, queries, passages)
+    found = Ranking(
+        method,
+        view,
+        queries,
+        parts,
+        pi,
+        to_columns,
+        best,
+        top,
+        passages,
+        text_number,
+        first_places(text_number),
+        to_hits,
+        words,
+        idf,
+        unfamiliar,
+    )
+    return replace(found, features=features_of(found, store, foreign))
+
+
+def compare(fitted: Fitted, view: MemoryStore, parts: Sequence[Gaussian]) -> list[FloatArray]:
+    """Compare each encoder's Gaussians of the questions with its own block of the passages.
+
+    Returns `Ranking.to_columns`.
+    """
+    if fitted.space == "shared":
+        return []
+    # With this scale, products with the stored blocks are the cosines of each encoder.
+    blocks: list[FloatArray | Terms] = []
+    for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
+        blocks.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
+    return view.compare(blocks)
+
+
+def best_of(to_columns: Sequence[FloatArray], count: int) -> FloatArray:
+    """Return the highest similarity of each encoder to `count` questions, shape (count, K)."""
+    best = [similarities.max(axis=1, initial=-np.inf) for similarities in to_columns]
+    return np.stack(best, axis=1) if best else np.zeros((count, 0), dtype=np.float32)
+
+
+def fuse(
+    fitted: Fitted,
+    view: MemoryStore,
+    query: Gaussian,
+    to_columns: list[FloatArray],
+    pi: FloatArray,
+) -> FloatArray:
+    """Compute the ensemble's mu_s to every column, ``sum_k pi_k w_k s_k``, shape (n, C)."""
+    if not to_columns:
+        [mu] = view.compare([query.mean])
+        return mu
+    return weighted_sum(to_columns, pi * fitted.weights)
+
+
+def top_k(
+    fitted: Fitted, view: MemoryStore, query: Gaussian, mu: FloatArray, k: int, different: int
+) -> tuple[Top, list[list[Passage]], NDArray[np.intp]]:
+    """Find the best k columns, or more until they hold `different` different texts.
+
+    The search for different texts ends at `_MOST_LOOKED_AT` columns. Returns also the passages, and
+    the number of each one's text.
+    """
+    count = min(len(view), max(k, different))
+    while True:
+        top = view.top_k(query, count, beta=fitted.beta, mu=mu)
+        passages = view.gather(top.columns)
+        numbers = []
+        for row in passages:
+            seen: dict[str, int] = {}
+            numbers.append([seen.setdefault(passage.text, len(seen)) for passage in row])
+        text_number = np.array(numbers, dtype=np.intp)
+        fewest = text_number.max(axis=1).min() + 1
+        if fewest >= different or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
+            return top, passages, text_number
+        count = min(len(view), 2 * count)
+
+
+def first_places(text_number: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the first position of each different text, padded with -1; see `Ranking`."""
+    places = np.full_like(text_number, -1)
+    for row, numbers in zip(places, text_number, strict=True):
+        first = np.unique(numbers, return_index=True)[1]
+        row[: len(first)] = first
+    return places
+
+
+def contribute(
+    view: MemoryStore,
+    parts: Sequence[Gaussian],
+    to_columns: Sequence[FloatArray],
+    columns: NDArray[np.int64],
+) -> tuple[FloatArray, list[list[dict[str, float]]] | None, list[dict[str, float]]]:
+    """Look up each encoder's similarity to the hits, and the words that they match.
+
+    Returns `to_hits`, `words` and `idf` of a `Ranking`.
+    """
+    to_hits = np.empty((len(columns), len(to_columns), columns.shape[1]), dtype=np.float32)
+    for member, to_all in enumerate(to_columns):
+        to_hits[:, member] = np.take_along_axis(to_all, columns, axis=1)
+    terms = [block for part in parts for block in part.terms]
+    idf: list[dict[str, float]] = [{} for _ in columns]
+    if not terms:
+        return to_hits, None, idf
+    words = list[list[dict[str, float]]]()
+    contributions = view.contributions(terms, columns)
+    for row, of_words in enumerate(idf):
+        of_hits: list[dict[str, float]] = [{} for _ in columns[row]]
+        for block, (added, rarities) in zip(terms, contributions, strict=True):
+            if block.labels is None:
+                continue
+            keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
+            labels = [block.labels[row].get(key) for key in keys]  # None for a part of a word
+            for word, rarity in zip(labels, rarities[row].tolist(), strict=True):
+                if word is not None:
+                    of_words[word] = max(of_words.get(word, 0.0), rarity)
+            place, term = np.nonzero(added[row] > 0)
+            amounts = added[row][place, term].tolist()
+            for hit, key, amount in zip(place.tolist(), term.tolist(), amounts, strict=True):
+                if (word := labels[key]) is not None:
+                    of_hits[hit][word] = amount
+        words.append(of_hits)
+    return to_hits, words, idf
+
+
+def unfamiliar_queries(
+    method: Method, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]
+) -> tuple[list[str], NDArray[np.bool_]]:
+    """Return how each query differs from those of the fit, and whether its script is unknown.
+
+    The difference is "" if there is none. `passages`: the hits of each query.
+    """
+    reasons, foreign = [""] * len(queries), np.zeros(len(queries), dtype=bool)
+    profile = method.fitted.training_profile if method.check_familiar else None
+    if profile is not None:
+        for row, (query, hits) in enumerate(zip(queries, passages, strict=True)):
+            # One hit only, so that the result does not depend on k.
+            first = hits[0].text if hits else ""
+            reasons[row], foreign[row] = profile.unfamiliar(query.text, first)
+    return reasons, foreign
+
+
+def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> Features:
+    """Compute the features of the first different texts of n questions.
+
+    `foreign`: whether each question is in a script that no encoder knows.
+    """
+    method, parts, pi = ranking.method, ranking.parts, ranking.coefficients
+    if method.model.standardised:
+        slope, offset = standardised_line(store, parts)
+    else:
+        slope, offset = method.fitted.logit_line(pi)
+    mu, to_hits = at_unit_length(ranking)
+    places = ranking.distinct
+    mu = np.where(places >= 0, np.take_along_axis(mu, places, axis=1), -np.inf)
+    sigma2 = np.take_along_axis(ranking.top.sigma2, places, axis=1)
+    logits = (slope * mu + offset[:, None]).astype(np.float32)
+    members = logits[:, :1]
+    if not method.model.standardised and to_hits.size:
+        members = member_evidence(ranking, to_hits[:, :, 0].copy(), foreign)
+    # Lexical encoders, which have no vectors, are not misled by an unknown script.
+    vectors = np.array([part.mean.shape[1] > 0 for part in parts])
+    return features(
+        logits,
+        slope**2 * sigma2,
+        members,
+        method.model.temperature,
+        wording_penalty=wording_penalties(ranking),
+        foreign_script_penalty=_FOREIGN_SCRIPT * foreign * pi[:, vectors].sum(axis=1),
+    )
+
+
+def at_unit_length(ranking: Ranking) -> tuple[FloatArray, FloatArray]:
+    """Return mu_s and `to_hits` as if the means of queries with turns had length 1.
+
+    The mean of several texts is shorter, which lowers all similarities to it, and the confidence
+    model was fitted on single texts.
+    """
+    mu, to_hits, queries = ranking.top.mu, ranking.to_hits, ranking.queries
+    if not to_hits.size or not any(query.turns for query in queries):
+        return mu, to_hits
+    lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in ranking.parts], axis=1)
+    lengths[[not query.turns for query in queries]] = 1
+    lengths[lengths == 0] = 1  # lexical encoders
+    whole = to_hits / lengths[:, :, None]
+    weights = (ranking.coefficients * ranking.method.fitted.weights)[:, :, None]
+    return mu + (weights * (whole - to_hits)).sum(axis=1), whole
+
+
+_UNRELATED = 64  # passages to compare with each other
+_USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
+
+
+def standardised_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float32, FloatArray]:
+    """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset`` without a fit.
+
+    They standardise similarities by the mean and standard deviation between passages of the corpus,
+    that is, of unrelated texts, above which that of an answering passage stands out. A typical
+    encoder serves as a prior worth a few pairs. To a lexical encoder, unrelated texts are assumed
+    to have a similarity of 0.
+    """
+    cosine = cosines_of_pairs(store.sample(_UNRELATED).mean[: 2 * _UNRELATED])
+    count = len(cosine) + _USUAL_PAIRS
+    centre = (cosine.sum() + _USUAL_PAIRS * _USUAL_MEAN) / count
+    square = ((cosine - centre) ** 2).sum() + _USUAL_PAIRS * _USUAL_DEVIATION**2
+    words = sum(bool(part.terms) for part in parts) / len(parts)
+    mean = float(centre * (1 - words))
+    deviation = float(np.sqrt(square / count) * max(1 - words, 0.5))
+    offset = np.full(len(parts[0]), -mean / deviation, dtype=np.float32)
+    return np.float32(1 / deviation), offset
+
+
+def wording_penalties(ranking: Ranking) -> FloatArray:
+    """Return the `Features.wording_penalty` of each question, shape (n,).
+
+    A question has one if it is small talk or a single word that no hit has, and if none of the
+    first texts has all of its names.
+    Names are also numbers, identifiers and quotations, as found by `named_words`. They are not
+    looked for if the question is not in English, or if no member is lexical.
+    """
+    penalties = np.zeros(len(ranking.queries), dtype=np.float32)
+    for row, places in enumerate(ranking.distinct[:, :JUDGED].tolist()):
+        question, idf = ranking.queries[row].text, ranking.idf[row]
+        penalties[row] = _SMALL_TALK * is_small_talk(question)
+        # Only in English: all German nouns are capitalised.
+        if ranking.words is None or writing_of(question) != LATIN:
+            continue
+        said, of_hits = named_words(question), ranking.words[row]
+        content = [word for word in idf if word.casefold() not in FUNCTION_WORDS]
+        if len(content) == 1 and not any(content[0] in words for words in of_hits):
+            penalties[row] = _SMALL_TALK  # "asdf"
+        names = {word for word in idf if word.casefold() in said}
+        passages = ranking.passages[row]
+        if names and not any(
+            names <= of_hits[place].keys() and has_words(passages[place].text, names)
+            for place in places
+            if place >= 0
+        ):
+            penalties[row] += _MISSING_NAME
+    return penalties
+
+
+def member_evidence(
+    ranking: Ranking, similarities: FloatArray, foreign: NDArray[np.bool_]
+) -> FloatArray:
+    """Compute the logit of each encoder for the first hit, shape (n, K), as evidence of an answer.
+
+    Only content words are evidence (`content_share`). To an encoder, all texts in a script that it
+    does not know are similar, so only lexical evidence counts for a question in such a script.
+
+    `similarities`: each encoder's similarity to the first hit, shape (n, K); it is overwritten.
+    """
+    by_words = np.array([bool(part.terms) for part in ranking.parts])
+    if ranking.words is not None:
+        share = np.array([content_share(of_hits[0]) for of_hits in ranking.words])
+        similarities[:, by_words] *= share[:, None]
+    logits = ranking.method.fitted.member_logits(similarities)
+    if foreign.any() and by_words.any():
+        heard = logits[:, by_words].max(axis=1, keepdims=True)
+        logits = np.where(foreign[:, None] & ~by_words, heard, logits)
+    return logits
+
+
+def content_share(matched: Mapping[str, float]) -> np.float32:
+    """Return the share of the matched words' weight that is not of English function words.
+
+    That a passage has "what" and "of" is no evidence that it answers. The share is 1 if no word
+    matches.
+    """
+    content = [value for word, value in matched.items() if word.casefold() not in FUNCTION_WORDS]
+    total = sum(matched.values())
+    return np.float32(sum(content) / total if total else 1)
+
+
+def assess(rankings: Iterator[Ranking]) -> Iterator[Assessment]:
+    """Yield the probabilities that are estimated from the features of each query."""
+    for ranking in rankings:
+        method, each = ranking.method, None
+        if ranking.features is not None:
+            each = method.model.probabilities(ranking.features, method.unanswerable)
+        for row in range(len(ranking.queries)):
+            if each is None:
+                yield Assessment(ranking, row)
+            else:
+                yield _assess_one(ranking, row, each.of(row))
+
+
+def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Assessment:
+    """Add P(underspecified), which is 0 if no member is lexical, to a question's probabilities."""
+    words, known = ranking.words, ranking.features
+    if words is None or known is None:
+        return Assessment(ranking, row, probabilities)
+    near = ranking.distinct[row, :NEAREST]
+    near = near[near >= 0]
+    passages = [ranking.passages[row][place] for place in near]
+    competing = candidates_of(
+        passages,
+        # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
+        # would be nearly equal.
+        known.relevance[row, : len(near), 1],
+        [words[row][place] for place in near],
+        ranking.idf[row],
+        len(ranking.view),
+        None
+        if all(passage.about.subject for passage in passages)
+        else ranking.view.means(ranking.top.columns[row, near]),
+    )
+    query = ranking.queries[row]
+    [underspecified] = readings.underspecified(
+        readings.features(query.text, competing, query.turns)[None],
+        probabilities.confidence,
+    ).tolist()
+    return Assessment(ranking, row, probabilities, underspecified, competing)
+
+
+def decide(assessed: Assessment, k: int, size: int) -> Result:
+    """Decide on a query, and assemble its result.
+
+    `size`: number of passages that were searched.
+    """
+    ranking, row, one = assessed.ranking, assessed.row, slice(assessed.row, assessed.row + 1)
+    method, top = ranking.method, ranking.top
+    fitted, question, pi = method.fitted, ranking.queries[row].text, ranking.coefficients[one]
+    [shares], probabilities = fitted.shares(pi), assessed.probabilities
+    if probabilities is None:
+        return Result.of_nothing(question, pi[0], shares, fitted.names, method.basis)
+    kept = slice(0, min(k, top.mu.shape[1]))
+    between, members = np.zeros_like(top.sigma2[row, kept]), None
+    similarities = ranking.to_hits[one, :, kept]
+    if similarities.size:
+        [between] = fitted.disagreement(similarities, ranking.best[one], pi)
+        members = _members(ranking, row, kept)
+    meant: list[Reading] = []
+    if assessed.competing is not None and assessed.underspecified >= _WORTH_ASKING:
+        meant = readings.readings(assessed.competing)
+    decision = decide_one(
+        assessed.confidence,
+        assessed.underspecified,
+        tuple(meant),
+        in_corpus=float(probabilities.in_corpus[0]),
+        unfamiliar=ranking.unfamiliar[row],
+    )
+    relevance = at_hits(probabilities.relevance[0], ranking.text_number[row], top.mu[row])
+    return Result(
+        question,
+        [*map(own_copy, ranking.passages[row][kept])],
+        top.scores[row, kept],
+        top.mu[row, kept],
+        top.sigma2[row, kept],
+        between,
+        relevance[kept],
+        pi[0],
+        shares,
+        probabilities.by_cutoff[0],
+        replace(decision, basis=method.basis, hits=JUDGED, size=size),
+        exact=0 < size <= len(ranking.view),  # an engine may not know its size
+        names=fitted.names,
+        members=members,
+    )
+
+
+def at_hits(of_texts: FloatArray, text_number: NDArray[np.intp], mu: FloatArray) -> FloatArray:
+    """Assign a value per different text to each of one question's hits, shape (m,).
+
+    Copies of a text get the same value. Equally similar texts get that of the first of them, since
+    their order is arbitrary. `text_number`: see `Ranking`.
+    """
+    found = of_texts[text_number]
+    first = np.arange(len(found))
+    close = np.abs(np.diff(mu)) <= _EQUAL
+    # Compare with the first of a group, not with the previous hit: small differences add up.
+    for place in np.flatnonzero(close).tolist():
+        if abs(mu[place + 1] - mu[first[place]]) <= _EQUAL:
+            first[place + 1] = first[place]
+    spread: FloatArray = found[first]
+    return spread
+
+
+def _members(ranking: Ranking, row: int, kept: slice) -> Members:
+    """Collect the contributions of the members to one question's hits."""
+    fitted, words = ranking.method.fitted, ranking.words
+    similarities = ranking.to_hits[row, :, kept]
+    counted = (ranking.coefficients[row] * fitted.weights)[:, None] * similarities
+    ranks = np.zeros(similarities.shape, dtype=np.int64)
+    for member, of_all in enumerate(ranking.to_columns):
+        to_all = of_all[row]
+        best = to_all[largest(to_all, min(_RANKED, len(to_all)))]
+        above = best > to_all[ranking.top.columns[row, kept]][:, None]
+        ranks[member] = above.sum(axis=1) + 1
+    ranks[ranks > _RANKED] = 0  # not known
+    matched = None
+    if words is not None:
+        by_share = (
+            sorted(hit.items(), key=itemgetter(1), reverse=True) for hit in words[row][kept]
+        )
+        matched = [*map(dict, by_share)]
+    return Members(fitted.names, similarities, ranks, counted, matched)
