@@ -176,7 +176,8 @@ def main(
         model = learn(cells, start, MIX_WITH_WORDS)
         save({"multilingual": replace(model, temperature=1.0).metadata()})
         shipped_model.cache_clear()
-        save_fit(uec, replace(uec.fitted, confidence_model=model), len(pairs))
+        saved = replace(shipped_model("multilingual"), temperature=start.temperature)
+        save_fit(uec, replace(uec.fitted, confidence_model=saved), len(pairs))
 
 
 def save_fit(uec: UEC, fitted: Fitted, pairs: int) -> None:

@@ -37,8 +37,8 @@ class UEC:
     ----------
     encoders : {"english", "multilingual"} or sequence, optional
         A preset, which comes with a fit that `fit` replaces: "english" (the default), or
-        "multilingual" for about a hundred languages. Or a list of encoders, each a hub name, a folder,
-        "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex embedding, or a
+        "multilingual" for about a hundred languages. Or a list of encoders, each a hub name, a
+        folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex embedding, or a
         callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). If a list or fit options
         are given, the ensemble is unfitted until `fit` is called.
     coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
