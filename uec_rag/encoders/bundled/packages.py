@@ -77,9 +77,9 @@ class PackagedFile:
         Line ending of the file in the wheel, if it differs from that on the hub.
     """
 
+    member: str
     sha256: str
     size: int
-    member: str = ""
     url: str = ""
     newline: str = ""
 
