@@ -176,12 +176,17 @@ def chosen_questions(collection: Collection, most: int) -> list[str]:
     return [queries[row] for row in rows]
 
 
-def strange_questions(collections: Sequence[Collection], place: int, most: int) -> list[str]:
+def strange_questions(
+    collections: Sequence[Collection],
+    place: int,
+    most: int,
+    domains: Mapping[str, str] = DOMAINS,
+) -> list[str]:
     """Questions of collections of other domains than that of the one at a place."""
     strange = [
         other
         for other in [*collections[place + 1 :], *collections[:place]]
-        if DOMAINS[other.name] != DOMAINS[collections[place].name]
+        if domains[other.name] != domains[collections[place].name]
     ][:3]
     return [text for other in strange for text in list(other.queries.values())[: most // 4]]
 
@@ -388,10 +393,14 @@ def loaded(folder: Path, passages: int) -> Collection:
 
 
 def cells_of(
-    uec: UEC, model: ConfidenceModel, collections: Sequence[Collection], most: int
+    uec: UEC,
+    model: ConfidenceModel,
+    collections: Sequence[Collection],
+    most: int,
+    domains: Mapping[str, str] = DOMAINS,
 ) -> Iterator[Cell]:
     for place, collection in enumerate(collections):
-        foreign = strange_questions(collections, place, most)
+        foreign = strange_questions(collections, place, most, domains)
         by_kind: dict[tuple[str, int, str], list[Examples]] = {}
         for cell in gather(uec, model, collection, foreign, most):
             by_kind.setdefault((cell.kind, cell.size, cell.wording), []).append(cell.examples)

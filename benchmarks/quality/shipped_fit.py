@@ -4,7 +4,7 @@
 
 Fitted on the training pairs of TyDi QA GoldP in English (Apache-2.0), judged on collections that
 nothing was fitted on, beside an ensemble fitted on half of the collection's own questions, both
-asked the other half. With --write the fit goes to `uec_rag/ensemble/shipped`. DATA is a folder of
+asked the other half. With --write the fit goes to `uec_rag/ensemble/shipped/english`. DATA is a folder of
 test collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
@@ -24,9 +24,10 @@ from benchmarks.quality.options import CACHE, Cache, Data, Markdown
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
-from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder
+from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.ensemble.save import SHIPPED_FIT, write_ensemble
+from uec_rag.encoders.bundled.packages import PRESETS
+from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
 # Of these half the questions give pairs enough to fit on.
@@ -119,7 +120,7 @@ def main(
 ) -> None:
     """Print the table; with --write put the fit into the package."""
     warnings.simplefilter("ignore")
-    uec = UEC(DEFAULT_ENCODERS)
+    uec = UEC(PRESETS["english"])
     uec.encoders = [
         encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, cache)
         for encoder in uec.encoders
@@ -150,7 +151,7 @@ def save(uec: UEC, pairs: int) -> None:
     temperature = uec.fitted.confidence_model.temperature
     model = replace(shipped_model("words"), temperature=temperature)
     fitted = replace(uec.fitted, report=report, confidence_model=model)
-    write_ensemble(SHIPPED_FIT, uec.encoders, fitted, uec.options)
+    write_ensemble(SHIPPED_FITS / "english", uec.encoders, fitted, uec.options)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ import pytest
 
 from tests.helpers import assert_close, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, IndexCorrupted
-from uec_rag.encoders import DEFAULT_ENCODERS, Lexical
+from uec_rag.encoders import Lexical
+from uec_rag.encoders.bundled.packages import PRESETS
 from uec_rag.ensemble import save
 from uec_rag.ensemble.convolution import Evidence, Uniform
 from uec_rag.ensemble.fitted import FitOptions, Fitted
-from uec_rag.ensemble.save import SHIPPED_FIT, read_fit, with_shipped_fit
+from uec_rag.ensemble.save import SHIPPED_FITS, read_fit, with_shipped_fit
 
 OPTIONS = FitOptions()
 TEXTS = [
@@ -22,12 +23,17 @@ TEXTS = [
 QUESTIONS = ["When do I get my money back?", "Can I get cash for a gift card?"]
 
 
-SHIPPED = read_fit(SHIPPED_FIT)
+SHIPPED = {preset: read_fit(SHIPPED_FITS / preset) for preset in PRESETS}
+
+
+@pytest.fixture(params=PRESETS)
+def preset(request):
+    return request.param
 
 
 @pytest.fixture
-def known():
-    return SHIPPED.encoders
+def known(preset):
+    return SHIPPED[preset].encoders
 
 
 @pytest.fixture
@@ -35,37 +41,41 @@ def unfitted(known):
     return Fitted(tuple(encoder.name for encoder in known), "direct", Evidence())
 
 
-def test_the_encoders_that_were_fitted_take_it_up(known, unfitted):
-    fitted = with_shipped_fit(known, unfitted, OPTIONS)
-    assert len(fitted.posteriors) == len(DEFAULT_ENCODERS)
-    assert fitted.evidence_weights == SHIPPED.fitted.evidence_weights
-    assert fitted.confidence_model == SHIPPED.fitted.confidence_model
+def test_the_encoders_that_were_fitted_take_it_up(preset, known, unfitted):
+    fitted, saved = with_shipped_fit(preset, known, unfitted, OPTIONS), SHIPPED[preset].fitted
+    assert len(fitted.posteriors) == len(PRESETS[preset])
+    assert fitted.evidence_weights == saved.evidence_weights
+    assert fitted.confidence_model == saved.confidence_model
     assert all(slope > 0 for slope in fitted.slopes)
-    assert fitted.training_profile == SHIPPED.fitted.training_profile
+    assert fitted.training_profile == saved.training_profile
+    assert fitted.training_profile.crosses_scripts == (preset == "multilingual")
 
 
-def test_its_report_says_what_it_was_fitted_on(known, unfitted):
-    report = with_shipped_fit(known, unfitted, OPTIONS).report
-    assert "as it comes with uec-rag, fitted on 3,696 pairs (TyDi QA" in str(report)
+@pytest.mark.parametrize(
+    ("preset", "pairs"), [("english", "3,696"), ("multilingual", "2,000")], indirect=["preset"]
+)
+def test_its_report_says_what_it_was_fitted_on(preset, known, unfitted, pairs):
+    report = with_shipped_fit(preset, known, unfitted, OPTIONS).report
+    assert f"as it comes with uec-rag, fitted on {pairs} pairs (TyDi QA" in str(report)
     assert "fitting 0.0 s" not in str(report)
 
 
-def test_an_encoder_of_another_revision_leaves_it_unfitted_and_says_so(known, unfitted):
+def test_an_encoder_of_another_revision_leaves_it_unfitted_and_says_so(preset, known, unfitted):
     changed = [known[0], replace(known[1], revision="another"), *known[2:]]
     with pytest.warns(UserWarning, match=f"other revisions of .*{known[1].name}.* not fitted"):
-        assert with_shipped_fit(changed, unfitted, OPTIONS) is unfitted
+        assert with_shipped_fit(preset, changed, unfitted, OPTIONS) is unfitted
 
 
 @pytest.mark.parametrize(
     "other", [{"structure": "diag"}, {"likelihood": "in_batch"}, {"scaled": False}]
 )
-def test_who_wants_another_fit_waits_for_it(known, unfitted, other):
+def test_who_wants_another_fit_waits_for_it(preset, known, unfitted, other):
     with warnings.catch_warnings(action="error"):
-        assert with_shipped_fit(known, unfitted, replace(OPTIONS, **other)) is unfitted
+        assert with_shipped_fit(preset, known, unfitted, replace(OPTIONS, **other)) is unfitted
 
 
-def test_a_rule_that_was_chosen_stays(known, unfitted):
-    fitted = with_shipped_fit(known, replace(unfitted, rule=Uniform()), OPTIONS)
+def test_a_rule_that_was_chosen_stays(preset, known, unfitted):
+    fitted = with_shipped_fit(preset, known, replace(unfitted, rule=Uniform()), OPTIONS)
     assert fitted.rule == Uniform()
 
 
@@ -73,8 +83,10 @@ def test_a_rule_that_was_chosen_stays(known, unfitted):
 def shipped(tmp_path, monkeypatch):
     """An ensemble whose fit, on hard questions, comes with the package."""
     uec = UEC([bag_of_words(24, "small"), "bm25"]).fit(pairs(300, seed=1))
-    save.write_ensemble(tmp_path, uec.encoders, uec.fitted, uec.options)
-    monkeypatch.setattr(save, "SHIPPED_FIT", tmp_path)
+    (tmp_path / "english").mkdir()
+    save.write_ensemble(tmp_path / "english", uec.encoders, uec.fitted, uec.options)
+    monkeypatch.setattr(save, "SHIPPED_FITS", tmp_path)
+    monkeypatch.setattr(save, "PRESETS", ["english"])
     return uec
 
 
@@ -94,19 +106,20 @@ def test_a_fit_on_headings_keeps_its_level_and_a_calibration_on_questions_moves_
     assert abs(calibrated - 2 / 3) < abs(levels[1] - 2 / 3)
 
 
-def test_a_damaged_package_is_noticed(known, unfitted, monkeypatch):
-    first, *others = SHIPPED.fitted.posteriors
+def test_a_damaged_package_is_noticed(preset, known, unfitted, monkeypatch):
+    saved = SHIPPED[preset]
+    first, *others = saved.fitted.posteriors
     covariance = first.covariance.copy()
     covariance[3, 3] += 1
     posteriors = (replace(first, covariance=covariance), *others)
-    damaged = replace(SHIPPED, fitted=replace(SHIPPED.fitted, posteriors=posteriors))
+    damaged = replace(saved, fitted=replace(saved.fitted, posteriors=posteriors))
     monkeypatch.setattr(save, "read_fit", lambda folder: damaged)
     with pytest.raises(IndexCorrupted, match="install uec-rag again"):
-        with_shipped_fit(known, unfitted, OPTIONS)
+        with_shipped_fit(preset, known, unfitted, OPTIONS)
 
 
-def test_words_are_split_as_they_were_when_it_was_fitted():
-    entry = next(entry for entry in SHIPPED.encoders if entry.name == "bm25")
+def test_words_are_split_as_they_were_when_it_was_fitted(known):
+    entry = next(entry for entry in known if entry.name == "bm25")
     assert Lexical().revision == entry.revision, "run benchmarks/quality/shipped_fit.py --write"
 
 
@@ -119,14 +132,26 @@ def uec():
     return UEC()
 
 
+def test_a_preset_that_is_none_is_refused_with_the_names_of_those_that_are():
+    with pytest.raises(ValueError, match=r"'english'.*got 'englisch'.*\['englisch'\]"):
+        UEC("englisch")
+
+
+@pytest.mark.slow
+def test_the_multilingual_preset_answers_questions_in_another_language():
+    index = index_of(UEC("multilingual"), TEXTS, ["refunds", "password", "gifts"])
+    found = index.search(["Wann bekomme ich mein Geld zurück?", "密码忘了怎么办?"], k=1)
+    assert [one.ids for one in found] == [["refunds"], ["password"]]
+
+
 @pytest.mark.slow
 def test_the_embedded_ensemble_is_fitted_as_it_comes(uec):
     assert uec.is_fitted
     assert uec.names == ["snowflake-arctic-embed-s", "bm25"]
     assert [encoder.spec for encoder in uec.encoders] == ["pypi:bot-brain", "bm25"]
-    assert uec.fingerprint == SHIPPED.fingerprint
+    assert uec.fingerprint == SHIPPED["english"].fingerprint
     assert uec.embed(TEXTS).trace.min() > 0
-    assert not UEC(DEFAULT_ENCODERS).is_fitted
+    assert not UEC(PRESETS["english"]).is_fitted
 
 
 @pytest.mark.slow
@@ -150,4 +175,4 @@ def test_it_is_saved_with_its_report(uec, tmp_path):
 def test_a_fit_on_pairs_replaces_it():
     uec = UEC().fit(pairs(40))
     assert "as it comes" not in str(uec.report)
-    assert uec.fingerprint != SHIPPED.fingerprint
+    assert uec.fingerprint != SHIPPED["english"].fingerprint

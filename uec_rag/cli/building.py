@@ -24,18 +24,19 @@ _AT_ONCE = 64  # passages per step of a progress bar
 
 
 def build_ensemble(models: Sequence[str] | None) -> UEC:
-    """Make an ensemble of models, by name or folder, or else `UEC()`, with an embedding cache.
+    """Make an ensemble of models or of a preset, by default `UEC()`, with an embedding cache.
 
     Because of the cache, a text is encoded only once for fitting and indexing, and not again after
     an interruption.
     """
-    from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder
+    from uec_rag.encoders import CachedEncoder
     from uec_rag.encoders.base import TermEncoder
-    from uec_rag.encoders.bundled.packages import cache_folder
+    from uec_rag.encoders.bundled.packages import DEFAULT_PRESET, PRESETS, cache_folder
     from uec_rag.ensemble import UEC
 
-    say(f"Loading {', '.join(models or DEFAULT_ENCODERS)} ...")
-    uec = UEC(models)
+    names = models or [DEFAULT_PRESET]
+    say(f"Loading {', '.join(names)} ...")
+    uec = UEC(names[0] if names[0] in PRESETS and len(names) == 1 else names)
     folder = cache_folder() / "embeddings"
     uec.encoders = [
         encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, folder)

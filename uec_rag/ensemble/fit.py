@@ -96,12 +96,16 @@ def fit(
             tuple(shares.std(axis=0).tolist()),
         ),
     )
-    texts = [*found.questions.queries[:_PROFILED], *found.questions.corpus[:_PROFILED]]
+    asked, corpus = found.questions, found.questions.corpus
+    profiled = [
+        (query, corpus[rows[0]])
+        for query, rows in zip(asked.queries[:_PROFILED], asked.relevant, strict=False)
+    ]
     return replace(
         fitted,
         confidence_model=model,
         report=report,
-        training_profile=TrainingProfile.of(texts, found.corpus),
+        training_profile=TrainingProfile.of(profiled, found.corpus),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict, get_args
 
@@ -268,22 +268,31 @@ class TrainingProfile(Record):
         Writings of the questions and passages, see `uec_rag.encoders.lexical`.
     distance : tuple of K floats
         1 minus the mean cosine of two fit passages, by each encoder; 0 for one without vectors.
+    crosses_scripts : bool
+        Whether passages answer questions in other scripts, in 5 % of the pairs or more. The models
+        are then multilingual, and no script is unknown to them.
     """
 
     writings: tuple[str, ...]
     distance: tuple[float, ...]
+    crosses_scripts: bool = False
 
     @classmethod
-    def of(cls, texts: Iterable[str], passages: Sequence[Gaussian]) -> Self:
-        """Summarise fit texts, given each encoder's Gaussians of the passages among them."""
-        return cls(writings(texts), tuple(distance(part.mean) for part in passages))
+    def of(cls, pairs: Sequence[tuple[str, str]], passages: Sequence[Gaussian]) -> Self:
+        """Summarise fit pairs, given each encoder's Gaussians of the passages among them."""
+        scripts = [{letters_in(text) for text in pair} - {None} for pair in pairs]
+        return cls(
+            writings(text for pair in pairs for text in pair),
+            tuple(distance(part.mean) for part in passages),
+            sum(len(pair) > 1 for pair in scripts) >= _CROSSES * len(scripts),
+        )
 
     def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
         """Return how a question differs from those of the fit, "" if it does not, and if by script.
 
         In an unknown script, all similarities of an encoder are high, but not those of a lexical
         one. In another language of a known script, confidence tends to be too low rather than too
-        high, so the difference is only reported.
+        high, so the difference is only reported. So it is if the models are multilingual.
 
         `first`: text of the best hit; "" if there is none.
         """
@@ -293,7 +302,10 @@ class TrainingProfile(Record):
         letters = letters_of(writing)
         if writing not in self.writings:
             reason = f"the ensemble was not fitted on questions in {writing}"
-            return reason, letters not in map(letters_of, self.writings)
+            known = self.crosses_scripts or letters in map(letters_of, self.writings)
+            return reason, not known
+        if self.crosses_scripts:
+            return "", False
         # A table of numbers has no letters.
         if letters_in(first) not in (None, letters):
             return f"the question is in {writing}, and its first hit is not", True
@@ -309,6 +321,9 @@ class TrainingProfile(Record):
             for member, (usual, means) in enumerate(zip(self.distance, vectors, strict=True))
             if usual and distance(means) < _ALIKE * usual
         ]
+
+
+_CROSSES = 0.05  # share of pairs
 
 
 def distance(vectors: FloatArray) -> float:

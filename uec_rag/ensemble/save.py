@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from uec_rag.base.saved.files import read_json, read_tensors, write_json
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
+from uec_rag.encoders.bundled.packages import PRESETS
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
 from uec_rag.ensemble.convolution import CoefficientRule, Evidence, restore_rule
@@ -329,38 +330,49 @@ def read_ensemble(
     return fitted, {"encoders": encoders, "coefficients": fitted.rule, "options": options}
 
 
-SHIPPED_FIT = Path(__file__).with_name("shipped")
-"""The folder of the shipped fit of the default ensemble, which `UEC()` uses.
+SHIPPED_FITS = Path(__file__).with_name("shipped")
+"""The folder of the fits that come with the package, one for each preset of `UEC`.
 
-It was made by `benchmarks/quality/shipped_fit.py`. Its posterior is an approximation of the fitted
+They were made by `benchmarks/quality/shipped_fit.py`. A posterior is an approximation of the fitted
 one that differs from a multiple of the identity in 64 directions.
 """
+
+
+_CONFIDENCE: dict[str, Literal["words", "multilingual"]] = {
+    "multilingual": "multilingual",
+    "english": "words",
+}
 
 
 def shipped_fit(
     encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions
 ) -> Fitted | None:
-    """Return the shipped fit if it is for these encoders and options; None otherwise."""
-    known = read_fit(SHIPPED_FIT).encoders
-    if [encoder.name for encoder in known] != [encoder.name for encoder in encoders]:
-        return None
-    if [encoder.revision for encoder in known] != [encoder.revision for encoder in encoders]:
-        return None
-    rule = Evidence() if isinstance(unfitted.rule, Evidence) else unfitted.rule
-    fitted = with_shipped_fit(encoders, replace(unfitted, rule=rule, posteriors=None), options)
-    return None if fitted.posteriors is None else fitted
+    """Return the shipped fit if there is one for these encoders and options; None otherwise."""
+    for preset in PRESETS:
+        known = [
+            (encoder.name, encoder.revision) for encoder in read_fit(SHIPPED_FITS / preset).encoders
+        ]
+        if known == [(encoder.name, encoder.revision) for encoder in encoders]:
+            rule = Evidence() if isinstance(unfitted.rule, Evidence) else unfitted.rule
+            plain = replace(unfitted, rule=rule, posteriors=None)
+            fitted = with_shipped_fit(preset, encoders, plain, options)
+            return None if fitted.posteriors is None else fitted
+    return None
 
 
-def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions) -> Fitted:
-    """Return the shipped fit if it is for these encoders and options.
+def with_shipped_fit(
+    preset: str, encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions
+) -> Fitted:
+    """Return the shipped fit of a preset if it is for these encoders and options.
 
     Its confidence model is the shipped one, which was learned from many collections, at the
     temperature of this ensemble.
 
     Parameters
     ----------
+    preset : str
     encoders : sequence of Encoder
-        The bundled encoders.
+        The encoders of the preset.
     options : FitOptions
         The options of the ensemble. If they differ from those of the shipped fit, `unfitted` is
         returned.
@@ -375,7 +387,7 @@ def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: Fit
     IndexCorrupted
         If the files of the shipped fit are damaged.
     """
-    saved = read_fit(SHIPPED_FIT)
+    saved = read_fit(SHIPPED_FITS / preset)
     shipped, model = saved.fitted, saved.fitted.confidence_model
     alike = replace(saved.options, temperature=options.temperature, beta=options.beta)
     if replace(alike, seed=options.seed) != options:
@@ -388,7 +400,7 @@ def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: Fit
     if changed:
         warn(
             f"The fit shipped with the package is for other revisions of {changed} than those "
-            "loaded: this UEC() is not fitted. Call fit(pairs), or install the versions of the "
+            "loaded: this UEC is not fitted. Call fit(pairs), or install the versions of the "
             "libraries that the package was tested with."
         )
         return unfitted
@@ -399,7 +411,7 @@ def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: Fit
         names=unfitted.names,
         rule=shipped.rule if evidence else unfitted.rule,
         beta=unfitted.beta,
-        confidence_model=replace(shipped_model("words"), temperature=model.temperature),
+        confidence_model=replace(shipped_model(_CONFIDENCE[preset]), temperature=model.temperature),
     )
     if fingerprint(encoders, fitted, "projection") != saved.fingerprint:
         raise IndexCorrupted("The fit shipped with the package is damaged; install uec-rag again.")

@@ -12,8 +12,9 @@ from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.saved.generations import reading, writing
 from uec_rag.base.spans import span
-from uec_rag.encoders import DEFAULT_ENCODERS, Encoder
+from uec_rag.encoders import Encoder
 from uec_rag.encoders.base import Role, TermEncoder, checked_texts, unique_names
+from uec_rag.encoders.bundled.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.ensemble.convolution import CoefficientRule, block_scales, make_rule
@@ -34,12 +35,12 @@ class UEC:
 
     Parameters
     ----------
-    encoders : sequence, optional
-        Each is a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
-        embedding, or a callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). The
-        default is `uec_rag.encoders.DEFAULT_ENCODERS`, with a fit that `fit` replaces.
-        If encoders (even the default ones) or fit options are given, the ensemble is unfitted until
-        `fit` is called.
+    encoders : {"english", "multilingual"} or sequence, optional
+        A preset, which comes with a fit that `fit` replaces: "english" (the default), or
+        "multilingual" for about a hundred languages. Or a list of encoders, each a hub name, a
+        folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex embedding, or a
+        callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). If a list or fit options
+        are given, the ensemble is unfitted until `fit` is called.
     coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
         How to weight each encoder for a query (in the shared space, for every text). The default is
         "evidence" in the direct sum and "trace" in the shared space, where encoders have no
@@ -82,7 +83,7 @@ class UEC:
 
     def __init__(
         self,
-        encoders: Sequence[EncoderLike] | None = None,
+        encoders: str | Sequence[EncoderLike] = DEFAULT_PRESET,
         *,
         coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None = None,
         options: FitOptions | None = None,
@@ -92,8 +93,9 @@ class UEC:
         **chosen: Unpack[Chosen],
     ) -> None:
         self.options = FitOptions.of(options, chosen)
+        preset = check_preset(encoders) if isinstance(encoders, str) else ""
         self.encoders: list[Encoder] = load_encoders(
-            DEFAULT_ENCODERS if encoders is None else encoders,
+            PRESETS[preset] if isinstance(encoders, str) else encoders,
             last_layer=self.options.last_layer,
             device=device,
             dtype=dtype,
@@ -104,10 +106,10 @@ class UEC:
         rule = make_rule(coefficients, names, self.options.temperature, space)
         self.fitted = Fitted(tuple(names), space, rule, self.options.beta)
         self._warned = False
-        if encoders is None:
+        if preset:
             from uec_rag.ensemble.save import with_shipped_fit
 
-            self.fitted = with_shipped_fit(self.encoders, self.fitted, self.options)
+            self.fitted = with_shipped_fit(preset, self.encoders, self.fitted, self.options)
 
     @classmethod
     def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:

@@ -34,18 +34,20 @@ _BATCH = 64  # texts whose token vectors are in memory at a time
 class _RowByRow(IdentityHead, ABC):
     """The base of encoders that compute vectors row by row, with the identity as last layer.
 
-    `folder`: contains `tokenizer.json`. `model`: content of the file of the model.
+    `folder`: contains `tokenizer.json`. `model`: contents of the files of the model.
     """
 
     dimension: int
 
-    def __init__(self, folder: str | Path, model: bytes, name: str, spec: str | None) -> None:
+    def __init__(
+        self, folder: str | Path, model: Sequence[bytes], name: str, spec: str | None
+    ) -> None:
         from tokenizers import Tokenizer
 
         tokenizer = (Path(folder) / "tokenizer.json").read_bytes()
         self.name, self.spec = name, spec
         self.prompts = family_prompts(name)
-        self.revision = revision_of_files(self.prompts, model, tokenizer)
+        self.revision = revision_of_files(self.prompts, *model, tokenizer)
         self.tokenizer = Tokenizer.from_buffer(tokenizer)
         self.tokenizer.no_padding()
 
@@ -95,7 +97,7 @@ class StaticEncoder(_RowByRow):
         from safetensors.numpy import load
 
         weights = (Path(folder) / "model.safetensors").read_bytes()
-        super().__init__(folder, weights, name, spec)
+        super().__init__(folder, [weights], name, spec)
         tables = load(weights)
         shapes = {key: table.shape for key, table in tables.items()}
         if len(tables) != 1 or any(len(shape) != 2 for shape in shapes.values()):
@@ -130,7 +132,9 @@ _CACHED_QUERIES = 4096  # queries are often repeated; about 8 MB of vectors
 
 
 class OnnxEncoder(_RowByRow):
-    """A BERT-like encoder with CLS pooling, stored as a quantised ONNX graph.
+    """A BERT-like encoder, stored as a quantised ONNX graph.
+
+    Its vector of a text is what the graph computes, or else the output of the first token.
 
     Each thread encodes one text at a time, with a thread per core up to eight. A dynamically
     quantised graph computes its scale over a whole batch, so a text's vector would depend on the
@@ -139,7 +143,7 @@ class OnnxEncoder(_RowByRow):
     Parameters
     ----------
     folder
-        Contains `model.onnx` and `tokenizer.json`.
+        Contains `model.onnx`, `tokenizer.json` and, as `*.bin`, the weights outside of the graph.
     name
         Name of the model, which determines its prompts.
     spec
@@ -154,9 +158,11 @@ class OnnxEncoder(_RowByRow):
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
         model = Path(folder) / "model.onnx"
         self._session = open_session(model, name)
-        super().__init__(folder, model.read_bytes(), name, spec)
+        files = [model, *sorted(Path(folder).glob("*.bin"))]  # the graph and its weights
+        super().__init__(folder, [file.read_bytes() for file in files], name, spec)
         self.tokenizer.enable_truncation(_MAX_TOKENS)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
+        self._inputs = [one.name for one in self._session.get_inputs()]
         self._cached = lru_cache(_CACHED_QUERIES)(self._embed)
 
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
@@ -164,17 +170,18 @@ class OnnxEncoder(_RowByRow):
             yield from pool.map(self._cached if role == "query" else self._embed, texts)
 
     def _embed(self, text: str) -> Float32Array:
-        """Compute the output vector of the first token."""
+        """Compute the vector of a text."""
         encoding = self.tokenizer.encode(text)
-        inputs = {
-            "input_ids": [encoding.ids],
-            "attention_mask": [encoding.attention_mask],
-            "token_type_ids": [encoding.type_ids],
+        values = {
+            "input_ids": encoding.ids,
+            "attention_mask": encoding.attention_mask,
+            "token_type_ids": encoding.type_ids,
         }
-        arrays = {name: np.array(value, dtype=np.int64) for name, value in inputs.items()}
-        hidden = self._session.run(None, arrays)[0]
-        first: Float32Array = hidden[0, 0].copy()  # a view would keep the states of all tokens
-        return first
+        inputs = {name: np.array([values[name]], dtype=np.int64) for name in self._inputs}
+        output = self._session.run(None, inputs)[0][0]
+        # A view would keep the states of all tokens.
+        vector: Float32Array = output.copy() if output.ndim == 1 else output[0].copy()
+        return vector
 
 
 def open_session(graph: Path, name: str) -> "InferenceSession":

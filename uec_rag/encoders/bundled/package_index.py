@@ -42,7 +42,7 @@ def wheel_files(wheel: str, sha256: str) -> Iterator[Callable[[str], bytes]]:
         options = [str(target), *_SAFE, str(wanted)]
         tag = min(tags, key=str)
         compiled = tag.platform != "any"
-        python = re.sub(r"^\D+(\d)", r"\1.", tag.interpreter)
+        python = re.sub(r"^\D+(\d)", r"\1.", tag.interpreter).rstrip(".")
         for_tag: list[str] = []
         if importlib.util.find_spec("pip") is not None:
             if compiled:

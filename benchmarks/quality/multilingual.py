@@ -1,0 +1,195 @@
+"""Fit the preset "multilingual", learn its confidence, and show how both hold in other languages.
+
+    python -m benchmarks.quality.multilingual DATA [--write]
+
+Fitted on as many pairs in English, Arabic, Russian and Chinese each: training pairs of TyDi QA and
+DRCD. Confidence is learned from questions and passages in these languages and in German, and from
+questions in one language to passages in another; the figures of each collection are of a model that
+learned from none with that language among its questions. Beside the preset is "english". With
+--write fit and confidence go into the package. DATA is a folder of test collections, or set
+UEC_DATA.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+from unittest.mock import patch
+
+import numpy as np
+import typer
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.paper.data import Collection, load_collection, sample_collection
+from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality.options import CACHE, Cache, Data, Markdown
+from benchmarks.quality.shipped_confidence import (
+    MIX_WITH_WORDS,
+    Cell,
+    cells_of,
+    chosen_questions,
+    learn,
+    save,
+)
+from benchmarks.tables import print_table
+from uec_rag import UEC, Retriever
+from uec_rag.confidence.model import ConfidenceModel, shipped_model
+from uec_rag.encoders import CachedEncoder, load_encoder
+from uec_rag.encoders.base import TermEncoder
+from uec_rag.encoders.bundled.packages import PRESETS
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
+
+FITTED_ON = {
+    "tydiqa_goldp_en": "train",
+    "tydiqa_goldp_ar": None,
+    "tydiqa_goldp_ru": None,
+    "drcd_zh_hant": "dev",
+}
+LICENCE = "TyDi QA GoldP in English, Arabic and Russian, Apache-2.0; DRCD, CC BY-SA 3.0"
+# The language of the questions; "a>b" are questions of a to passages of b.
+LEARNED_ON = {
+    "xquad_en": "English",
+    "xquad_zh": "Chinese",
+    "xquad_ar": "Arabic",
+    "xquad_ru": "Russian",
+    "belebele_de": "German",
+    "xquad_zh>xquad_en": "Chinese",
+    "xquad_ar>xquad_en": "Arabic",
+    "xquad_en>xquad_ru": "English",
+    "xquad_ru>xquad_zh": "Russian",
+    "claude_docs_rag": "English",
+}
+_PAIRS, _QUESTIONS, _PASSAGES, _K = 500, 200, 600, 10
+
+
+def fit_pairs(data: Path) -> list[tuple[str, str]]:
+    """As many pairs of each language."""
+    chosen = []
+    for name, split in FITTED_ON.items():
+        pairs = load_collection(data / name, split).pairs()
+        rows = np.random.default_rng(0).permutation(len(pairs))[:_PAIRS]
+        chosen += [pairs[row] for row in sorted(rows.tolist())]
+    return chosen
+
+
+def load(data: Path, name: str) -> Collection:
+    """Load a collection, or the questions of one with the passages of its translation."""
+    asked, _, passages = name.partition(">")
+    collection = load_collection(data / asked)
+    if passages:
+        collection = replace(collection, passages=load_collection(data / passages).passages)
+    if len(collection.passages) > _PASSAGES:
+        collection = sample_collection(collection, _QUESTIONS, _PASSAGES)
+    return replace(collection, name=name)
+
+
+def make(preset: str, cache: Path) -> UEC:
+    """Make an ensemble of a preset's encoders, not fitted, which look into a folder first."""
+    loaded = map(load_encoder, PRESETS[preset])
+    return UEC([e if isinstance(e, TermEncoder) else CachedEncoder(e, cache) for e in loaded])
+
+
+def fit(uec: UEC, pairs: Sequence[tuple[str, str]]) -> None:
+    """Fit an ensemble whose models know many languages; the pairs do not cross scripts."""
+    with patch("uec_rag.ensemble.fit.shipped_fit", return_value=None):
+        uec.fit(pairs)
+    profile = uec.fitted.training_profile
+    assert profile is not None
+    uec.fitted = replace(uec.fitted, training_profile=replace(profile, crosses_scripts=True))
+
+
+def report(uec: UEC, model: ConfidenceModel, collection: Collection) -> list[str]:
+    """A row of figures of one collection."""
+    names = chosen_questions(collection, _QUESTIONS)
+    queries = [collection.queries[name] for name in names]
+    wanted = [collection.relevant[name] for name in names]
+    retriever = Retriever(uec)
+    retriever.uec.fitted = replace(uec.fitted, confidence_model=model)
+    retriever.add([*collection.passages.values()], [*collection.passages])
+    result = retriever.search(queries, k=_K)
+    chosen = replace(
+        collection,
+        queries=dict(zip(names, queries, strict=True)),
+        relevant=dict(zip(names, wanted, strict=True)),
+    )
+    right = np.array(
+        [not ids.keys().isdisjoint(one.ids[:4]) for one, ids in zip(result, wanted, strict=True)]
+    )
+    sure = np.asarray(result.confidence)
+    gone = np.array(
+        [
+            retriever.search([query], filter={"$not": {"$id": [*ids]}})[0].decision.confidence
+            for query, ids in zip(queries, wanted, strict=True)
+        ]
+    )
+    labels = [1] * int(right.sum()) + [0] * len(gone)
+    figures = [
+        mean_ndcg(chosen, result.ids),
+        right.mean(),
+        (sure[right] > 0.5).mean(),
+        (gone > 0.5).mean(),
+        sure.mean(),
+        roc_auc_score(labels, [*sure[right], *gone]),
+    ]
+    return [collection.name, *(f"{figure:.3f}" for figure in figures)]
+
+
+def learned_elsewhere(cells: Sequence[Cell], name: str, start: ConfidenceModel) -> ConfidenceModel:
+    """Learn from the collections without questions in the language of one."""
+    others = [one for one in cells if LEARNED_ON[one.collection] != LEARNED_ON[name]]
+    return learn(others, start, MIX_WITH_WORDS)
+
+
+def main(
+    data: Data,
+    cache: Cache = CACHE,
+    write: Annotated[bool, typer.Option(help="Write fit and confidence into the package.")] = False,
+    markdown: Markdown = False,
+) -> None:
+    """Print the tables; with --write put fit and confidence into the package."""
+    warnings.simplefilter("ignore")
+    pairs = fit_pairs(data)
+    uec = make("multilingual", cache)
+    fit(uec, pairs)
+    print(uec.report)
+    assert uec.fitted.confidence_model is not None
+    start = replace(shipped_model("words"), temperature=uec.fitted.confidence_model.temperature)
+    collections = [load(data, name) for name in LEARNED_ON]
+    cells = [*cells_of(uec, start, collections, _QUESTIONS, LEARNED_ON)]
+    english = make("english", cache)
+    english.fitted = UEC("english").fitted
+    assert english.fitted.confidence_model is not None
+    rows = []
+    for collection in collections:
+        model = learned_elsewhere(cells, collection.name, start)
+        rows.append(report(uec, model, collection))
+        row = report(english, english.fitted.confidence_model, collection)
+        rows.append([f"{collection.name}, english", *row[1:]])
+    header = ["questions > passages", "nDCG@10", "found", "answered of found"]
+    header += ["answered of removed", "mean confidence", "AUROC"]
+    print_table("Languages", header, rows, markdown=markdown)
+    if write:
+        model = learn(cells, start, MIX_WITH_WORDS)
+        save({"multilingual": replace(model, temperature=1.0).metadata()})
+        shipped_model.cache_clear()
+        saved = replace(shipped_model("multilingual"), temperature=start.temperature)
+        save_fit(uec, replace(uec.fitted, confidence_model=saved), len(pairs))
+
+
+def save_fit(uec: UEC, fitted: Fitted, pairs: int) -> None:
+    """Write the fit into the package."""
+    assert fitted.report is not None
+    source = f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})"
+    told = replace(fitted.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source)
+    told = replace(told, facts=None)
+    folder = SHIPPED_FITS / "multilingual"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_ensemble(folder, uec.encoders, replace(fitted, report=told), uec.options)
+
+
+if __name__ == "__main__":
+    typer.run(main)

