@@ -4,8 +4,8 @@
 
 Fitted on the training pairs of TyDi QA GoldP in English (Apache-2.0), judged on collections that
 nothing was fitted on, beside an ensemble fitted on half of the collection's own questions, both
-asked the other half. With --write the fit goes to `uec_rag/ensemble/shipped/english`. DATA is a folder of
-test collections (see `benchmarks.paper.data`), or set UEC_DATA.
+asked the other half. With --write the fit goes to `uec_rag/ensemble/shipped/english`. DATA is a
+folder of test collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
