@@ -519,7 +519,7 @@ class Gate(Record):
 
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made; reads every passage."""
-        same = self.basis in ("", retriever.basis(filter))
+        same = self.basis in ("", retriever._method(filter).basis)
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
     def _check(self, known: SearchResult | Decision) -> None:

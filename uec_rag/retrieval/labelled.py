@@ -30,6 +30,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.search import Method
 from uec_rag.stores.base import Filter, Store
 
 UNDERSPECIFIED = (0.5, 0.9)
@@ -55,8 +56,8 @@ class Searchable(Protocol):
     def snapshot(self) -> Self:
         """Return a read-only view."""
 
-    def basis(self, filter: Filter | None = None) -> str:
-        """Return the fingerprint of the settings that confidence depends on."""
+    def _method(self, filter: Filter | None = None) -> Method:
+        """Return the method of a search, whose basis a gate compares with its own."""
 
     def search(
         self,

@@ -512,10 +512,6 @@ class Retriever(Index):
         basis = _basis(model.fingerprint, weights and weights.fingerprint, share, filtered)
         return Method(fitted, weights, model, basis, share, check_familiar=calibration is None)
 
-    def basis(self, filter: Filter | None = None) -> str:
-        """Return the fingerprint of all that confidence depends on, except the passages."""
-        return self._method(filter).basis
-
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
     ) -> SearchResult:
