@@ -46,7 +46,7 @@ def test_every_path_that_those_who_change_the_package_are_told_is_there(name):
 CODE = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(?:\([^`\n]*\))?`(?!`)")
 OTHERS = {  # of LangChain, LlamaIndex and Qdrant
     *("AsyncQdrantClient", "CondensePlusContextChatEngine", "MarkdownHeaderTextSplitter"),
-    *("MarkdownNodeParser", "MultiVectorRetriever", "ParentDocumentRetriever"),
+    *("MarkdownNodeParser", "MultiVectorRetriever", "ParentDocumentRetriever", "QueryEngineTool"),
     *("SelfQueryRetriever", "create_history_aware_retriever", "create_retrieval_chain"),
     *("dist_based_score", "response_gen", "skip_condense"),
 }
@@ -100,12 +100,12 @@ def test_every_name_of_code_on_a_page_is_there(name):
 
 def test_the_steps_of_a_query_are_those_of_the_code():
     [table] = re.findall(r"^```text\n(encode .*?)^```$", TEXTS["docs/how-it-works.md"], re.M | re.S)
-    pipeline = sources()[ROOT / "uec_rag/retrieval/pipeline.py"]
+    search = sources()[ROOT / "uec_rag/retrieval/search.py"]
     for line in table.splitlines():
         step, *files = re.findall(r"^\w+|\w+/(?:\w+\.py)?", line)
         read = [text for file, text in sources().items() if any(map(str(file).__contains__, files))]
         assert read or not files
-        assert re.search(rf"\b{step}\(", "".join([*read, pipeline])), step
+        assert re.search(rf"\b{step}\(", "".join([*read, search])), step
 
 
 def test_the_changelog_begins_with_this_version_and_its_day_and_the_image_installs_it():

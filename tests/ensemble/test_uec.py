@@ -356,7 +356,7 @@ def test_the_fingerprint_follows_what_stored_vectors_depend_on(encoders, fitted,
     ("encoders", "error", "message"),
     [
         ([], ValueError, "encoders: expected at least one, got none"),
-        ("some/model", TypeError, "expected a list of encoders, got str; write [encoder]"),
+        ("some/model", ValueError, "a list of encoders, got 'some/model'; write ['some/model']"),
         (noise, TypeError, "encoders: expected a list of encoders, got function"),
         ([3], TypeError, "cannot make an encoder from int 3"),
         ([""], ValueError, "an encoder's name must not be empty"),

@@ -109,6 +109,37 @@ class Session:
         self.asked.clear()
         self.asked.extend([new, *others])
 
+    def tune(self, name: str, table: bytes, k: int) -> View:
+        """Search the questions of a table, or questions made from the passages without a name."""
+        with self.live.use() as opened:
+            if name:
+                queries, relevant = _labelled(opened.retriever, _plain_name(name), table)
+                tuned = LabelledSearch.of(opened.retriever, queries, relevant, k=k)
+            else:
+                tuned = LabelledSearch.from_passages(opened.retriever, k=k)
+        self.tuned = tuned
+        return tune_view(name, tuned)
+
+    def save_gate(self, limit: Guarantee) -> View:
+        """Save the gate of the questions that were searched last."""
+        if (tuned := self.tuned) is None:
+            raise HTTPException(409, "Search labelled questions first; then save.")
+        if (limit.wrong is None) == (limit.risk is None):
+            raise HTTPException(422, "wrong, risk: expected one of them.")
+        gate = Gate.of_search(tuned, limit.risk, wrong=limit.wrong)
+        if gate.guarantee is None or not gate.guarantee.answered:
+            raise HTTPException(422, f"Not saved. {gate.report}")
+
+        def save(retriever: Retriever) -> None:
+            if not gate.fits(retriever):
+                raise HTTPException(
+                    409, "The index has changed since these questions were searched; search again."
+                )
+            gate.save(self.gate_path)
+
+        self.live.write(save)  # the newest saved version, while no other process can save one
+        return guarantee_view(gate) | {"file": self.gate_path.name}
+
     def questions_alone(self) -> list[str]:
         """List the questions that were asked without turns before them, latest first."""
         return [one["question"] for one in [*self.asked] if not one["before"]]
@@ -202,7 +233,7 @@ def ask_routes(session: Session) -> APIRouter:
 
 def tune_routes(session: Session) -> APIRouter:
     """Make the routes of the view of thresholds, and of the gate that is saved."""
-    routes, live = APIRouter(prefix="/api"), session.live
+    routes = APIRouter(prefix="/api")
 
     @routes.post("/tune")
     async def tune(
@@ -212,39 +243,11 @@ def tune_routes(session: Session) -> APIRouter:
         labelled: bool = False,
     ) -> View:
         table = session.labels.path.read_bytes() if labelled else await request.body()
-
-        def search() -> View:
-            with live.use() as opened:
-                if not name:
-                    found = LabelledSearch.from_passages(opened.retriever, k=k)
-                else:
-                    own = _plain_name(name)
-                    queries, relevant = _labelled(opened.retriever, own, table)
-                    found = LabelledSearch.of(opened.retriever, queries, relevant, k=k)
-            session.tuned = found
-            return tune_view(name, found)
-
-        return await asyncio.to_thread(search)
+        return await asyncio.to_thread(session.tune, name, table, k)
 
     @routes.post("/gate")
     def save_gate(given: Guarantee) -> View:
-        if (tuned := session.tuned) is None:
-            raise HTTPException(409, "Search labelled questions first; then save.")
-        if (given.wrong is None) == (given.risk is None):
-            raise HTTPException(422, "wrong, risk: expected one of them.")
-        gate = Gate.of_search(tuned, given.risk, wrong=given.wrong)
-        if gate.guarantee is None or not gate.guarantee.answered:
-            raise HTTPException(422, f"Not saved. {gate.report}")
-
-        def save(retriever: Retriever) -> None:
-            if not gate.fits(retriever):
-                raise HTTPException(
-                    409, "The index has changed since these questions were searched; search again."
-                )
-            gate.save(session.gate_path)
-
-        live.write(save)  # checks the newest saved version, while no other process can save one
-        return guarantee_view(gate) | {"file": session.gate_path.name}
+        return session.save_gate(given)
 
     return routes
 
