@@ -284,12 +284,21 @@ def test_what_was_replaced_and_removed_is_so_for_all(uec, adapter):
         assert {hit.text for hit in found if hit.id == "p4"} == {"lumane bafima degopi"}
 
 
-def test_what_one_framework_saves_both_find_again(uec, tmp_path):
+SAVED = [
+    langchain.UECVectorStore,
+    langchain.UECRetriever,
+    llama_index.UECVectorStore,
+    llama_index.UECRetriever,
+]
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_what_one_class_saves_all_find_again(uec, tmp_path, kind):
     index = Plain(uec, TEXTS, IDS, METADATAS).index
-    langchain.UECVectorStore(index).dump(tmp_path / "index")
-    one = langchain.UECVectorStore.load(tmp_path / "index", uec)
-    other = llama_index.UECVectorStore.from_persist_path(str(tmp_path / "index"), uec=uec)
-    for loaded in (one.retriever, other.retriever):
+    index.save(tmp_path / "first")
+    kind.load(tmp_path / "first", uec).save(tmp_path / "second")
+    for other in SAVED:
+        loaded = other.load(tmp_path / "second", uec).index
         assert_alike(loaded.search(QUESTIONS, 4), index.search(QUESTIONS, 4))
 
 

@@ -363,7 +363,12 @@ class UECVectorStore(VectorStore):
         where = passage_filter(filter)
         return search([check_text(query, "query")], k, filter=where, **diverse)
 
-    def dump(self, path: str | os.PathLike[str]) -> None:
+    @property
+    def index(self) -> Retriever:
+        """The underlying index."""
+        return self.retriever
+
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Save documents, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
         self.retriever.save(path)
 
@@ -371,7 +376,7 @@ class UECVectorStore(VectorStore):
     def load(
         cls, path: str | os.PathLike[str], embedding: UEC | Embeddings | None = None, **kwargs: Any
     ) -> Self:
-        """Load a store saved by `dump` or `Retriever.save`.
+        """Load a store from a folder that `save`, here or of another class, has written.
 
         Parameters
         ----------
@@ -583,6 +588,32 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     def index(self) -> Retriever:
         """The underlying index."""
         return self.vectorstore.retriever
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save documents, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
+        self.index.save(path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        embedding: UEC | Embeddings | None = None,
+        k: int = 4,
+        **kwargs: Any,
+    ) -> Self:
+        """Load a retriever from a folder that `save`, here or of another class, has written.
+
+        Parameters
+        ----------
+        path : path
+        embedding : UEC, UECEmbeddings or Embeddings, optional
+            As in `UECVectorStore.load`, as are the errors.
+        k : int
+        **kwargs
+            Other parameters of the class. To load with other encoders or a store, use
+            ``UECVectorStore.load(path, ...).as_retriever()``.
+        """
+        return cls(vectorstore=UECVectorStore.load(path, embedding), k=k, **kwargs)
 
     @property
     def gate(self) -> Gate | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -219,6 +220,36 @@ class UECRetriever(BaseRetriever):
             )
         kwargs.setdefault("object_map", index.as_retriever().object_map)
         return cls(store.retriever, similarity_top_k, **kwargs)
+
+    @property
+    def index(self) -> Retriever:
+        """The underlying index, under the name that it has in all adapters."""
+        return self.retriever
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save nodes, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
+        self.retriever.save(path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        uec: UEC | None = None,
+        similarity_top_k: int = 4,
+        **kwargs: Any,
+    ) -> Self:
+        """Load a retriever from a folder that `save`, here or of another class, has written.
+
+        Parameters
+        ----------
+        path : path
+        uec : UEC, optional
+            As in `Retriever.load`, as are the errors.
+        similarity_top_k : int
+        **kwargs
+            Other parameters of the class.
+        """
+        return cls(Retriever.load(path, uec), similarity_top_k, **kwargs)
 
     @classmethod
     def over(

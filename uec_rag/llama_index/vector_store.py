@@ -145,6 +145,29 @@ class UECVectorStore(BasePydanticVectorStore):
         return self._retriever
 
     @property
+    def index(self) -> Retriever:
+        """The underlying index, under the name that it has in all adapters."""
+        return self._retriever
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save nodes, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
+        self._retriever.save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], uec: UEC | None = None, **kwargs: Any) -> Self:
+        """Load a store from a folder that `save`, here or of another class, has written.
+
+        Parameters
+        ----------
+        path : path
+        uec : UEC, optional
+        **kwargs
+            `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`, as are the
+            errors.
+        """
+        return cls(Retriever.load(path, uec, **kwargs))
+
+    @property
     def client(self) -> Retriever:
         """The underlying index, under LlamaIndex's name for it."""
         return self._retriever
