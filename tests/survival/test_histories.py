@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.helpers import FORGED, NUMERIC, bag_of_words, pairs, passages
+from tests.helpers import FORGED, NUMERIC, assert_close, bag_of_words, pairs, passages
 from tests.stores.kinds import KINDS, beside
 from tests.stores.postgres_server import server_dsn
 from tests.stores.test_filters import FILTERS, METADATA, holds
@@ -332,7 +332,7 @@ class History(RuleBasedStateMachine):
         """Whoever searches is told the same, whoever wrote last."""
         one, other = (told(index, [query]) for index in (self.index, *self.others))
         for name, numbers in one.items():
-            np.testing.assert_allclose(numbers, other[name], rtol=1e-6, err_msg=name)
+            assert_close(numbers, other[name], name)
 
     @precondition(lambda self: len(self.held) > 12)
     @rule(seldom=st.integers(0, 4))
