@@ -372,6 +372,10 @@ class UECVectorStore(VectorStore):
         """Save documents, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
         self.retriever.save(path)
 
+    def dump(self, path: str | os.PathLike[str]) -> None:
+        """Run `save`, under the name that it has in LangChain's `InMemoryVectorStore`."""
+        self.save(path)
+
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], embedding: UEC | Embeddings | None = None, **kwargs: Any
