@@ -1,4 +1,4 @@
-"""What the words of a text are, and what a passage says it is about.
+"""The words of a text, and the subject, source and document that a passage names.
 
 A new language needs its function words here (`FUNCTION_WORDS`), the wording of its questions in
 `uec_rag.confidence.wording`, and words that tell it from English in `uec_rag.encoders.lexical`.

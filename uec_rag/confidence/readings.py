@@ -1,4 +1,4 @@
-"""What a question may mean, and whether it says which.
+"""The readings of a question, and the evidence that it does not say which is meant.
 
 `candidates_of` computes what is known of the hits and their subjects, `features` the evidence that
 the question is ambiguous, `underspecified` the probability, and `readings` what it may mean.
@@ -102,7 +102,7 @@ class Described(Protocol):
 
     @property
     def about(self) -> About:
-        """What it says about itself."""
+        """The subject, source and words that it names itself."""
 
 
 @dataclass(frozen=True, eq=False)

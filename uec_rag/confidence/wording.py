@@ -1,4 +1,4 @@
-"""What a user says: a question or small talk, names in it, references to what was said before.
+"""The wording of a message: question or small talk, names, references to earlier turns.
 
 `is_question`, `is_small_talk`, `concept_asked`, `is_name`, `lacks_referent`, `named_words`,
 `refers_back` and `complete_question` each answer one question about a text. They are for English;

@@ -88,7 +88,7 @@ def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Advised:
-    """What an advisor said of labelled questions.
+    """The advice on labelled questions.
 
     Attributes
     ----------

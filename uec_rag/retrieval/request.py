@@ -231,7 +231,7 @@ class Request:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether a reading of one of the questions was chosen."""
+        """True if a reading of one of the questions was chosen."""
         return bool(self.chosen) or any(query.replies for query in self.queries)
 
 

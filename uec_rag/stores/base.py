@@ -45,7 +45,7 @@ class Passage:
 
     @cached_property
     def about(self) -> About:
-        """What it says about itself; derived when it is added, or once when it is first asked."""
+        """Its subject, source and words, derived when it is added or else at the first access."""
         return About.of(self.metadata, self.text)
 
     @property

@@ -141,8 +141,8 @@ def _read_tensors(content: bytes, place: int) -> dict[str, tuple[int, int]]:
 def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
     """Return the arrays of the graph by name, as onnxruntime's operators expect them.
 
-    "word" has two signed 4-bit numbers a byte, and the matrices unsigned ones; token types, of
-    which there is one, are added to the positions.
+    "word" has two signed 4-bit numbers a byte, and the matrices unsigned ones. The first token
+    type, the only one that texts have, is added to the positions.
     """
     nibbles, scales = file.blocks("emb.word")
     positions = file.floats("emb.pos").reshape(file.positions, file.width)
