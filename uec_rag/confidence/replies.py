@@ -8,8 +8,15 @@ from typing import Any, TypeAlias
 import regex
 
 from uec_rag.base.text import WORD, unless_long
+from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
-from uec_rag.confidence.sentences import SENTENCES, template
+from uec_rag.confidence.sentences import (
+    SENTENCES,
+    language_asked_in,
+    sentence,
+    template,
+    templates,
+)
 
 _COUNTED = (
     ("1", "one", "first", "1st", "a", "一"),
@@ -75,8 +82,8 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
     return tuple(ids)
 
 
-def clarifying_question(readings: Sequence[Reading]) -> str:
-    """Ask in one sentence which reading is meant.
+def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) -> str:
+    """Ask in one sentence which reading is meant, in a language.
 
     Examples
     --------
@@ -85,22 +92,24 @@ def clarifying_question(readings: Sequence[Reading]) -> str:
     >>> clarifying_question([Reading(name, (name,), 0.3) for name in ("Forms, files", "tar")])
     'Do you mean “Forms, files” or tar?'
     """
-    return _offer([one.label for one in readings]) if len(readings) > 1 else SENTENCES["unclear"]
+    if len(readings) < 2:
+        return sentence("unclear", language)
+    return _offer([one.label for one in readings], language)
 
 
-def _offer(labels: Sequence[str]) -> str:
-    before, between, after = template()
+def _offer(labels: Sequence[str], language: str = ENGLISH) -> str:
+    before, between, after, comma = template(language)
     *others, last = [
         # A label that would be misread in a list.
-        f"“{label}”" if ", " in label or between in label or label.endswith("…") else label
+        f"“{label}”" if comma in label or between in label or label.endswith("…") else label
         for label in labels
     ]
-    return f"{before}{', '.join(others)}{between}{last}{after}"
+    return f"{before}{comma.join(others)}{between}{last}{after}"
 
 
 def is_clarifying_question(text: str) -> bool:
     """Return whether a text is a question of `clarifying_question`, or begins with one."""
-    return text.lstrip().startswith((template()[0], SENTENCES["unclear"]))
+    return language_asked_in(text) is not None
 
 
 @unless_long(None)
@@ -120,12 +129,12 @@ def extract_clarifying_question(answer: str) -> str | None:
     """
     if is_clarifying_question(answer):
         return answer
-    before, _, after = template()
-    # Behind a few words, in quotation marks or in bold.
-    if repeated := regex.match(
-        rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
-    ):
-        return before + repeated[0].partition(before)[2]
+    for before, _, after, _ in templates():
+        # Behind a few words, in quotation marks or in bold.
+        if repeated := regex.match(
+            rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
+        ):
+            return before + repeated[0].partition(before)[2]
     items = [item for line in answer.splitlines() if (item := _ITEM.fullmatch(line))]
     offers = _OFFER.search(answer)
     if 2 <= len(items) <= 2 * MOST_READINGS and answer.count("?") == 1 and not offers:
@@ -142,13 +151,15 @@ def labels_offered(asked: str) -> list[str]:
     >>> labels_offered("Do you mean “Forms, files”, git add or tar?")
     ['Forms, files', 'git add', 'tar']
     """
-    before, between, after = template()
+    if (language := language_asked_in(asked)) is None:
+        return []
+    before, between, after, comma = template(language)
     which, begins, rest = asked.lstrip().partition(before)
     listed = rest.rpartition(after)[0] if after else rest
     named = " ".join(listed.split()) if begins and not which else ""
     if not named or len(named) > _LONGEST_LIST:
         return []
-    labels = regex.split(rf"(?:, |{regex.escape(between)})(?![^“]*”)", named)
+    labels = regex.split(rf"(?:{regex.escape(between)}|{regex.escape(comma)})(?![^“]*”)", named)
     return [label.strip("“”") for label in labels]
 
 

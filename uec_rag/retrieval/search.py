@@ -80,6 +80,8 @@ class Method:
         Share of the questions that the corpus does not answer, if known.
     check_familiar : bool
         Whether to detect questions unlike those of the fit; False after `calibrate`.
+    language : str or None
+        The language in which decisions are told; None for that of each question.
     """
 
     fitted: Fitted
@@ -88,6 +90,11 @@ class Method:
     basis: str = ""
     unanswerable: float | None = None
     check_familiar: bool = True
+    language: str | None = None
+
+    def language_for(self, query: Query) -> str:
+        """Return the language in which to tell the decision about a query."""
+        return self.language or query.language
 
 
 class RemoteStore(Protocol):
@@ -483,7 +490,8 @@ def unfamiliar_queries(
         for row, (query, hits) in enumerate(zip(queries, passages, strict=True)):
             # One hit only, so that the result does not depend on k.
             first = hits[0].text if hits else ""
-            reasons[row], foreign[row] = profile.unfamiliar(query.text, first)
+            told_in = method.language_for(query)
+            reasons[row], foreign[row] = profile.unfamiliar(query.text, first, told_in)
     return reasons, foreign
 
 
@@ -666,10 +674,11 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     """
     ranking, row, one = assessed.ranking, assessed.row, slice(assessed.row, assessed.row + 1)
     method, top = ranking.method, ranking.top
-    fitted, question, pi = method.fitted, ranking.queries[row].text, ranking.coefficients[one]
+    fitted, query, pi = method.fitted, ranking.queries[row], ranking.coefficients[one]
     [shares], probabilities = fitted.shares(pi), assessed.probabilities
+    language = method.language_for(query)
     if probabilities is None:
-        return Result.of_nothing(question, pi[0], shares, fitted.names, method.basis)
+        return Result.of_nothing(query.text, pi[0], shares, fitted.names, method.basis, language)
     kept = slice(0, min(k, top.mu.shape[1]))
     between, members = np.zeros_like(top.sigma2[row, kept]), None
     similarities = ranking.to_hits[one, :, kept]
@@ -685,10 +694,11 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         tuple(meant),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.unfamiliar[row],
+        language=language,
     )
     relevance = at_hits(probabilities.relevance[0], ranking.text_number[row], top.mu[row])
     return Result(
-        question,
+        query.text,
         [*map(own_copy, ranking.passages[row][kept])],
         top.scores[row, kept],
         top.mu[row, kept],
