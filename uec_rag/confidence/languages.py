@@ -88,7 +88,7 @@ def language_of(text: str) -> str:
 
     Examples
     --------
-    >>> [language_of(said) for said in ("Wie lösche ich einen Pod?", "kubectl 怎么删除 pod", "tar -x")]
+    >>> [language_of(said) for said in ("Wie lösche ich das?", "kubectl 怎么删除 pod", "tar -x")]
     ['de', 'zh', '']
     """
     points = Counter[str]()
