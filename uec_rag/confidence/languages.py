@@ -16,7 +16,7 @@ from typing import Any
 
 import regex
 
-from uec_rag.base.text import unless_long
+from uec_rag.base.text import FUNCTION_WORDS, unless_long
 
 ENGLISH = "en"
 """The language of what is told about a question whose own language is not known."""
@@ -57,6 +57,12 @@ def tables() -> Mapping[str, Mapping[str, Any]]:
 def languages() -> tuple[str, ...]:
     """List the codes of the languages in which users are told of decisions, English first."""
     return tuple(code for code in tables() if code != _OTHERS)
+
+
+@cache
+def function_words(language: str) -> frozenset[str]:
+    """Return the words of a language that say little about a subject; none if it has no table."""
+    return FUNCTION_WORDS if language == ENGLISH else frozenset(tables()[language]["words"].split())
 
 
 def check_language(language: str | None) -> str | None:

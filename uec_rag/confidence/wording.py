@@ -1,9 +1,9 @@
 """The wording of a message: question or small talk, names, references to earlier turns.
 
 `is_question`, `is_small_talk`, `concept_asked`, `is_name`, `lacks_referent`, `named_words`,
-`refers_back` and `complete_question` each answer one question about a text. They are for English;
-of other languages, they know marks, capitals and digits, and some Chinese. A new language needs
-its words in the lists below, and its function words in `uec_rag.base.text`.
+`refers_back` and `complete_question` each answer one question about a text. They are for English,
+and off where a text is in another of `languages`; there they know marks and digits, and some
+Chinese. A new language needs its words in the lists below.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import islice
 import regex
 
 from uec_rag.base.text import FUNCTION_WORDS, WORD, unless_long
+from uec_rag.confidence.languages import ENGLISH, language_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -142,7 +143,7 @@ def lacks_referent(question: str) -> bool:
     """Return whether an English question refers to something that it does not name.
 
     It does if it has a pronoun, a demonstrative or a definite description without a complement, and
-    no name, number, identifier or quotation. In other languages, the result is almost always False.
+    no name, number, identifier or quotation. Of a question in another language, it is not known.
 
     Examples
     --------
@@ -151,6 +152,8 @@ def lacks_referent(question: str) -> bool:
     >>> lacks_referent("Where was it built?"), lacks_referent("What is the capital of a country?")
     (True, False)
     """
+    if not _may_be_english(question):
+        return False
     words = _lowered(question)
     return not _names_something(question) and any(
         _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
@@ -174,10 +177,10 @@ def _names_something(question: str) -> bool:
 
 @unless_long(frozenset())
 def named_words(question: str) -> frozenset[str]:
-    """Find the words of names, numbers, identifiers and quotations in an English question.
+    """Find the words of names, numbers, identifiers and quotations in a question.
 
     The words are casefolded, with and without the marks of an option or an identifier; function
-    words are left out. A capitalised title has none.
+    words are left out. A capitalised title has none. Only in English, capitals mark names.
 
     Examples
     --------
@@ -186,8 +189,8 @@ def named_words(question: str) -> frozenset[str]:
     >>> sorted(named_words("Risk to Reward Ratio")), sorted(named_words("What does --rss do?"))
     ([], ['--rss', 'rss'])
     """
-    words = question.split()
-    if words and words[0].casefold() not in FUNCTION_WORDS:
+    words, is_english = question.split(), _may_be_english(question)
+    if is_english and words and words[0].casefold() not in FUNCTION_WORDS:
         inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
         telling = [w for w in inner if w[:1].isalpha() and w.casefold() not in FUNCTION_WORDS]
         if telling and all(map(_CAPITAL.match, telling)):
@@ -198,7 +201,7 @@ def named_words(question: str) -> frozenset[str]:
         bare = word.strip("?.,!;:()'\"“”«»`")
         quoted = quoted or word[0] in '"“«`'
         begins = not place or words[place - 1].endswith(_ENDS)
-        capital = bool(_CAPITAL.match(bare)) and not begins
+        capital = is_english and bool(_CAPITAL.match(bare)) and not begins
         if quoted or capital or _MARKED.search(word):
             bare = _CLITIC.sub("", bare).casefold()
             named.update([bare, *WORD.findall(bare)])
@@ -220,7 +223,7 @@ def refers_back(question: str) -> bool:
     >>> refers_back("这个景点开放吗？"), refers_back("Where was the bridge built?")
     (True, False)
     """
-    return bool(_GOES_ON.match(question)) or _lacks_referent_or_content(question)
+    return bool(_goes_on(question)) or _lacks_referent_or_content(question)
 
 
 def complete_question(question: str) -> str:
@@ -239,7 +242,7 @@ def complete_question(question: str) -> str:
     """
     if not refers_back(question):
         return question
-    conjunction = _GOES_ON.match(question)
+    conjunction = _goes_on(question)
     if conjunction is None:
         return ""
     rest = question[conjunction.end() :]
@@ -250,12 +253,22 @@ def complete_question(question: str) -> str:
 
 def _lacks_referent_or_content(question: str) -> bool:
     """Return whether a question has no content, or a pronoun without its referent."""
-    words = _lowered(question)
+    words = _lowered(question) if _may_be_english(question) else []
     return (
         bool(_CHINESE_PRONOUN.search(question))
         or (bool(words) and FUNCTION_WORDS.issuperset(words))
         or any(_is_pronoun(words, place) for place in range(len(words)))
     )
+
+
+def _goes_on(question: str) -> regex.Match[str] | None:
+    """Return the conjunction that begins an English question; None if there is none."""
+    return _GOES_ON.match(question) if _may_be_english(question) else None
+
+
+def _may_be_english(text: str) -> bool:
+    """Return whether a text is in English, or in no language that is recognised."""
+    return language_of(text) in (ENGLISH, "")
 
 
 def _lowered(question: str) -> list[str]:

@@ -31,6 +31,7 @@ from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.text import FUNCTION_WORDS
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
@@ -41,7 +42,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading, candidates_of
 from uec_rag.confidence.wording import complete_question, is_small_talk, named_words, refers_back
-from uec_rag.encoders.lexical import LATIN, has_words, writing_of
+from uec_rag.encoders.lexical import LATIN, has_words, letters_in
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.conversation import SHARE, in_context
@@ -569,18 +570,22 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
 
     A question has one if it is small talk or a single word that no hit has, and if none of the
     first texts has all of its names.
-    Names are also numbers, identifiers and quotations, as found by `named_words`. They are not
-    looked for if the question is not in English, or if no member is lexical.
+    Names are also numbers, identifiers and quotations, as found by `named_words`. Words and names
+    are not looked for in passages in another script than the question's, unless that is Latin, nor
+    if no member is lexical.
     """
     penalties = np.zeros(len(ranking.queries), dtype=np.float32)
     for row, places in enumerate(ranking.distinct[:, :JUDGED].tolist()):
         question, idf = ranking.queries[row].text, ranking.idf[row]
         penalties[row] = _SMALL_TALK * is_small_talk(question)
-        # Only in English: all German nouns are capitalised.
-        if ranking.words is None or writing_of(question) != LATIN:
+        if ranking.words is None:
+            continue
+        letters = letters_in(question)
+        if letters != LATIN and letters != letters_in(ranking.passages[row][0].text):
             continue
         said, of_hits = named_words(question), ranking.words[row]
-        content = [word for word in idf if word.casefold() not in FUNCTION_WORDS]
+        known = function_words(ranking.queries[row].language)
+        content = [word for word in idf if word.casefold() not in known]
         if len(content) == 1 and not any(content[0] in words for words in of_hits):
             penalties[row] = _SMALL_TALK  # "asdf"
         names = {word for word in idf if word.casefold() in said}
@@ -644,7 +649,7 @@ def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Ass
     words, known = ranking.words, ranking.features
     if words is None or known is None:
         return Assessment(ranking, row, probabilities)
-    near = ranking.distinct[row, :NEAREST]
+    query, near = ranking.queries[row], ranking.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [ranking.passages[row][place] for place in near]
     competing = candidates_of(
@@ -658,8 +663,8 @@ def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Ass
         None
         if all(passage.about.subject for passage in passages)
         else ranking.view.means(ranking.top.columns[row, near]),
+        function_words(query.language),
     )
-    query = ranking.queries[row]
     [underspecified] = readings.underspecified(
         readings.features(query.text, competing, query.turns)[None],
         probabilities.confidence,
