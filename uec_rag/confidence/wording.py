@@ -2,8 +2,8 @@
 
 `is_question`, `is_small_talk`, `concept_asked`, `is_name`, `lacks_referent`, `named_words`,
 `refers_back` and `complete_question` each answer one question about a text. They are for English,
-and off where a text is in another of `languages`; there they know marks and digits, and some
-Chinese. A new language needs its words in the lists below.
+and off where a text is in another of `languages`, but for question marks and some Chinese. A new
+language needs its words in the lists below.
 """
 
 from __future__ import annotations
@@ -177,10 +177,10 @@ def _names_something(question: str) -> bool:
 
 @unless_long(frozenset())
 def named_words(question: str) -> frozenset[str]:
-    """Find the words of names, numbers, identifiers and quotations in a question.
+    """Find the words of names, numbers, identifiers and quotations in an English question.
 
     The words are casefolded, with and without the marks of an option or an identifier; function
-    words are left out. A capitalised title has none. Only in English, capitals mark names.
+    words are left out. A capitalised title has none, nor has a question in another language.
 
     Examples
     --------
@@ -189,8 +189,10 @@ def named_words(question: str) -> frozenset[str]:
     >>> sorted(named_words("Risk to Reward Ratio")), sorted(named_words("What does --rss do?"))
     ([], ['--rss', 'rss'])
     """
-    words, is_english = question.split(), _may_be_english(question)
-    if is_english and words and words[0].casefold() not in FUNCTION_WORDS:
+    if not _may_be_english(question):
+        return frozenset()
+    words = question.split()
+    if words and words[0].casefold() not in FUNCTION_WORDS:
         inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
         telling = [w for w in inner if w[:1].isalpha() and w.casefold() not in FUNCTION_WORDS]
         if telling and all(map(_CAPITAL.match, telling)):
@@ -201,7 +203,7 @@ def named_words(question: str) -> frozenset[str]:
         bare = word.strip("?.,!;:()'\"“”«»`")
         quoted = quoted or word[0] in '"“«`'
         begins = not place or words[place - 1].endswith(_ENDS)
-        capital = is_english and bool(_CAPITAL.match(bare)) and not begins
+        capital = bool(_CAPITAL.match(bare)) and not begins
         if quoted or capital or _MARKED.search(word):
             bare = _CLITIC.sub("", bare).casefold()
             named.update([bare, *WORD.findall(bare)])

@@ -570,9 +570,9 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
 
     A question has one if it is small talk or a single word that no hit has, and if none of the
     first texts has all of its names.
-    Names are also numbers, identifiers and quotations, as found by `named_words`. Words and names
-    are not looked for in passages in another script than the question's, unless that is Latin, nor
-    if no member is lexical.
+    Names, in English, are also numbers, identifiers and quotations, as found by `named_words`. Names
+    and words are not looked for if no member is lexical, or if the question is in another script
+    than the first text, and not in Latin letters.
     """
     penalties = np.zeros(len(ranking.queries), dtype=np.float32)
     for row, places in enumerate(ranking.distinct[:, :JUDGED].tolist()):
