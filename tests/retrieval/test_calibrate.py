@@ -232,7 +232,7 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
     loaded = Retriever.load(tmp_path / "index", fitted)
     assert loaded.calibration == own.calibration
     assert loaded.report == own.report
-    with pytest.warns(UserWarning, match="has changed since it was calibrated"):
+    with pytest.warns(UserWarning, match="changed after calibration"):
         assert_same_result(loaded.search(queries), own.search(queries))
     with warnings.catch_warnings(action="error"):
         loaded.search(["badero"])

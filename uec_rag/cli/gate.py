@@ -130,7 +130,8 @@ def _check_promise(wrong: float | None, risk: float | None, certainty: float | N
             check_share(value, name, "a number in (0, 1)")
     if wrong is not None and risk is not None:
         raise ValueError(
-            "--wrong and --risk: expected one of them; that is of all questions, this of answers"
+            "--wrong and --risk are mutually exclusive: --wrong counts all questions, --risk only "
+            "answered ones"
         )
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")

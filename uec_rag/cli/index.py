@@ -452,7 +452,7 @@ def copy(
     Example: uec-rag copy idx qdrant://localhost:6333/passages --out idx-in-qdrant
     """
     if ":/" in str(source):
-        raise ValueError("FROM: expected the folder of an index, got a place; give that as --store")
+        raise ValueError("FROM must be an index folder; pass a database URL with --store")
     place = target if "://" in target else None
     if place is not None:
         try:
