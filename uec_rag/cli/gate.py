@@ -34,32 +34,38 @@ if TYPE_CHECKING:
 _CERTAINTY = 0.95
 
 
+Questions = Annotated[
+    Path,
+    typer.Argument(
+        metavar="QUESTIONS", help="A .jsonl, .csv or .tsv file with query and relevant_ids."
+    ),
+]
+Wrong = Annotated[
+    float | None,
+    typer.Option(
+        help="At most this share of all questions get a wrong answer, on average.",
+        show_default="0.1",
+    ),
+]
+Risk = Annotated[
+    float | None,
+    typer.Option(help="Instead: at most this share of the answers is wrong, with --certainty."),
+]
+Certainty = Annotated[
+    float | None,
+    typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
+]
+
+
 def gate(
     index: Index,
-    questions: Annotated[
-        Path,
-        typer.Argument(
-            metavar="QUESTIONS", help="A .jsonl, .csv or .tsv file with query and relevant_ids."
-        ),
-    ],
+    questions: Questions,
     to: Annotated[
         Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
     ] = None,
-    wrong: Annotated[
-        float | None,
-        typer.Option(
-            help="At most this share of all questions get a wrong answer, on average.",
-            show_default="0.1",
-        ),
-    ] = None,
-    risk: Annotated[
-        float | None,
-        typer.Option(help="Instead: at most this share of the answers is wrong, with --certainty."),
-    ] = None,
-    certainty: Annotated[
-        float | None,
-        typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
-    ] = None,
+    wrong: Wrong = None,
+    risk: Risk = None,
+    certainty: Certainty = None,
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
     ] = 4,
@@ -124,7 +130,8 @@ def _check_promise(wrong: float | None, risk: float | None, certainty: float | N
             check_share(value, name, "a number in (0, 1)")
     if wrong is not None and risk is not None:
         raise ValueError(
-            "--wrong and --risk: expected one of them; that is of all questions, this of answers"
+            "--wrong and --risk are mutually exclusive: --wrong counts all questions, --risk only "
+            "answered ones"
         )
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")

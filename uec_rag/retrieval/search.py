@@ -420,7 +420,8 @@ def top_k(
     The search for different texts ends at `_MOST_LOOKED_AT` columns. Returns `top`, `passages`,
     `text_number` and `distinct` of a `Ranking`.
     """
-    count = min(len(view), max(k, different))
+    size = len(view)
+    count = min(size, max(k, different))
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
         passages = view.gather(top.columns)
@@ -430,9 +431,9 @@ def top_k(
             numbers.append([seen.setdefault(passage.text, len(seen)) for passage in of_query])
         text_number = np.array(numbers, dtype=np.intp)
         fewest = text_number.max(axis=1).min() + 1
-        if fewest >= different or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
+        if fewest >= different or count == size or count >= max(k, _MOST_LOOKED_AT):
             break
-        count = min(len(view), 2 * count)
+        count = min(size, 2 * count)
     distinct = np.full_like(text_number, -1)
     for row, of_row in zip(distinct, text_number, strict=True):
         first = np.unique(of_row, return_index=True)[1]
@@ -570,9 +571,9 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
 
     A question has one if it is small talk or a single word that no hit has, and if none of the
     first texts has all of its names.
-    Names, in English, are also numbers, identifiers and quotations, as found by `named_words`. Names
-    and words are not looked for if no member is lexical, or if the question is in another script
-    than the first text, and not in Latin letters.
+    Names, in English, are also numbers, identifiers and quotations, as found by `named_words`.
+    Names and words are not looked for if no member is lexical, or if the question is in another
+    script than the first text, and not in Latin letters.
     """
     penalties = np.zeros(len(ranking.queries), dtype=np.float32)
     for row, places in enumerate(ranking.distinct[:, :JUDGED].tolist()):

@@ -411,7 +411,7 @@ function showRisk() {
   $("#flips").replaceChildren(
     h("h3", {}, `${count(flips.length, "question")} flip${flips.length === 1 ? "s" : ""}`),
     h("p", { class: "dim" }, `Compared with ${baseline.name}.`),
-    rows.length ? table("Questions that flip", ["Question", "Confidence", "Decision", "Its answer"], rows.slice(0, 100)) : "");
+    rows.length ? table("Decisions that change", ["Question", "Confidence", "Decision", "Its answer"], rows.slice(0, 100)) : "");
   const answered = tuned.rows.filter((row) => isAnswered(row, now.threshold));
   const wrong = answered.filter((row) => !row.right).map((row) => [row.question, percent(row.confidence), verdict(row)]);
   $("#rows").replaceChildren(
