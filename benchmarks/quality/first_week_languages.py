@@ -1,11 +1,13 @@
-"""Decisions on the same questions to one manual in several languages: see `first_week`.
+"""Decisions on the same questions to a manual in several languages: see `first_week`.
 
     python -m benchmarks.quality.first_week_languages FOLDER
 
 FOLDER has a folder for each language, `en`, `de`, `es` and `zh`, with the pages of Debian's
 installation guide in it: /usr/share/doc/installation-guide-amd64/LANGUAGE of the package
-installation-guide-amd64 of Debian 12, without index.html and the licence (apf*.html). A folder that
-is not there is passed over.
+installation-guide-amd64 of Debian 12, without index.html and the licence (apf*.html). For Arabic,
+`ar` and `en_handbook` have pages of debian-handbook, 17 of which most is translated: those that
+questions/languages.csv names, with basic-configuration, security and short-remedial-course. A
+folder that is not there is passed over.
 
 The questions (questions/languages.csv) are thirty of each kind, the same in every language. They
 were written, with the page that answers, before any was asked, and no number is fitted on them.

@@ -102,8 +102,8 @@ def language_of(text: str) -> str:
     known = _languages_of_words()
     for word in words:
         having = known.get(word, ())
-        points.update(dict.fromkeys(having, 1 / len(having) if having else 0))  # type: ignore[arg-type]
-        points.update({code: _MARK for code, mark in _MARKS.items() if mark.search(word)})  # type: ignore[arg-type]
+        points.update(dict.fromkeys(having, 1 / len(having) if having else 0))
+        points.update({code: _MARK for code, mark in _MARKS.items() if mark.search(word)})
     points["es"] += text.count("¿") + text.count("¡")
     if not text.isascii():
         points.update(_by_script(text, words))

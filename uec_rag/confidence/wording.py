@@ -2,8 +2,8 @@
 
 `is_question`, `is_small_talk`, `concept_asked`, `is_name`, `lacks_referent`, `named_words`,
 `refers_back` and `complete_question` each answer one question about a text. They are for English,
-and off where a text is in another of `languages`, but for question marks and some Chinese. A new
-language needs its words in the lists below.
+and off where a text is in another of `languages`, but for question marks, numbers, identifiers
+and some Chinese. A new language needs its words in the lists below.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, WORD, unless_long
+from uec_rag.base.text import FUNCTION_WORDS, SPACELESS, WORD, unless_long
 from uec_rag.confidence.languages import ENGLISH, language_of
 
 
@@ -44,6 +44,8 @@ _VERBS = _words(
 )
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
+# The same without quotation marks and dots, as in other languages than English.
+_IDENTIFIER = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\(\)|^-{1,2}\w")
 _CAPITAL, _CAPITALISED = regex.compile(r"\p{Lu}"), regex.compile(r"\p{Lu}\P{Lu}")
 _CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
 _ENDS = tuple(".!?:")  # of a sentence
@@ -180,7 +182,8 @@ def named_words(question: str) -> frozenset[str]:
     """Find the words of names, numbers, identifiers and quotations in an English question.
 
     The words are casefolded, with and without the marks of an option or an identifier; function
-    words are left out. A capitalised title has none, nor has a question in another language.
+    words are left out. A capitalised title has none. In other languages, where capitals and
+    quotation marks differ, the words are those of numbers, options and identifiers.
 
     Examples
     --------
@@ -190,7 +193,7 @@ def named_words(question: str) -> frozenset[str]:
     ([], ['--rss', 'rss'])
     """
     if not _may_be_english(question):
-        return frozenset()
+        return _identifiers(question)
     words = question.split()
     if words and words[0].casefold() not in FUNCTION_WORDS:
         inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
@@ -209,6 +212,14 @@ def named_words(question: str) -> frozenset[str]:
             named.update([bare, *WORD.findall(bare)])
         quoted = quoted and word.rstrip("?.,!;:")[-1:] not in '"”»`'
     return frozenset(named - FUNCTION_WORDS)
+
+
+def _identifiers(question: str) -> frozenset[str]:
+    """Find the numbers, options and identifiers in a question that is not in English."""
+    words = regex.sub(rf"{SPACELESS}+", " ", question).split()
+    bare = (word.strip("?.,!;:()'\"“”«»`¿¡？。，、！؟،").casefold() for word in words)
+    marked = [b for b, word in zip(bare, words, strict=True) if _IDENTIFIER.search(word)]
+    return frozenset(part for word in marked for part in (word, *WORD.findall(word)))
 
 
 @unless_long(False)

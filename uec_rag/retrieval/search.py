@@ -571,7 +571,7 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
 
     A question has one if it is small talk or a single word that no hit has, and if none of the
     first texts has all of its names.
-    Names, in English, are also numbers, identifiers and quotations, as found by `named_words`.
+    Names are also numbers and identifiers, as found by `named_words`.
     Names and words are not looked for if no member is lexical, or if the question is in another
     script than the first text, and not in Latin letters.
     """
