@@ -225,7 +225,7 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
         ),
     ):
         change(own)
-        with pytest.warns(UserWarning, match=r"has changed .* Call calibrate again") as said:
+        with pytest.warns(UserWarning, match=r"changed after .* Run calibrate\(\) again") as said:
             search(own)
         assert said[0].filename == __file__
         with warnings.catch_warnings(action="error"):
