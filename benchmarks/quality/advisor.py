@@ -13,8 +13,9 @@ the model had failed.
 Right are decisions as in `first_week.py`: for a question that is asked back, answered with a
 passage that the list names among the four hits, or left alone. "Verdicts" leaves the rewrites out,
 "a fifth wrong" replaces a fifth of the verdicts by another one at random (mean of ten draws), and
-"always" asks about every question. With --data, the later turns of conversations that depend on
-earlier ones are searched with the turns, and with the rewrite that a person wrote: of none, of
+"always" asks about every question. Beside them: what becomes of the ambiguous questions, by what
+the advisor says of them. With --data, the later turns of conversations that depend on earlier ones
+are searched with the turns, and with the rewrite that a person wrote: of none, of
 those in doubt, and of all; nDCG@10 and the share rewritten.
 """
 
@@ -95,6 +96,23 @@ def shares(
     return [*(f"{m:.2f}" for m in means), f"{np.nanmean(means):.3f}", *(f"{c:.2f}" for c in calls)]
 
 
+def fates(
+    rows: Sequence[Mapping[str, str]],
+    found: Sequence[Result],
+    asked: Counter[str],
+    replies: Mapping[str, Advice],
+) -> list[list[str]]:
+    """Ambiguous questions: what the advisor said, what was decided, how many."""
+    counts = Counter[tuple[str, str]]()
+    for row, one in zip(rows, found, strict=True):
+        if row["kind"] == "ambiguous":
+            reply = replies.get(row["question"])
+            said = "no reply" if reply is None else reply.verdict
+            said = said if asked[row["question"]] else "not asked"
+            counts[said, one.decision.action] += 1
+    return [[*fate, str(count)] for fate, count in counts.most_common()]
+
+
 def main(
     folder: Annotated[Path, typer.Argument(help="With folders git, debian and so on.")],
     data: Annotated[Path | None, typer.Option(help="Folder of collections.")] = None,
@@ -143,6 +161,7 @@ def main(
         "with rewrites": Gate(advisor=known),
         "doubt from .1 to .7": Gate(advisor=known, doubt=(0.1, 0.7)),
         "doubt from .1 to .5": Gate(advisor=known, doubt=(0.1, 0.5)),
+        "doubt to .95": Gate(advisor=known, doubt=(0.05, 0.95)),
         "always": Gate(advisor=known, doubt=(0.0, 1.0)),
     }
     table = [[name, *shares(rows, *decided(gate))] for name, gate in ways.items()]
@@ -151,6 +170,9 @@ def main(
     table.insert(3, ["a fifth wrong", *(f"{mean:.2f}" for mean in means)])
     head = ["", *KINDS, "mean", *(f"calls, {kind}" for kind in KINDS)]
     print_table("Right, and calls a question", head, table, markdown=markdown)
+    table = fates(rows, *decided(ways["with rewrites"]), replies)
+    header = ["advisor", "decision", "questions"]
+    print_table("Ambiguous questions", header, table, markdown=markdown)
     if data is not None:
         print_table("Conversations", *conversations(data), markdown=markdown)
 

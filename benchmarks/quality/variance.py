@@ -12,9 +12,7 @@ others, among the first ten hits of its collection. Printed of each collection:
   through one draw of W, and how many times `within` that is; beside them what the similarity and
   the confidence in one hit say, the lower the more suspect;
 - coverage, the share of the first ten hits whose truth lies within two standard deviations, and the
-  mean squared residual in units of the variance; Var-ECE of the paper's eq. 31. "shipped" has the
-  package's variance of a member's own error; "chosen" one at which the coverage of collections of
-  other domains is .95 on average, of this ensemble's; "elsewhere", of the other ensembles';
+  mean squared residual in units of the variance; Var-ECE of the paper's eq. 31;
 - Spearman's correlation of the first hit's variance with the error of its relevance;
 - what nDCG@10 gains where twenty hits are ordered by the score with all of the variance;
 - AUROC of `in_corpus` for questions whose answers are in the corpus against those, a random half,
@@ -26,7 +24,6 @@ regression of `in_corpus`.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +32,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from scipy.optimize import brentq
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -50,13 +46,10 @@ from uec_rag.base.gaussian import probit
 from uec_rag.confidence.model import log_odds
 from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.ensemble.convolution import blocks
-from uec_rag.ensemble.fitted import OWN_ERROR
 
 LANGUAGES = {f"xquad_{name}": name for name in ("zh", "ru", "ar")} | {"belebele_de": "de"}
 _K, _READ = 10, 20
 _BETAS = (0, 1, 3, 10, 30, 100, 300, 1000)
-_COVERED = 0.95
-_LARGEST_ERROR = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +84,6 @@ class Seen:
         relevant = [[i in row for i in ids] for ids, row in zip(whole.ids, wanted, strict=True)]
         shared = cross_term(uec, index, whole)
         return cls(collection, whole, half, np.array(relevant), gone, shared)
-
-    def variance(self, error: float = OWN_ERROR) -> np.ndarray:
-        """`sigma2` with another variance of a member's own error, shape (n, _READ)."""
-        counted = (self.whole.coefficients**2).sum(axis=1, keepdims=True)
-        return self.whole.sigma2 + (error - OWN_ERROR) * counted
 
     @property
     def truth(self) -> np.ndarray:
@@ -169,19 +157,11 @@ def auroc(wrong: np.ndarray, variance: np.ndarray) -> float:
     return float(roc_auc_score(wrong, variance)) if wrong.any() else float("nan")
 
 
-def figures(
-    one: Seen, others: Sequence[Seen], elsewhere: Sequence[Seen]
-) -> dict[str, dict[str, float]]:
-    """What holds of a collection.
-
-    `others`: collections of other domains, of this ensemble; `elsewhere`: of the other ensembles.
-    """
+def figures(one: Seen, others: Sequence[Seen]) -> dict[str, dict[str, float]]:
+    """What holds of a collection; `others`: collections of other domains."""
     wrong, whole = ~one.relevant[:, 0], one.whole
     shared = whole.within + one.shared
-    variances = {"within": whole.within, "shipped": whole.sigma2}
-    variances["chosen"] = one.variance(error_of(others))
-    if elsewhere:
-        variances["elsewhere"] = one.variance(error_of(elsewhere))
+    variances = {"within": whole.within, "both": whole.sigma2}
     first = {"within": whole.within[:, 0], "shared": shared[:, 0], "between": whole.between[:, 0]}
     first |= {"both": whole.sigma2[:, 0], "-mu": -whole.mu[:, 0]}
     first["-confidence"] = -whole.by_cutoff[:, 0]
@@ -200,7 +180,7 @@ def figures(
             **{
                 f"100 Var-ECE {name}": 100
                 * var_ece(sides[0], variances[name][:, :_K].ravel(), sides[1])
-                for name in ("within", "shipped")
+                for name in variances
             },
         },
         "Its use": {
@@ -212,15 +192,6 @@ def figures(
             "gained": more - plain,
         },
     }
-
-
-def error_of(collections: Sequence[Seen]) -> float:
-    """The variance of a member's own error at which the mean coverage is `_COVERED`."""
-
-    def excess(error: float) -> float:
-        return float(np.mean([one.covered(one.variance(error)) for one in collections])) - _COVERED
-
-    return float(brentq(excess, 0, _LARGEST_ERROR, xtol=1e-5)) if excess(0) < 0 else 0.0
 
 
 def presence(one: Seen, others: Sequence[Seen], with_variance: bool) -> float:
@@ -255,14 +226,11 @@ def main(
         else:
             uec.fit(load_collection(data / fit, "train").pairs()[:pairs])
         seen[", ".join(uec.names)] = {one.name: Seen.of(uec, one) for one in collections}
-    everything = [one for part in seen.values() for one in part.values()]
-    print(f"own error of all: {error_of(everything):.2g}", file=sys.stderr)
     for names, part in seen.items():
         rows = {}
         for name, one in part.items():
-            strange = [o for o in everything if domains[o.collection.name] != domains[name]]
-            others = [o for o in strange if o in part.values()]
-            rows[name] = figures(one, others, [o for o in strange if o not in part.values()])
+            others = [o for o in part.values() if domains[o.collection.name] != domains[name]]
+            rows[name] = figures(one, others)
         for title in next(iter(rows.values())):
             values = {name: list(row[title].values()) for name, row in rows.items()}
             values["mean"] = np.nanmean(list(values.values()), axis=0).tolist()

@@ -19,6 +19,7 @@ from tests.helpers import (
     rightness,
 )
 from uec_rag import UEC, Retriever
+from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.calibrate import FEWEST, corpus_fingerprint
 from uec_rag.stores.memory import MemoryStore
@@ -162,7 +163,9 @@ def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_tex
 
 def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
     assert "as high as on the collections of the shipped model; calibrate fits them" in own.report
+    assert shipped_level().report in own.report
     own.calibrate(*labelled(own_texts, 60), k=5)
+    assert shipped_level().report not in own.report
     assert own.report.startswith(
         "Calibrated on 60 labelled queries: relevance and confidence, for the first 5 hits. 10% of "
         "the questions are assumed to be unanswerable."

@@ -17,6 +17,7 @@ from tests.helpers import WORDS, Counting, index_of, labelled, noise, refused, r
 from uec_rag import UEC, Advice, Retriever
 from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval.gate import Gate
@@ -337,6 +338,36 @@ def test_what_is_handed_over_keeps_the_promise_however_few_hits_are_asked_for(fu
     wrong = answered & ~rightness(found, relevant).any(axis=1)
     assert answered.mean() > 0.2
     assert wrong.mean() <= 0.1 + 3 * np.sqrt(0.1 * 0.9 * (1 / 300 + 1 / 2000))
+
+
+class TestExpected:
+    """Without labels, a gate takes the threshold that kept a share on other collections."""
+
+    def test_it_answers_above_that_threshold(self, full, queries):
+        found = full.search(queries, 4)
+        level = shipped_level()
+        assert Gate(wrong=0.1).decide(found) == found.decide(level.threshold(0.1))
+
+    def test_its_report_and_metadata_promise_nothing(self):
+        gate = Gate(wrong=0.1)
+        assert "Expected are at most 10.0% of all questions answered wrongly" in gate.report
+        assert "Nothing is guaranteed" in gate.report
+        known = gate.metadata()
+        assert (known["wrong"], known["guarantee"]) == (0.1, None)
+        assert Gate.restore(known) == gate
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"threshold": 0.7},
+            {"advisor": lambda question, texts: True},
+            {"k": 10},
+            {"guarantee": Guarantee(0.5, 0.1, None, 100, 50, 2, 9)},
+        ],
+    )
+    def test_it_is_the_only_thing_to_choose(self, other):
+        with pytest.raises(ValueError, match="wrong"):
+            Gate(wrong=0.1, **other)
 
 
 class TestNumbers:

@@ -10,7 +10,6 @@ import pytest
 from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, of_members, refused
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
-from uec_rag.ensemble.fitted import OWN_ERROR
 from uec_rag.stores import MemoryStore
 
 
@@ -102,8 +101,7 @@ def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, 
     own = np.array(fitted.slopes)[:, None] * of_members(everything, "similarities")
     odds = np.exp(own - own.max(axis=2, keepdims=True))
     pi = everything.coefficients[:, :, None]
-    disagreement = (pi * (odds - (pi * odds).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    expected = disagreement + OWN_ERROR * (pi**2).sum(axis=1)
+    expected = (pi * (odds - (pi * odds).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
     np.testing.assert_allclose(everything.between, expected, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(result.between, expected[:, :3], rtol=1e-3, atol=1e-6)
     np.testing.assert_array_equal(result.sigma2, result.within + result.between)

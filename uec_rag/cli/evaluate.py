@@ -99,6 +99,8 @@ def evaluate(
         print_json(six_digits(asdict(evaluation) | comparison))
         return
     _print(evaluation)
+    if questions is None:
+        print_text(mine[0].report)
     if difference is not None:
         mean, low, high = difference["difference"]
         print_text(

@@ -27,9 +27,6 @@ from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
 _ENOUGH = 300  # pairs; with fewer, a prior dominates the fit
 _IGNORED = 0.02  # mean share below which a member has no effect
 _CONSTANT = 0.01  # standard deviation of the shares below which they do not depend on the query
-# Variance of the error of a single member, chosen such that for 95 % of the hits of three ensembles
-# the similarity is within two standard deviations; see `benchmarks/quality/variance.py`.
-OWN_ERROR = 0.0065
 
 
 class Chosen(TypedDict, total=False):
@@ -493,12 +490,11 @@ class Fitted:
     ) -> FloatArray:
         """Compute the between-encoder variance, shape (n, k).
 
-        It is ``sum_k pi_k (o_k - sum_j pi_j o_j)^2 + OWN_ERROR sum_k pi_k^2``. The first term is
-        the variance of the encoders' opinions, the between-group term of the law of total variance.
-        The second term is due to their independent errors, which average out with more encoders. An
-        encoder's opinion of a passage is the ratio of its odds to those of the best passage in the
-        corpus, o_k = exp(l_k - max l_k) from 0 to 1, since logits have an offset that depends on
-        the query and not on the passage. The variance is 0 for one encoder, and before `UEC.fit`.
+        It is ``sum_k pi_k (o_k - sum_j pi_j o_j)^2``, the variance of the encoders' opinions, the
+        between-group term of the law of total variance. An encoder's opinion of a passage is the
+        ratio of its odds to those of the best passage in the corpus, o_k = exp(l_k - max l_k) from
+        0 to 1, since logits have an offset that depends on the query and not on the passage. The
+        variance is 0 for one encoder, and before `UEC.fit`.
 
         Parameters
         ----------
@@ -514,7 +510,7 @@ class Fitted:
         odds = np.exp(np.minimum(slopes * (own - best[:, :, None]), 0))
         pi = coefficients[:, :, None]
         mean = (pi * odds).sum(axis=1, keepdims=True)
-        spread: FloatArray = (pi * (odds - mean) ** 2 + np.float32(OWN_ERROR) * pi**2).sum(axis=1)
+        spread: FloatArray = (pi * (odds - mean) ** 2).sum(axis=1)
         return spread
 
     def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:

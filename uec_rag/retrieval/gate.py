@@ -25,6 +25,7 @@ from uec_rag.base.saved.generations import Saved
 from uec_rag.base.spans import span
 from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
 from uec_rag.confidence.decision import Decision, advised, decide_again, outcome
+from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import Drift, Guarantee
@@ -101,6 +102,10 @@ class Gate(Record):
         Number of passages that were searched at calibration; 0 if unknown.
     labels : mapping of str to str
         Hashes of the passages that 'uec-rag gate' was told answer, by their names in its table.
+    wrong : float or None
+        Without labels: the share of all questions that is expected to get a wrong answer at most.
+        It chooses `threshold`, by what kept that share on four of five other collections
+        (`uec_rag.confidence.level`). Nothing is guaranteed; `calibrate` guarantees a share.
 
     Raises
     ------
@@ -112,6 +117,8 @@ class Gate(Record):
     >>> gate = Gate(0.7, advisor=lambda question, texts: "opening hours" in texts[0])
     >>> gate.threshold, gate.doubt
     (0.7, (0.05, 0.85))
+    >>> Gate(wrong=0.1).threshold > Gate(wrong=0.2).threshold > Gate().threshold
+    True
     """
 
     threshold: float = 0.5
@@ -127,8 +134,11 @@ class Gate(Record):
     confidences: tuple[float, ...] = field(default=(), repr=False)
     size: int = 0
     labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    wrong: float | None = None
 
     def __post_init__(self) -> None:
+        if self.wrong is not None:
+            object.__setattr__(self, "threshold", self._expected_threshold(self.wrong))
         check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
         numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
         numbers |= dict(zip(("doubt[0]", "doubt[1]"), self.doubt, strict=True))
@@ -149,6 +159,21 @@ class Gate(Record):
                 "advisor: this gate was calibrated without one, so its guarantee would not hold "
                 "with one; pass it to Gate.calibrate(..., advisor=...), or give a plain threshold."
             )
+
+    def _expected_threshold(self, wrong: float) -> float:
+        """Check `wrong` and what is given beside it, and return its threshold."""
+        threshold = shipped_level().threshold(check_share(wrong, "wrong", "a number in (0, 1)"))
+        if self.threshold not in (Gate.threshold, threshold):
+            raise ValueError(
+                f"threshold, wrong: expected one of them, got {self.threshold} and {wrong}; "
+                f"{wrong} stands for a threshold of {threshold:.3f}."
+            )
+        if self.guarantee is not None or self.advisor is not None or self.k != JUDGED:
+            raise ValueError(
+                "wrong: the expected share is that of a gate without labels, without an advisor "
+                f"and with k={JUDGED}; omit it, or use Gate.calibrate(..., wrong={wrong})."
+            )
+        return threshold
 
     @classmethod
     def calibrate(
@@ -589,10 +614,15 @@ class Gate(Record):
     def report(self) -> str:
         """The result of the calibration, in plain words."""
         if self.guarantee is None:
-            said = (
-                f"Answering above confidence {self.threshold:.2f}. Nothing is guaranteed; a "
-                "guarantee requires labels and `calibrate`."
-            )
+            said = f"Answering above confidence {self.threshold:.2f}."
+            if self.wrong is not None:
+                level = shipped_level()
+                said += (
+                    f" Expected are at most {self.wrong:.1%} of all questions answered wrongly, as "
+                    f"on four of five of {level.collections} collections with "
+                    f"{level.unanswerable:.0%} of the questions without an answer."
+                )
+            said += " Nothing is guaranteed; a guarantee requires labels and `calibrate`."
         else:
             said = self.guarantee.report
         if self.advisor is None:

@@ -21,6 +21,7 @@ from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.languages import ENGLISH, check_language
+from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids, is_unclear
@@ -671,7 +672,7 @@ class Retriever(Index):
         elif self.uec.fitted.confidence_model is not None:
             rests = (
                 "Relevance and confidence are as high as on the collections of the shipped model; "
-                "calibrate fits them to this corpus."
+                f"calibrate fits them to this corpus. {shipped_level().report}"
             )
         else:
             rests = (

@@ -2,8 +2,8 @@
 
 The task is the paper's: does this passage answer this query? Positives are given, one random
 passage each is the negative, or one that a search would have shown. The deterministic classifier is
-sigmoid(a s + b); the probabilistic one divides the logit by sqrt(1 + pi/8 a^2 sigma_s^2). Both
-share a and b.
+sigmoid(a s + b); the probabilistic one divides the logit by sqrt(1 + pi/8 a^2 sigma_s^2). Each has
+its own a and b: with those of the other, its probabilities would all be too close to one half.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from benchmarks.paper import plots
 from benchmarks.paper.analyses.base import Result, image, number
@@ -225,7 +226,7 @@ def _with_negatives(pairs: Sequence[tuple[str, str]], negatives: list[str]) -> P
 
 
 def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration:
-    """Fit a and b of the pair classifier on `fit`, measure its calibration on `test`.
+    """Fit a and b of both pair classifiers on `fit`, measure their calibration on `test`.
 
     Parameters
     ----------
@@ -235,11 +236,11 @@ def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration
     name : str
         Of the row.
     """
-    similarity, _ = _moments(uec, fit)
-    slope, intercept = bernoulli_map(similarity, fit.labels)
     mu, sigma2 = _moments(uec, test)
-    plain = slope * mu.astype(np.float64) + intercept
-    probabilistic = plain / np.sqrt(1 + PROBIT * slope**2 * sigma2.astype(np.float64))
+    similarity, variance = _moments(uec, fit)
+    line = bernoulli_map(similarity, fit.labels)
+    plain = _logits(line, mu, np.zeros_like(sigma2))
+    probabilistic = _logits(_line(similarity, variance, fit.labels, line), mu, sigma2)
     p, p_plain = _sigmoid(probabilistic), _sigmoid(plain)
     return Calibration(
         name,
@@ -251,6 +252,28 @@ def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration
         reliability=_reliability(p, test.labels),
         seconds=0.0 if uec.report is None else uec.report.fitting_seconds,
     )
+
+
+def _logits(line: tuple[float, float], mu: FloatArray, sigma2: FloatArray) -> _Floats:
+    slope, intercept = line
+    logits: _Floats = slope * mu.astype(np.float64) + intercept
+    return logits / np.sqrt(1 + PROBIT * slope**2 * sigma2.astype(np.float64))
+
+
+def _line(
+    mu: FloatArray, sigma2: FloatArray, labels: FloatArray, start: tuple[float, float]
+) -> tuple[float, float]:
+    """Fit slope and intercept of the classifier with variance."""
+    centre = float(mu.mean())
+
+    def loss(theta: _Floats) -> float:
+        slope = float(np.exp(theta[0]))
+        return _nll(_logits((slope, float(theta[1]) - slope * centre), mu, sigma2), labels)
+
+    slope, intercept = start
+    found = minimize(loss, [np.log(slope), intercept + slope * centre], method="Nelder-Mead").x
+    slope = float(np.exp(found[0]))
+    return slope, float(found[1]) - slope * centre
 
 
 def measure_probabilities(p: NDArray[np.float64], labels: NDArray[np.floating]) -> dict[str, float]:

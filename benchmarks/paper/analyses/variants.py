@@ -1,6 +1,6 @@
 """Posteriors of one encoder: structure, likelihood, layer, and less and less data.
 
-What the paper has in tables 18 and 20.
+What the paper has in tables 17 and 19.
 """
 
 from __future__ import annotations

@@ -2,12 +2,17 @@ import numpy as np
 import pytest
 
 from benchmarks.paper.analyses.calibration import (
+    calibrate,
     error_auroc,
     hard_pair_task,
     measure_probabilities,
     pair_task,
 )
+from benchmarks.paper.systems import pair_moments
 from tests.paper.bags import Bag
+from uec_rag import UEC
+from uec_rag.base.gaussian import PROBIT
+from uec_rag.laplace.likelihood import bernoulli_map
 
 
 def test_negatives_of_the_pair_task_do_not_answer():
@@ -43,3 +48,13 @@ def test_variance_that_is_large_where_predictions_are_wrong_finds_them():
     assert error_auroc(np.array([1, 1, 1, 1]), p, labels) == 0.5
     assert np.isnan(error_auroc(np.arange(4), p, p > 0.5))
     assert measure_probabilities(p, labels)["accuracy"] == 0.5
+
+
+def test_the_classifier_with_variance_has_its_own_slope():
+    pairs = [(f"who is {name}?", f"{name} is a person") for name in (f"n{i}" for i in range(40))]
+    uec, task = UEC([Bag("one")], structure="diag").fit(pairs), pair_task(pairs)
+    row = calibrate(uec, task, task, "one")
+    mu, sigma2 = pair_moments(uec.embed(task.queries, "query"), uec.embed(task.passages, "passage"))
+    slope, intercept = bernoulli_map(mu, task.labels)
+    shared = (slope * mu + intercept) / np.sqrt(1 + PROBIT * slope**2 * sigma2)
+    assert row.nll < np.mean(np.logaddexp(0, shared) - task.labels * shared) - 0.001

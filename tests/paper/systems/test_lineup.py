@@ -1,7 +1,10 @@
 import pytest
 
+from benchmarks.paper import tiny
+from benchmarks.paper.plan import make_plan
 from benchmarks.paper.systems.baselines import ALPHAS
 from benchmarks.paper.systems.lineup import Lineup
+from benchmarks.paper.tasks import evaluate
 from uec_rag.encoders import load_encoder
 
 PAIRS = [(f"the {a} {b}", f"{b} {a} cat") for a in "abcdefgh" for b in "ijklm"]
@@ -28,3 +31,14 @@ def test_of_alphas_that_are_equally_good_the_largest_is_taken(bert, tmp_path):
 def test_black_boxes_are_not_merged(bags):
     with pytest.raises(TypeError, match="merging needs models with their weights at hand"):
         Lineup(bags, PAIRS, lambda encoder: encoder).merged_by_arithmetic()
+
+
+def test_the_papers_own_ensemble_ranks_with_encoders_of_one_dimension(tiny_data, bags):
+    plan = make_plan(tiny_data, sets=["tiny_search"], fit=[tiny.FIT], proxy=tiny.PROXY)
+    entries = Lineup(bags, plan.pairs, lambda encoder: encoder).entries()
+    found = {
+        entry.name: evaluate(plan.tasks[0], entry.build())[0]["ndcg10"]
+        for entry in entries
+        if entry.name in ("UEC.paper", "three")
+    }
+    assert found["UEC.paper"] > found["three"]

@@ -1,0 +1,275 @@
+"""What the confidence of `UEC()` means on collections that it was not learned on.
+
+    python -m benchmarks.quality.level DATA [--write]
+
+Each of the collections of `shipped_confidence` is judged by the model that those of other domains
+taught, with its own questions and, as some share of all, the same ones without their answers.
+Printed are
+
+- the share of right answers over confidence: a line in log odds for each collection, of which the
+  mean and the covariance over collections are found by EM; the interval that holds at a confidence,
+  and how often the share of right answers of a collection lies in that which the others taught;
+- for thresholds of confidence, which share of all questions is answered wrongly, and answered;
+- for each share of wrong answers the threshold that keeps it on four of five collections, and what
+  it does on each, if the others chose it;
+- mean absolute error of the level and NLL after some labels, with this distribution as the prior of
+  the line and with that of `Calibrator.recalibrated`.
+
+With --write, the distribution and the thresholds go into `uec_rag/confidence/shipped.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from scipy.special import expit
+
+import uec_rag.confidence
+from benchmarks.quality.options import Data, Markdown
+from benchmarks.quality.shipped_confidence import (
+    DOMAINS,
+    MIX_WITH_WORDS,
+    QUESTIONS,
+    Cell,
+    cached,
+    cells_of,
+    learned_elsewhere,
+    loaded,
+)
+from benchmarks.tables import print_table
+from uec_rag import UEC
+from uec_rag.confidence.level import Level
+from uec_rag.confidence.model import ConfidenceModel, log_odds, shipped_model
+from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
+
+Floats = NDArray[np.float64]
+
+UNANSWERABLE = (0.0, 0.1, 0.2, 0.3, 0.5)
+SHIPPED = 0.3  # share of unanswerable questions of the level that is shipped
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+WRONG = (0.02, 0.05, 0.1, 0.15, 0.2)
+KEPT = 0.8  # share of the collections on which a threshold keeps a share of wrong answers
+LABELS, DRAWS = (10, 20, 50), 20
+_STEPS, _INSIDE = 40, (0.05, 0.95)
+_PRIOR = (np.array([1.0, 0.0]), np.diag([1.0, 2.0]))  # of `Calibrator.recalibrated`
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Log odds of the confidence in questions, whether answers are right, and what each counts."""
+
+    odds: Floats
+    right: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, model: ConfidenceModel, cells: Sequence[Cell], unanswerable: float) -> Asked:
+        """Ask a collection's questions, a share of them without their answers."""
+        shares = {"answerable": 1 - unanswerable, "removed": unanswerable}
+        parts = []
+        for cell in cells:
+            share = 0.0 if cell.size or cell.wording else shares.get(cell.kind, 0.0)
+            if share:
+                sure = model.probabilities(cell.examples.features).confidence
+                right = cell.examples.relevant[:, :4].any(axis=1)
+                weight = np.full(len(right), share / len(right))
+                parts.append((log_odds(sure.astype(float)), right.astype(float), weight))
+        return cls(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+    def at(self, threshold: float) -> tuple[float, float]:
+        """Shares of all questions that get a wrong answer, and an answer, above a threshold."""
+        given = self.weight * (expit(self.odds) > threshold)
+        return float(given @ (1 - self.right)), float(given.sum())
+
+    def lowest(self, wrong: float) -> float:
+        """The lowest threshold that keeps a share of wrong answers."""
+        order = np.argsort(-self.odds)
+        kept = np.cumsum((self.weight * (1 - self.right))[order]) <= wrong
+        return 0.0 if kept.all() else float(expit(self.odds[order][kept.sum()]))
+
+    def line(self, mean: Floats, covariance: Floats, count: float) -> tuple[Floats, Floats]:
+        """Slope and offset, and their covariance, from a prior and so many questions (Laplace)."""
+        rows = np.stack([self.odds, np.ones_like(self.odds)], axis=1)
+        weight, precision = count * self.weight / self.weight.sum(), np.linalg.inv(covariance)
+
+        def loss(line: Floats) -> float:
+            odds, moved = rows @ line, line - mean
+            fit = weight @ (np.logaddexp(0, odds) - self.right * odds)
+            return float(fit + moved @ precision @ moved / 2)
+
+        line = mean
+        for _ in range(_STEPS):
+            p = expit(rows @ line)
+            curvature = (rows * (weight * p * (1 - p))[:, None]).T @ rows + precision
+            gradient = rows.T @ (weight * (p - self.right)) + precision @ (line - mean)
+            move, step = np.linalg.solve(curvature, gradient), 1.0
+            while step > 1e-6 and loss(line - step * move) > loss(line):
+                step /= 2
+            line = line - step * move
+            if np.abs(move).max() < 1e-5:
+                break
+        return line, np.linalg.inv(curvature)
+
+    def drawn(self, count: int, seed: int) -> tuple[Asked, Asked]:
+        """So many questions by their weight, as labels, and the others."""
+        rng, share = np.random.default_rng(seed), self.weight / self.weight.sum()
+        count = min(count, len(share) // 2)
+        mine = rng.choice(len(share), count, replace=False, p=share)
+        rest = np.setdiff1d(np.arange(len(share)), mine)
+        return (
+            Asked(self.odds[mine], self.right[mine], np.ones(count)),
+            Asked(self.odds[rest], self.right[rest], share[rest] / share[rest].sum()),
+        )
+
+
+def distribution(collections: Sequence[Asked]) -> tuple[Floats, Floats]:
+    """Mean and covariance of the lines of collections, by EM."""
+    mean, covariance = _PRIOR
+    for _ in range(_STEPS):
+        found = [one.line(mean, covariance, len(one.odds) / 2) for one in collections]
+        mean = np.mean([line for line, _ in found], axis=0)
+        spread = [np.outer(line - mean, line - mean) + error for line, error in found]
+        covariance = np.mean(spread, axis=0)
+    return mean, covariance
+
+
+def level_of(collections: Sequence[Asked]) -> Level:
+    """What collections teach."""
+    (slope, offset), covariance = distribution(collections)
+    kept = [np.quantile([one.lowest(wrong) for one in collections], KEPT) for wrong in WRONG]
+    numbers = (slope, offset, covariance[0, 0], covariance[1, 1], covariance[0, 1])
+    rounded = [round(float(number), 4) for number in numbers]
+    thresholds = tuple(round(float(threshold), 3) for threshold in kept)
+    return Level(*rounded, len(collections), SHIPPED, WRONG, thresholds)
+
+
+def covered(one: Asked, others: Sequence[Asked]) -> bool:
+    """Whether the share of right answers of a collection is in the interval of the others."""
+    mean, covariance = distribution(others)
+    lines = np.random.default_rng(0).multivariate_normal(mean, covariance, 2000)
+    share = one.weight @ expit(np.outer(one.odds, lines[:, 0]) + lines[:, 1])
+    low, high = np.quantile(share, _INSIDE)
+    return bool(low <= one.weight @ one.right <= high)
+
+
+def after_labels(one: Asked, others: Sequence[Asked]) -> dict[tuple[int, str], Floats]:
+    """NLL and absolute error of the level of a collection, by labels and prior."""
+    priors = {"fixed": _PRIOR, "learned": distribution(others)}
+    found = {}
+    for count in LABELS:
+        for name, (mean, covariance) in priors.items():
+            rows = []
+            for seed in range(DRAWS):
+                labels, rest = one.drawn(count, seed)
+                slope, offset = labels.line(mean, covariance, len(labels.odds))[0]
+                p = np.clip(expit(slope * rest.odds + offset), 1e-6, 1 - 1e-6)
+                nll = -rest.weight @ np.where(rest.right > 0, np.log(p), np.log1p(-p))
+                rows.append((nll, abs(rest.weight @ (p - rest.right))))
+            found[count, name] = np.mean(rows, axis=0)
+    return found
+
+
+def print_all(asked: Mapping[float, Mapping[str, Asked]], *, markdown: bool) -> Level:
+    """Print the tables, and return what all collections teach."""
+    shipped = asked[SHIPPED]
+    level = level_of([*shipped.values()])
+    table = [
+        [f"{unanswerable:.0%}", f"{threshold}", *_summary([one.at(threshold) for one in some])]
+        for unanswerable, of_share in asked.items()
+        for threshold in THRESHOLDS
+        for some in [[*of_share.values()]]
+    ]
+    head = ["unanswerable", "threshold", "wrong, median", "worst", "answered, median", "least"]
+    print_table("Shares of all questions", head, table, markdown=markdown)
+    table = []
+    for place, wrong in enumerate(WRONG):
+        got = [
+            one.at(float(np.quantile([o.lowest(wrong) for o in _others(shipped, name)], KEPT)))
+            for name, one in shipped.items()
+        ]
+        above = sum(share > wrong for share, _ in got)
+        means = [f"{value:.3f}" for value in np.mean(got, axis=0)]
+        table.append([f"{wrong}", f"{level.thresholds[place]}", *means, f"{above} of {len(got)}"])
+    head = ["wrong at most", "threshold", "wrong", "answered", "more wrong in"]
+    print_table("Thresholds that the others choose", head, table, markdown=markdown)
+    _print_lines(asked, level, markdown=markdown)
+    return level
+
+
+def _print_lines(
+    asked: Mapping[float, Mapping[str, Asked]], level: Level, *, markdown: bool
+) -> None:
+    intervals = [(sure, *level.share_right(sure)) for sure in (0.3, *THRESHOLDS)]
+    table = [[f"{value:.2f}" for value in row] for row in intervals]
+    print_table("Share of right answers", ["confidence", "from", "to"], table, markdown=markdown)
+    table = []
+    for unanswerable, of_share in asked.items():
+        if not unanswerable:
+            continue
+        inside = [covered(one, _others(of_share, name)) for name, one in of_share.items()]
+        rows = [after_labels(one, _others(of_share, name)) for name, one in of_share.items()]
+        cells = []
+        for key in rows[0]:
+            nll, error = np.mean([row[key] for row in rows], axis=0)
+            cells.append(f"{nll:.3f}, {error:.3f}")
+        table.append([f"{unanswerable:.0%}", f"{sum(inside)} of {len(inside)}", *cells])
+    head = ["unanswerable", "inside", *(f"{count}, {name}" for count, name in rows[0])]
+    print_table("NLL, error of the level after labels", head, table, markdown=markdown)
+
+
+def _others(asked: Mapping[str, Asked], name: str) -> list[Asked]:
+    return [one for other, one in asked.items() if other != name]
+
+
+def _summary(shares: Sequence[tuple[float, float]]) -> Iterator[str]:
+    wrong, answered = np.array(shares).T
+    for value in (np.median(wrong), wrong.max(), np.median(answered), answered.min()):
+        yield f"{value:.3f}"
+
+
+def asked_of(cells: Sequence[Cell], start: ConfidenceModel) -> dict[float, dict[str, Asked]]:
+    """Each collection's questions under what other domains taught, by unanswerable share."""
+    names = [*dict.fromkeys(cell.collection for cell in cells)]
+    models = {name: learned_elsewhere([cells], name, start, MIX_WITH_WORDS) for name in names}
+    return {
+        share: {
+            name: Asked.of(models[name], [c for c in cells if c.collection == name], share)
+            for name in names
+        }
+        for share in UNANSWERABLE
+    }
+
+
+def main(
+    data: Data,
+    sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ",".join(DOMAINS),
+    most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = QUESTIONS,
+    passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = 1000,
+    write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
+    markdown: Markdown = False,
+) -> None:
+    """Print the tables; with --write put level and thresholds into the package."""
+    warnings.simplefilter("ignore")
+    uec = UEC([cached(load_encoder(name)) for name in DEFAULT_ENCODERS])
+    uec.fitted = UEC().fitted
+    known: Any = uec.fitted.confidence_model
+    start = replace(shipped_model("words"), temperature=known.temperature)
+    collections = [loaded(data / name, passages) for name in sets.split(",")]
+    cells = [*cells_of(uec, start, collections, most)]
+    level = print_all(asked_of(cells, start), markdown=markdown)
+    if write:
+        path = Path(uec_rag.confidence.__file__).parent / "shipped.json"
+        models = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps(models | {"level": level.metadata()}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)
