@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.helpers import bag_of_words
@@ -76,3 +77,46 @@ def test_files_of_another_ensemble_are_refused_and_nothing_is_changed(retriever)
     with pytest.raises(ValueError, match="the index now has another ensemble"):
         encoded(other, document("a.md", "five")).replace_in(retriever)
     assert len(retriever) == 4
+
+
+@pytest.mark.parametrize("others", [[], ["bm25"]], ids=["vectors", "words, also"])
+def test_a_passage_whose_text_is_unchanged_keeps_its_vectors_wherever_it_moved(others):
+    texts_encoded, bag = [], bag_of_words(16, "bag")
+
+    def logged(texts):
+        texts_encoded.extend(texts)
+        return bag(texts)
+
+    made = Retriever(UEC([logged, *others]))
+    texts = [f"door {i}, lock {i * 7 % 5}" for i in range(9)]
+    encoded(made, document("a.md", *texts), document("b.md", "key", "bolt")).replace_in(made)
+    texts_encoded.clear()
+    sections = [Section(f"Part {i}", text) for i, text in enumerate(texts)]
+    sections[4] = Section("Part 4", "hinge 4")
+    moved = Document("c.md", (Section("Part 0", "key"), sections.pop()))
+    first = Document("a.md", (*reversed(sections), Section("Part 1", "bolt")))
+    files = EncodedFiles.of(made, [first, moved], gone=["b.md"])
+    files.replace_in(made)
+    assert texts_encoded == ["Part 4\n\nhinge 4"]
+    assert (files.encoded, len(files)) == (1, 11)
+    fresh = Retriever(UEC([logged, *others]))
+    encoded(fresh, first, moved).replace_in(fresh)
+    assert {p.id: p.text for p in made.passages()} == {p.id: p.text for p in fresh.passages()}
+    for query in ("door 3", "key", "hinge 4", "bolt"):
+        assert made.search([query]).ids == fresh.search([query]).ids
+        np.testing.assert_allclose(
+            made.search([query]).scores, fresh.search([query]).scores, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("change", ["clear", "replace"])
+def test_vectors_of_passages_that_another_process_changed_are_not_taken(retriever, change):
+    class Changed(Retriever):
+        """An index that another process changes after its passages were read."""
+
+        def vectors(self, ids):
+            self.clear() if change == "clear" else self.add(["other"], ids)
+            return super().vectors(ids)
+
+    with pytest.raises(SavedMeanwhile):
+        encoded(Changed(retriever.uec, retriever.store), document("a.md", "one"))
