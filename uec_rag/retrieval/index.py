@@ -107,7 +107,9 @@ class Index:
         try:
             for passages in chunks:
                 parts = self.uec.encode(
-                    [passage.text for passage in passages], "passage", show_progress=show_progress
+                    [passage.searched for passage in passages],
+                    "passage",
+                    show_progress=show_progress,
                 )
                 added += self.add_encoded(passages, parts)
         except Exception as error:
@@ -147,7 +149,7 @@ class Index:
         Words are counted again, since stores return vectors without them.
         """
         if any(isinstance(encoder, TermEncoder) for encoder in self.uec.encoders):
-            terms = self.uec.embed_terms([passage.text for passage in passages])
+            terms = self.uec.embed_terms([passage.searched for passage in passages])
             gaussians = gaussians.with_terms(terms)
         self._store([without_findings(passage) for passage in passages], gaussians)
 
