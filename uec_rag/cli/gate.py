@@ -162,9 +162,8 @@ def questions(
     own = questions_to_ask(retriever) if own is None else own
     found = questions_to_label(retriever, own, known, most)
     if json:
-        print_json(
-            [{"query": one.query, "confidence": six_digits(one.confidence)} for one in found]
-        )
+        rows = [{"query": one.query, "confidence": one.decision.confidence} for one in found]
+        print_json(six_digits(rows))
     else:
         print_text("\n".join(f"{one.decision.confidence:.2f}  {one.query}" for one in found))
 

@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import check_k, check_texts, check_unanswerable, listed
+from uec_rag.base.checks import check_k, check_unanswerable, listed
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -43,6 +43,7 @@ from uec_rag.retrieval.request import (
     Query,
     Request,
     check_history,
+    check_queries,
     named_among,
     narrowed,
     texts_of,
@@ -361,7 +362,7 @@ class Retriever(Index):
         self._check_filter(narrowed({"$id": [*chosen]}, filter) if chosen else filter)
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
-        said = check_texts(queries, "queries")
+        said = check_queries(queries)
         corrected = correct_spelling(said, self.uec.encoders, self.store) if correct else said
         if before is None:
             asked = [Query.of(text, within=within) for text in corrected]

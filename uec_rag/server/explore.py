@@ -29,9 +29,10 @@ from uec_rag.retrieval.gate import GATE_FILE
 from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
+from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.server.access import Access, Guard, explained, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
+from uec_rag.server.http import LARGEST_K, refused
 from uec_rag.server.labels import add_labels, labels_view
 from uec_rag.server.running import log_to_stderr, serve
 from uec_rag.server.static import add_pages

@@ -26,7 +26,7 @@ from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.retrieval.request import check_history
+from uec_rag.retrieval.request import LONGEST_QUERY, check_history
 from uec_rag.server.access import Access, Guard, explained, invalid, problem, sanitised
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
@@ -36,8 +36,8 @@ from uec_rag.stores.base import checked_text
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import check_size, parse
 
-# Limits of one request: hits, characters of a query and of a passage, passages to add or delete.
-LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
+# Limits of one request: hits, characters of a passage, passages to add or delete.
+LARGEST_K, LONGEST_PASSAGE, MOST_PASSAGES = 100, 1_000_000, 1_000
 _WRITERS = 8  # write requests that may be in progress or waiting
 _WATCH = 1.0  # seconds between two checks for a newly saved version
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from uec_rag.evaluation.inspection import passage_at
 from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.live import LiveIndex
-from uec_rag.server.http import LONGEST_QUERY
+from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.server.views import View
 
 _OFFERED = 6  # questions to label next
