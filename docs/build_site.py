@@ -41,10 +41,11 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     for entry in config.nav or []:
-        if "Measurements" in entry:
-            entry["Measurements"] = [first, *(page for page in measured if page != first)]
-        if "API" in entry:
-            entry["API"] = [path for path in pages if path.startswith("api/")]
+        if "Benchmarks" in entry:
+            entry["Benchmarks"] = [first, *(page for page in measured if page != first)]
+        for part in entry.get("Reference", []):
+            if "Python" in part:
+                part["Python"] = [path for path in pages if path.startswith("api/")]
     return files
 
 

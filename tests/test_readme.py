@@ -10,7 +10,9 @@ from pkgutil import resolve_name
 
 import pytest
 
+from docs import command_line
 from tests.markdown import PAGES, ROOT, assert_prints, examples
+from uec_rag.langchain import UECRetriever
 
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -106,6 +108,29 @@ def test_the_steps_of_a_query_are_those_of_the_code():
         read = [text for file, text in sources().items() if any(map(str(file).__contains__, files))]
         assert read or not files
         assert re.search(rf"\b{step}\(", "".join([*read, search])), step
+
+
+def test_the_reference_has_every_key_of_a_hit_and_every_variable_of_ours():
+    reference = TEXTS["docs/reference.md"]
+    code = "".join(
+        text for file, text in sources().items() if file.is_relative_to(ROOT / "uec_rag")
+    )
+    variables = {*re.findall(r"\bUEC_[A-Z]+\b", code)}
+    assert variables > {"UEC_MODELS"}
+    assert {name for name in variables if f"`{name}`" not in reference} == set()
+    texts = ["The loan of a laptop lasts two weeks.", "The loan of a camera lasts three days."]
+    retriever = UECRetriever.from_texts(texts, details=True)
+    keys = {
+        key
+        for q in ("How long does the loan last?", "Wie?")
+        for key in retriever.invoke(q)[0].metadata
+    }
+    assert len(keys) > 15
+    assert {key for key in keys if f"`{key}`" not in reference} == set()
+
+
+def test_the_page_on_the_command_line_is_that_of_the_commands():
+    assert TEXTS["docs/command-line.md"] == command_line.page()
 
 
 def test_the_changelog_begins_with_this_version_and_its_day_and_the_image_installs_it():

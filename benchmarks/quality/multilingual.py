@@ -61,6 +61,11 @@ LEARNED_ON = {
     "xquad_ar>xquad_en": "Arabic",
     "xquad_en>xquad_ru": "English",
     "xquad_ru>xquad_zh": "Russian",
+    "belebele_en": "English",
+    "boolq_dev": "English",
+    "squad_sample": "English",
+    "tydiqa_goldp_en": "English",
+    "chroma_chunking": "English",
     "claude_docs_rag": "English",
 }
 _PAIRS, _QUESTIONS, _PASSAGES, _K = 500, 200, 600, 10

@@ -210,27 +210,6 @@ class TestUpdating:
         told = run(*update, "--include", "*", "--exclude", "boats.*", json_output=True)
         assert (told["new"], told["removed"]) == (2, 1)
 
-    def test_numbers_as_ids_of_an_earlier_version_become_headings_and_that_is_said(
-        self, run, folder, index, tmp_path
-    ):
-        retriever = Retriever.load(index)
-        passages = [*retriever.passages()]
-        numbered = [f"{p.metadata['source']}#{p.metadata['position']}" for p in passages]
-        retriever.delete([passage.id for passage in passages])
-        retriever.add([p.text for p in passages], numbered, [p.metadata for p in passages])
-        retriever.save(index)
-        labels = tmp_path / "questions.csv"
-        labels.write_text("query,relevant_ids\nhoney?,bees.md#3\nanchor?,boats.md#0\n")
-        assert "is an id of an earlier" not in run("evaluate", index, labels).output
-        told = run("index", folder, "--out", index, "--update")
-        assert "4 files (bees.md, boats.md, bread.md, ...) have numbers as ids" in told.stderr
-        assert "labels that name the numbers must be written anew" in told.stderr
-        assert "4 changed" in told.stdout
-        assert {p.id for p in Retriever.load(index).passages()} == {p.id for p in passages}
-        said = run("evaluate", index, labels, code=2).stderr
-        assert "'bees.md#3' is an id of an earlier version" in " ".join(said.split())
-        assert "numbers as ids" not in run("index", folder, "--out", index, "--update").stderr
-
     def test_a_folder_of_other_files_is_refused(self, run, index, few_documents, tmp_path):
         other = shutil.copytree(few_documents, tmp_path / "other")
         for said in (

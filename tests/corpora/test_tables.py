@@ -138,9 +138,3 @@ def test_a_table_of_ones_own_may_have_it_with_an_apostrophe_and_without(tmp_path
         quoted_cell = '"' + cell.replace('"', '""') + '"'
         path = written(tmp_path, "p.csv", f"query,passage\n{quoted_cell},p\n")
         assert read_pairs(path) == [(text, "p")]
-
-
-def test_the_number_of_an_earlier_version_is_refused_with_what_to_write():
-    message = "'f.md#172' is an id of an earlier version, which numbered .*'faq.md#returns'"
-    with pytest.raises(ValueError, match=message):
-        find_labels({"a": {"note"}, "b": {"f.md#172"}}, HELD, "q.csv")

@@ -83,7 +83,7 @@ def test_a_calibration_of_an_earlier_corpus_is_one_in_a_copy_too(engine):
     index.add(["something new"], ["new"])
     copy = copy_index(index, QdrantStore(location=":memory:") if engine else MemoryStore())
     assert copy.calibration == index.calibration
-    with pytest.warns(UserWarning, match="index has changed since it was calibrated"):
+    with pytest.warns(UserWarning, match="index changed after calibration"):
         copy.search(QUERIES[:2])
 
 

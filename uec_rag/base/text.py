@@ -7,7 +7,7 @@ A new language needs its function words here (`FUNCTION_WORDS`), the wording of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from pathlib import PurePath
@@ -111,9 +111,9 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-def in_both_numbers(word: str) -> tuple[str, str, str]:
-    """Return an English word as it is, in the plural and in the singular."""
-    return word, f"{word}s", word.removesuffix("s")
+def in_both_numbers(words: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Return English words, each as it is, in the plural and in the singular."""
+    return [(word, f"{word}s", word.removesuffix("s")) for word in words]
 
 
 def is_index(path: PurePath) -> bool:

@@ -13,7 +13,7 @@ from uec_rag.cli.console import readable_errors
 
 app = typer.Typer(
     name="uec-rag",
-    help="Search that knows when it does not know, with several embedding models.",
+    help="Search documents and decide whether to answer, clarify or abstain.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",

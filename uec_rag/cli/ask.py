@@ -135,7 +135,7 @@ def ask(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Answer a question from an index: the best passages, with the confidence in them.
+    """Print the decision, confidence and best passages for a question.
 
     Without a question, prompts for questions until an empty line or the end of the input. On a
     terminal, this is a conversation: follow-ups are searched with the questions before them. If you

@@ -117,7 +117,7 @@ Models: TypeAlias = Annotated[
     ),
 ]
 Trust: TypeAlias = Annotated[
-    bool, typer.Option("--trust", help="Fetch the models that the index names.")
+    bool, typer.Option("--trust", help="Allow downloads of models named in the index.")
 ]
 StorePlace: TypeAlias = Annotated[
     str | None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,16 +34,19 @@ if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
 
 
+Questions = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="QUESTIONS",
+        help="A table, as 'uec-rag gate' takes it. Without it, questions are made from the "
+        "passages.",
+    ),
+]
+
+
 def evaluate(
     index: Index,
-    questions: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="QUESTIONS",
-            help="A table, as 'uec-rag gate' takes it. Without it, questions are made from the "
-            "passages.",
-        ),
-    ] = None,
+    questions: Questions = None,
     against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write everything to one HTML page.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
@@ -63,50 +67,38 @@ def evaluate(
         raise ValueError(
             "--against: two indexes are compared by labelled questions; give QUESTIONS"
         )
-    from uec_rag.corpora.tables import find_labels, read_questions
+    from uec_rag.corpora.tables import read_questions
 
-    asked = None if questions is None else read_questions(questions, labelled=True)
+    table = None
+    if questions is not None:
+        table = LabelTable(questions, read_questions(questions, labelled=True), against is not None)
     check_index(index)
     if against is not None:
         check_index(against, "--against")
     require("serve", "ir-measures", "jinja2")
     from uec_rag.evaluation.evaluate import compared
-    from uec_rag.evaluation.evaluate import evaluate as measured
-    from uec_rag.retrieval.gate import GATE_FILE
-    from uec_rag.server.static import report
-
-    def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
-        retriever = open_index(place, address, trust)
-        if asked is None or questions is None:
-            return retriever, None
-        where = f"{questions.name}, asked of {place}"
-        labels = find_labels(asked, retriever.passages(), where)
-        if against is not None:  # both are asked the same questions
-            labels.check_complete(where)
-        note_labels(labels, questions.name, place / GATE_FILE)
-        return retriever, labels.relevant
-
-    def of(retriever: Retriever, labels: dict[str, set[str]] | None) -> Evaluation:
-        return measured(retriever, labels, k=k)
+    from uec_rag.evaluation.evaluate import evaluate as measure
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.
-    mine = opened(index, store)
-    other = None if against is None else opened(against, None)
-    found = of(*mine)
-    for said in found.doubtful:
-        note(said)
+    mine = _open_labelled(index, store, trust, table)
+    other = None if against is None else _open_labelled(against, None, trust, table)
+    evaluation = measure(*mine, k=k)
+    for problem in evaluation.doubtful:
+        note(problem)
     difference = None
     if other is not None and against is not None:
-        difference = compared(found, of(*other)) | {"index": against.name}
+        difference = compared(evaluation, measure(*other, k=k)) | {"index": against.name}
     if html is not None:
+        from uec_rag.server.static import report
+
         name = None if questions is None else questions.name
-        page = report(found, difference, index=index.absolute().name, questions=name)
+        page = report(evaluation, difference, index=index.absolute().name, questions=name)
         html.write_text(page, encoding="utf-8")
     if json:
-        against_it = {} if difference is None else {"against": difference}
-        print_json(six_digits(asdict(found) | against_it))
+        comparison = {} if difference is None else {"against": difference}
+        print_json(six_digits(asdict(evaluation) | comparison))
         return
-    _print(found)
+    _print(evaluation)
     if difference is not None:
         mean, low, high = difference["difference"]
         print_text(
@@ -114,6 +106,33 @@ def evaluate(
             f"{difference['questions']} questions."
         )
     say(f"Written to {html}." if html else "With --html report.html all of it is on one page.")
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """A table of labelled questions; `complete`: whether an index must have all labels."""
+
+    path: Path
+    questions: Mapping[str, Collection[str]]
+    complete: bool
+
+
+def _open_labelled(
+    index: Path, store: str | None, trust: bool, table: LabelTable | None
+) -> tuple[Retriever, dict[str, set[str]] | None]:
+    """Open an index, and find the passages that the labels of a table name in it."""
+    from uec_rag.corpora.tables import find_labels
+    from uec_rag.retrieval.gate import GATE_FILE
+
+    retriever = open_index(index, store, trust)
+    if table is None:
+        return retriever, None
+    where = f"{table.path.name}, asked of {index}"
+    labels = find_labels(table.questions, retriever.passages(), where)
+    if table.complete:  # two indexes are asked the same questions
+        labels.check_complete(where)
+    note_labels(labels, table.path.name, index / GATE_FILE)
+    return retriever, labels.relevant
 
 
 def _print(found: Evaluation) -> None:

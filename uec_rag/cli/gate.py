@@ -34,34 +34,40 @@ if TYPE_CHECKING:
 _CERTAINTY = 0.95
 
 
+Questions = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="QUESTIONS",
+        help="A .jsonl, .csv or .tsv file with query and relevant_ids; by default the labels in "
+        "INDEX.",
+    ),
+]
+Wrong = Annotated[
+    float | None,
+    typer.Option(
+        help="At most this share of all questions get a wrong answer, on average.",
+        show_default="0.1",
+    ),
+]
+Risk = Annotated[
+    float | None,
+    typer.Option(help="Instead: at most this share of the answers is wrong, with --certainty."),
+]
+Certainty = Annotated[
+    float | None,
+    typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
+]
+
+
 def gate(
     index: Index,
-    questions: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="QUESTIONS",
-            help="A .jsonl, .csv or .tsv file with query and relevant_ids; the default is the "
-            "labels in INDEX.",
-        ),
-    ] = None,
+    questions: Questions = None,
     to: Annotated[
         Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
     ] = None,
-    wrong: Annotated[
-        float | None,
-        typer.Option(
-            help="At most this share of all questions get a wrong answer, on average.",
-            show_default="0.1",
-        ),
-    ] = None,
-    risk: Annotated[
-        float | None,
-        typer.Option(help="Instead: at most this share of the answers is wrong, with --certainty."),
-    ] = None,
-    certainty: Annotated[
-        float | None,
-        typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
-    ] = None,
+    wrong: Wrong = None,
+    risk: Risk = None,
+    certainty: Certainty = None,
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
     ] = 4,
@@ -87,19 +93,13 @@ def gate(
     sure = _CERTAINTY if certainty is None else certainty
     from uec_rag.evaluation.labels import doubtful_labels
     from uec_rag.retrieval.gate import GATE_FILE, Gate
-    from uec_rag.retrieval.label_file import LABELS_FILE
     from uec_rag.retrieval.labelled import LabelledSearch
 
     own = index / GATE_FILE
     to = own if to is None else to
     check_index(index)
     check_file(to, "--out")
-    questions = index / LABELS_FILE if questions is None else questions
-    if questions == index / LABELS_FILE and not questions.is_file():
-        raise FileNotFoundError(
-            f"QUESTIONS: {str(index)!r} has no labels; give some on the page of 'uec-rag explore', "
-            "with Retriever.label or POST /labels, or pass a table"
-        )
+    questions = _labels_of(index) if questions is None else questions
     asked = read_questions(questions, labelled=True)
     retriever = open_index(index, store, trust)
     labels = find_labels(asked, retriever.passages(), questions.name)
@@ -126,6 +126,18 @@ def gate(
         use = "" if to.absolute() == own.absolute() else f" --gate {to}"
         use += "" if store is None else f" --store {store}"
         say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
+
+
+def _labels_of(index: Path) -> Path:
+    """Return the table of an index's labels; FileNotFoundError if there is none."""
+    from uec_rag.retrieval.label_file import LABELS_FILE
+
+    if not (index / LABELS_FILE).is_file():
+        raise FileNotFoundError(
+            f"QUESTIONS: {str(index)!r} has no labels; give some on the page of 'uec-rag explore', "
+            "with Retriever.label or POST /labels, or pass a table"
+        )
+    return index / LABELS_FILE
 
 
 def questions(
@@ -175,7 +187,8 @@ def _check_promise(wrong: float | None, risk: float | None, certainty: float | N
             check_share(value, name, "a number in (0, 1)")
     if wrong is not None and risk is not None:
         raise ValueError(
-            "--wrong and --risk: expected one of them; that is of all questions, this of answers"
+            "--wrong and --risk are mutually exclusive: --wrong counts all questions, --risk only "
+            "answered ones"
         )
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")

@@ -58,64 +58,74 @@ _ATTEMPTS = 5  # of an update while other processes change the same files
 _FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
 
 
+Folder = Annotated[Path, typer.Argument(help="Folder of documents; the README lists the formats.")]
+Out = Annotated[
+    Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
+]
+Ensemble = Annotated[Path | None, typer.Option(help="An ensemble that 'uec-rag fit' made.")]
+FitPairs = Annotated[
+    Path | None, typer.Option(help="Questions and passages to fit on; see 'uec-rag fit'.")
+]
+FollowSymlinks = Annotated[bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")]
+Exclude = Annotated[
+    list[str],
+    typer.Option(metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."),
+]
+Include = Annotated[
+    list[str],
+    typer.Option(
+        metavar="PATTERN",
+        help="Index only files matching PATTERN (repeatable). Default: all but changelogs and "
+        "licences.",
+    ),
+]
+ChunkSize = Annotated[
+    int | None,
+    typer.Option(
+        help="Largest number of tokens in a passage, counted by the first encoder's tokenizer; the "
+        "default is 800 characters."
+    ),
+]
+Overlap = Annotated[
+    int, typer.Option(min=0, help="Largest number of tokens that consecutive passages share.")
+]
+MaxCharacters = Annotated[
+    int,
+    typer.Option(
+        min=1, help="Largest number of characters in a file's text; longer files are left out."
+    ),
+]
+Update = Annotated[
+    bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
+]
+Engine = Annotated[
+    Literal["local", "ray"],
+    typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
+]
+Workers = Annotated[
+    int, typer.Option(min=1, help="Encoding processes per model, with --engine ray.")
+]
+Gpus = Annotated[float, typer.Option(min=0, help="GPUs per worker, with --engine ray.")]
+
+
 def index(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of documents; the README lists the formats.")
-    ],
-    to: Annotated[
-        Path, typer.Option("--out", help="Folder for the index; an old one is replaced.")
-    ],
-    uec: Annotated[Path | None, typer.Option(help="An ensemble that 'uec-rag fit' made.")] = None,
+    folder: Folder,
+    to: Out,
+    uec: Ensemble = None,
     model: Models = None,
-    fit: Annotated[
-        Path | None, typer.Option(help="Questions and passages to fit on; see 'uec-rag fit'.")
-    ] = None,
-    follow_symlinks: Annotated[
-        bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")
-    ] = False,
-    exclude: Annotated[
-        list[str],
-        typer.Option(
-            metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."
-        ),
-    ] = [],  # noqa: B006
-    include: Annotated[
-        list[str],
-        typer.Option(
-            metavar="PATTERN",
-            help="Read such files alone; repeatable. The default is all but changelogs and "
-            "licences.",
-        ),
-    ] = [],  # noqa: B006
-    chunk_size: Annotated[
-        int | None,
-        typer.Option(
-            help="Largest number of tokens in a passage, counted by the first encoder's "
-            "tokenizer; the default is 800 characters."
-        ),
-    ] = None,
-    overlap: Annotated[
-        int, typer.Option(min=0, help="Largest number of tokens that consecutive passages share.")
-    ] = 0,
-    max_characters: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Largest number of characters in a file's text; longer files are left out."
-        ),
-    ] = CHARACTERS,
-    update: Annotated[
-        bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
-    ] = False,
+    fit: FitPairs = None,
+    follow_symlinks: FollowSymlinks = False,
+    exclude: Exclude = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
+    chunk_size: ChunkSize = None,
+    overlap: Overlap = 0,
+    max_characters: MaxCharacters = CHARACTERS,
+    update: Update = False,
     store: StorePlace = None,
     trust: Trust = False,
-    engine: Annotated[
-        Literal["local", "ray"],
-        typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
-    ] = "local",
-    workers: Annotated[
-        int, typer.Option(min=1, help="Encoding processes per model, with --engine ray.")
-    ] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="GPUs per worker, with --engine ray.")] = 0.0,
+    engine: Engine = "local",
+    workers: Workers = 1,
+    gpus: Gpus = 0.0,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -134,18 +144,9 @@ def index(
 
     Example: uec-rag index ./docs --out idx
     """
-    if uec is not None and (model or fit):
-        raise ValueError(f"--uec and --{'model' if model else 'fit'}: expected one, got both")
-    if update and (uec or model or fit):
-        raise ValueError(
-            "--update keeps the index's own ensemble; expected no --uec, --model, --fit"
-        )
-    if update and engine != "local":
-        raise ValueError("--update reads on this machine; expected no --engine")
+    _check_ensemble_options(uec, model, fit, update)
     if overlap and chunk_size is None:
         raise ValueError("--overlap counts tokens; expected --chunk-size with it")
-    if engine == "local" and (workers != 1 or gpus):
-        raise ValueError("--workers and --gpus: expected --engine ray with them")
     if chunk_size is not None:
         check_chunks(chunk_size, overlap, FEWEST_TOKENS, ("--chunk-size", "--overlap"))
     source = Source(
@@ -154,29 +155,49 @@ def index(
         "" if chunk_size is None else f"{chunk_size}/{overlap}",
         max_characters,
     )
+    if engine == "local" and (workers != 1 or gpus):
+        raise ValueError("--workers and --gpus: expected --engine ray with them")
     check_output(to)
     if engine == "ray":
-        if model or fit or source.cut or any(source.selection.values()):
-            raise ValueError(
-                "--engine ray reads rows, and encodes them with the ensemble of --uec; expected no "
-                "--model, --fit, --chunk-size, --follow-symlinks, --exclude, --include"
-            )
+        _check_ray_options(source, model, fit, update)
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
     check_folder(folder, "FOLDER")
     if update:
         update_index(source, to, store, trust=trust, json=json)
-    else:
-        pairs = None if fit is None else read_pairs(fit, "--fit")
-        place = None if store is None else open_store(store)
-        if place is not None and uec is None and len(place):
-            raise ValueError(
-                f"--store: expected an empty store, got one with {len(place):,} passages; use "
-                "--update to bring their index up to date, or --uec with their ensemble to add to "
-                "them"
-            )
-        ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
-        make_index(source, to, ensemble, place, pairs=pairs, fits=uec is None, json=json)
+        return
+    pairs = None if fit is None else read_pairs(fit, "--fit")
+    place = None if store is None else open_store(store)
+    if place is not None and uec is None and len(place):
+        raise ValueError(
+            f"--store: expected an empty store, got one with {len(place):,} passages; use --update "
+            "to bring their index up to date, or --uec with their ensemble to add to them"
+        )
+    ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
+    make_index(source, to, ensemble, place, pairs=pairs, fits=uec is None, json=json)
+
+
+def _check_ensemble_options(
+    uec: Path | None, model: list[str] | None, fit: Path | None, update: bool
+) -> None:
+    if uec is not None and (model or fit):
+        raise ValueError(f"--uec and --{'model' if model else 'fit'}: expected one, got both")
+    if update and (uec or model or fit):
+        raise ValueError(
+            "--update keeps the index's own ensemble; expected no --uec, --model, --fit"
+        )
+
+
+def _check_ray_options(
+    source: Source, model: list[str] | None, fit: Path | None, update: bool
+) -> None:
+    if update:
+        raise ValueError("--update reads on this machine; expected no --engine")
+    if model or fit or source.cut or any(source.selection.values()):
+        raise ValueError(
+            "--engine ray reads rows, and encodes them with the ensemble of --uec; expected no "
+            "--model, --fit, --chunk-size, --follow-symlinks, --exclude, --include"
+        )
 
 
 @dataclass(frozen=True)
@@ -324,6 +345,18 @@ def _option(cut: str) -> str:
     return f"--chunk-size {size} --overlap {overlap}" if cut else "without --chunk-size"
 
 
+def _check_removed(changes: Changes, source: Source) -> None:
+    """Raise ValueError for a folder that seems to be another than that of the index."""
+    # Folders of documents have names in common, such as index.md.
+    if len(changes.removed) > len(changes.changed) and not changes.unchanged:
+        raise ValueError(
+            f"FOLDER: no file of the index is unchanged in {str(source.folder)!r}, and "
+            f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
+            "removed; expected the folder that it was made from. If the new files are to "
+            "replace it, leave out --update"
+        )
+
+
 def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read the changed files of a folder, and replace their passages in an index."""
     from uec_rag.base.errors import SavedMeanwhile
@@ -336,21 +369,7 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
     with live.use() as opened:
         retriever = opened.retriever
     changes = changes_since(retriever, hashes, unreadable)
-    # Folders of documents have names in common, such as index.md.
-    if len(changes.removed) > len(changes.changed) and not changes.unchanged:
-        raise ValueError(
-            f"FOLDER: no file of the index is unchanged in {str(source.folder)!r}, and "
-            f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
-            "removed; expected the folder that it was made from. If the new files are to "
-            "replace it, leave out --update"
-        )
-    if changes.numbered:
-        note(
-            f"the passages of {counted(len(changes.numbered), 'file')}"
-            f"{named(sorted(changes.numbered))} have numbers as ids, from an earlier version; "
-            "they are read again and get ids from their headings ('faq.md#12' becomes "
-            "'faq.md#returns'), so labels that name the numbers must be written anew"
-        )
+    _check_removed(changes, source)
     _note_other_files(source)
     read = FolderRead()
     if unknown := changes.new | changes.changed:
@@ -433,7 +452,7 @@ def copy(
     Example: uec-rag copy idx qdrant://localhost:6333/passages --out idx-in-qdrant
     """
     if ":/" in str(source):
-        raise ValueError("FROM: expected the folder of an index, got a place; give that as --store")
+        raise ValueError("FROM must be an index folder; pass a database URL with --store")
     place = target if "://" in target else None
     if place is not None:
         try:

@@ -213,8 +213,9 @@ def _distinct(about: Sequence[About]) -> list[About]:
 
 def _stems_with_idf(idf: Mapping[str, float]) -> dict[str, float]:
     rare: dict[str, float] = {}
-    for word in filter(_is_content, idf):
-        for stem in stems(word):
+    content = [*filter(_is_content, idf)]
+    for word, of_word in zip(content, map(stems, content), strict=True):
+        for stem in of_word:
             rare[stem] = max(idf[word], rare.get(stem, 0.0))
     return rare
 
@@ -284,7 +285,11 @@ def _coverage(
     idf: Mapping[str, float],
 ) -> NDArray[np.bool_]:
     has = np.zeros((3, int(subject.max()) + 1, len(idf)), dtype=bool)
-    spellings = [*map(_spellings, idf)]
+    # A word that is not ASCII, such as a Chinese one, may be a part of another.
+    spellings = [
+        [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
+        for forms in in_both_numbers(map(str.casefold, idf))
+    ]
     for one, of_hit, number in zip(about, words, subject.tolist(), strict=True):
         for place, word in enumerate(idf):
             if word not in of_hit:
@@ -293,17 +298,6 @@ def _coverage(
             opens = titled or any(map(one.opening_words.__contains__, spellings[place]))
             has[:, number, place] |= (True, opens, titled)
     return has
-
-
-def _spellings(word: str) -> Sequence[str]:
-    """List what the words of `About` contain if they have a word, in the singular or the plural.
-
-    A word that is not ASCII, such as a Chinese one, may be a part of another.
-    """
-    folded = word.casefold()
-    if folded.isascii():
-        return [f" {form} " for form in in_both_numbers(folded)]
-    return [folded.removesuffix("s")]
 
 
 def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -415,12 +415,13 @@ def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
         raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
 
 
-def _entries(root: Path, selection: Selection, rare: list[str] | None = None) -> Iterator[_Entry]:
-    """Walk through the selected entries that are not hidden; OSError if the root cannot be listed.
+def _selector(
+    root: Path, selection: Selection, rare: list[str] | None
+) -> Callable[[str, str, bool], bool]:
+    """Return whether an entry is selected: a function of its folder, name and whether it is one.
 
     `rare`: list to which the names are added that are left out by default.
     """
-    follow_symlinks = selection.get("follow_symlinks", False)
     exclude = _spec(selection.get("exclude", ()), "exclude")
     include = _spec(selection.get("include", ()), "include")
     by_default = _spec(() if include.patterns else _RARELY_ANSWER, "exclude")
@@ -437,8 +438,14 @@ def _entries(root: Path, selection: Selection, rare: list[str] | None = None) ->
         is_included = is_folder or not include.patterns or include.match_file(path)
         return not excluded and is_included
 
+    return is_selected
+
+
+def _walk(
+    root: Path, follow_symlinks: bool, failed: list[OSError]
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk through folders as `os.walk` does, each only once, since links may lead back."""
     seen: set[tuple[int, int]] = set()
-    failed: list[OSError] = []
     for here, folders, names in os.walk(root, onerror=failed.append, followlinks=follow_symlinks):
         try:
             state = os.stat(here)
@@ -446,10 +453,22 @@ def _entries(root: Path, selection: Selection, rare: list[str] | None = None) ->
             failed.append(error)
             folders.clear()
             continue
-        if (state.st_dev, state.st_ino) in seen:  # links may lead back
+        if (state.st_dev, state.st_ino) in seen:
             folders.clear()
             continue
         seen.add((state.st_dev, state.st_ino))
+        yield here, folders, names
+
+
+def _entries(root: Path, selection: Selection, rare: list[str] | None = None) -> Iterator[_Entry]:
+    """Walk through the selected entries that are not hidden; OSError if the root cannot be listed.
+
+    `rare`: list to which the names are added that are left out by default.
+    """
+    follow_symlinks = selection.get("follow_symlinks", False)
+    is_selected = _selector(root, selection, rare)
+    failed: list[OSError] = []
+    for here, folders, names in _walk(root, follow_symlinks, failed):
         folders[:] = sorted(name for name in folders if is_selected(here, name, True))
         for name in [name for name in folders if _is_saved(Path(here, name))]:
             folders.remove(name)

@@ -3,7 +3,7 @@
 import random
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,7 +12,7 @@ from typing import TypedDict
 
 import regex
 
-from uec_rag.corpora.chunks import split_text
+from uec_rag.base.text import MARKDOWN
 from uec_rag.corpora.document import Document, Section, has_words
 from uec_rag.corpora.questions import occurs_in, question_of
 from uec_rag.corpora.readers import READERS
@@ -35,7 +35,7 @@ overlap of 40; absent if it was split into `CHUNK_SIZE` characters."""
 FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
 """The smallest values of a maximum length; shorter passages say too little to be found."""
 
-_MARKDOWN = (".md", ".markdown", ".mdx")
+_ENDS = ("\n\n", "\n", " ")  # of a paragraph, a line, a word
 _LONGEST_ANCHOR = 80  # characters
 _SHORTEST_BODY = 150  # characters of a passage in a fitting pair
 
@@ -103,7 +103,7 @@ def passages_of(
         chunks = []
         for part in document.sections:
             parts = split(part.text)
-            if suffix in _MARKDOWN:
+            if suffix in MARKDOWN:
                 parts = with_whole_blocks(
                     part.text,
                     parts,
@@ -377,3 +377,62 @@ def _splitter(
 ) -> Callable[[str], list[str]]:
     check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
     return lambda text: [*filter(has_words, split_text(text, size, overlap, length))]
+
+
+def split_text(
+    text: str, size: int, overlap: int = 0, length: Callable[[str], int] = len
+) -> list[str]:
+    r"""Split a text into chunks: at paragraphs if possible, else at lines, words or characters.
+
+    The chunks are those of LangChain's `RecursiveCharacterTextSplitter`, without its libraries.
+
+    Parameters
+    ----------
+    text : str
+    size : int
+        Maximum length of a chunk.
+    overlap : int
+        Maximum length of what consecutive chunks share.
+    length : callable
+        Function that measures a text.
+
+    Examples
+    --------
+    >>> split_text("Locks turn.\n\nKeys do not turn.", 12)
+    ['Locks turn.', 'Keys do not', 'turn.']
+    """
+
+    def split(text: str, ends: tuple[str, ...]) -> Iterator[str]:
+        place = next((place for place, end in enumerate(ends) if end in text), len(ends))
+        pieces, inner = [*text], None
+        if place < len(ends):
+            first, *others = text.split(ends[place])
+            pieces = [first, *(ends[place] + other for other in others)]
+            inner = ends[place + 1 :]
+        short = list[str]()
+        for piece in filter(None, pieces):
+            if length(piece) < size:
+                short.append(piece)
+                continue
+            yield from _merged(short, size, overlap, length)
+            short = []
+            yield from [piece] if inner is None else split(piece, inner)
+        yield from _merged(short, size, overlap, length)
+
+    return list(split(text, _ENDS))
+
+
+def _merged(
+    pieces: Iterable[str], size: int, overlap: int, length: Callable[[str], int]
+) -> Iterator[str]:
+    """Join consecutive pieces to chunks."""
+    held, total = deque[str](), 0
+    for piece in pieces:
+        new = length(piece)
+        if total + new > size and held:
+            yield from filter(None, ["".join(held).strip()])
+            while total > overlap or (total + new > size and total > 0):
+                total -= length(held.popleft())
+        held.append(piece)
+        total += new
+    yield from filter(None, ["".join(held).strip()])

@@ -31,7 +31,6 @@ _NAMES = (
     "a file as they read ('faq.md#How do I return it?')"
 )
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # or what `as_cell` makes of a formula
-_NUMBERED = re.compile(r"(.+)#\d+")
 
 
 def read_pairs(path: Path, argument: str = "PAIRS") -> list[tuple[str, str] | tuple[str, str, int]]:
@@ -159,8 +158,7 @@ def find_labels(
     `asked`: names for each question, as returned by `read_questions`. `passages`: all passages of
     the index. `where`: name of the table, for error messages.
 
-    Raises ValueError if none of the names is in the index, or one is an id of an earlier version,
-    which numbered the passages of a file.
+    Raises ValueError if none of the names is in the index.
     """
     wanted = set[str]().union(*asked.values())
     headings: dict[str, dict[str, list[str]]] = {}  # names by file and anchor of the heading
@@ -170,7 +168,6 @@ def find_labels(
             of_file.setdefault(anchor(name[mark.end() :]), []).append(name)
     known: dict[str, dict[str, str]] = {}
     exact: dict[str, dict[str, str]] = {}  # of "C++", which has the anchor of "C#"
-    files = set()  # whose ids are not numbers
     for passage in passages:
         source = str(passage.metadata.get("source", passage.id))
         names = [name for name in (passage.id, source) if name in wanted]
@@ -179,8 +176,6 @@ def find_labels(
             names += headings[source].get(anchor(title), [])
             if (name := f"{source}#{title}") in names:
                 exact.setdefault(name, {})[passage.id] = passage.text
-            if not _NUMBERED.fullmatch(passage.id):
-                files.add(source)
         for name in names:
             known.setdefault(name, {})[passage.id] = passage.text
     found = {
@@ -188,12 +183,6 @@ def find_labels(
         for name, texts in known.items()
     }
     gone = sorted(wanted - found.keys())
-    numbered = [name for name in gone if (at := _NUMBERED.fullmatch(name)) and at[1] in files]
-    if numbered:
-        raise ValueError(
-            f"{where}: {numbered[0]!r} is an id of an earlier version, which numbered the passages "
-            f"of a file. Expected {_NAMES}"
-        )
     labels = Labels(
         {
             question: {id_ for name in names for id_ in found.get(name, ())}

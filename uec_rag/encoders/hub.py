@@ -179,7 +179,9 @@ def hub_file(model: str, revision: str, file: str) -> Path:
         return Path(hf_hub_download(model, file, revision=revision))
     except Exception as error:  # which type depends on the hub client's HTTP library
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise OSError(f"{constants.ENDPOINT} does not give {model}/{file} ({reason})") from error
+        raise OSError(
+            f"could not download {model}/{file} from {constants.ENDPOINT} ({reason})"
+        ) from error
 
 
 def _hub_is_reachable() -> bool:

@@ -244,8 +244,8 @@ def has_words(text: str, words: Collection[str]) -> bool:
     (True, False)
     """
     held = {w.casefold() for word in split_words(text) for w in (word, *_PART.findall(word))}
-    forms = (word.casefold() for word in words)
-    return all(not held.isdisjoint(in_both_numbers(word)) for word in forms)
+    spellings = in_both_numbers(map(str.casefold, words))
+    return all(not held.isdisjoint(forms) for forms in spellings)
 
 
 def key_of(term: str, *, part: bool = False, identifier: bool = False) -> int:

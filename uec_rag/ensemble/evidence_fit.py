@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,13 +185,7 @@ def fit_evidence_weights(
     unknown = set(features) - set(FEATURES)
     if unknown:
         raise ValueError(f"features: expected some of {FEATURES}, got {sorted(unknown)}.")
-    traces = np.asarray(trace, dtype=np.float32)
-    views = corpus_views(relevant, similarities[0].shape[1], seed=seed)
-    cuts = [[view.cut(similarity) for similarity in similarities] for view in views]
-    evidence = [
-        corpus_evidence(cut, slopes, intercepts, traces[view.queries])
-        for view, cut in zip(views, cuts, strict=True)
-    ]
+    views, cuts, evidence = _cut_views(similarities, relevant, slopes, intercepts, trace, seed)
     for other in beside:
         views += corpus_views(other.relevant, other.similarities[0].shape[1], sizes=(1 << 30,))
         cuts.append([views[-1].cut(similarity) for similarity in other.similarities])
@@ -210,18 +205,7 @@ def fit_evidence_weights(
         )
         for view, cut, e in zip(views, cuts, evidence, strict=True)
     ]
-    count = sum(len(view.queries) for view in views)
-
-    def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        shrunk = np.concatenate([parameters[: len(FEATURES)], [0.0], parameters[-encoders:]])
-        total = penalty * float(shrunk @ shrunk)
-        gradient = 2 * penalty * shrunk
-        for problem in problems:
-            value, slope = _loss(parameters, *problem)
-            total += value / count
-            gradient += slope / count
-        return total, gradient
-
+    loss = partial(_penalised_loss, problems=problems, encoders=encoders, penalty=penalty)
     free = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
     bounds = [free[_SIGN[name]] if name in features else (0.0, 0.0) for name in FEATURES]
     bounds.append((-4.0, 6.0))
@@ -234,6 +218,47 @@ def fit_evidence_weights(
         spread=tuple(spread.tolist()),
         prior=tuple(solution[-encoders:].tolist()),
     )
+
+
+def _cut_views(
+    similarities: Sequence[FloatArray],
+    relevant: Sequence[Collection[int]],
+    slopes: Sequence[float],
+    intercepts: Sequence[float],
+    trace: ArrayLike,
+    seed: int,
+) -> tuple[list[CorpusView], list[list[FloatArray]], list[FloatArray]]:
+    """Draw views of the fit passages, with each one's similarities and evidence."""
+    traces = np.asarray(trace, dtype=np.float32)
+    views = corpus_views(relevant, similarities[0].shape[1], seed=seed)
+    cuts = [[view.cut(similarity) for similarity in similarities] for view in views]
+    evidence = [
+        corpus_evidence(cut, slopes, intercepts, traces[view.queries])
+        for view, cut in zip(views, cuts, strict=True)
+    ]
+    return views, cuts, evidence
+
+
+def _penalised_loss(
+    parameters: NDArray[np.float64],
+    problems: Sequence[tuple[FloatArray, NDArray[np.float64], NDArray[np.bool_]]],
+    encoders: int,
+    penalty: float,
+) -> tuple[float, NDArray[np.float64]]:
+    """Compute the mean loss of all views' queries with its ridge penalty, and the gradient.
+
+    `problems`: logits, standardised evidence and relevant passages of each view, as in `_loss`.
+    The scale is not penalised.
+    """
+    count = sum(len(relevant) for *_, relevant in problems)
+    shrunk = np.concatenate([parameters[: len(FEATURES)], [0.0], parameters[-encoders:]])
+    total = penalty * float(shrunk @ shrunk)
+    gradient = 2 * penalty * shrunk
+    for problem in problems:
+        value, slope = _loss(parameters, *problem)
+        total += value / count
+        gradient += slope / count
+    return total, gradient
 
 
 def _loss(

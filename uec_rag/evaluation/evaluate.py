@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.environment import require
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
@@ -100,15 +101,8 @@ def evaluate(
             f"questions: expected some with an answer in the index, got {len(queries)} questions, "
             f"{sum(map(bool, relevant))} with relevant_ids."
         )
-    parts = view.uec.encode(queries, "query")
-    depth = max(k, _DEPTH)
-    found: list[Result] = []
-    with progress_bar("Searching", len(queries)) as bar:
-        for start in range(0, len(queries), _BATCH):
-            rows = slice(start, start + _BATCH)
-            found += view.search_encoded(queries[rows], [part[rows] for part in parts], depth)
-            bar.update(len(queries[rows]))
-    result = SearchResult(found)
+    parts, depth = view.uec.encode(queries, "query"), max(k, _DEPTH)
+    result = _search(view, queries, parts, depth)
     rankings = {"ensemble": result.passages}
     members = search_by_each_member(view, queries, parts, depth)
     rankings |= members
@@ -147,6 +141,19 @@ def evaluate(
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
         doubtful=[] if labels is None else doubtful_labels(result, relevant),
     )
+
+
+def _search(
+    view: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], depth: int
+) -> SearchResult:
+    """Search for encoded questions in batches, with a progress bar."""
+    results: list[Result] = []
+    with progress_bar("Searching", len(queries)) as bar:
+        for start in range(0, len(queries), _BATCH):
+            rows = slice(start, start + _BATCH)
+            results += view.search_encoded(queries[rows], [part[rows] for part in parts], depth)
+            bar.update(len(queries[rows]))
+    return SearchResult(results)
 
 
 def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str, Floats]:

@@ -105,7 +105,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     gate : Gate, optional
         A gate from `Gate.calibrate`; by default, that of the retriever (`UECRetriever.gate`).
     advisor : BaseChatModel or callable(question, texts) -> Advice, optional
-        A reader that is asked once about a question in doubt (`Gate.advisor`); a chat model
+        LLM or callable consulted once per borderline question (`Gate.advisor`); a chat model
         receives the prompt of `chat_advisor`. If it says that the documents found do not answer the
         question, its rewrite of it is searched for.
 

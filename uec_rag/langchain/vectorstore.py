@@ -409,7 +409,7 @@ class UECVectorStore(VectorStore):
 
 
 class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
-    """Finds the k best documents for a question, and adds its confidence to each.
+    """Retriever that adds confidence and a decision to each document.
 
     The input is a question, or a mapping with a "question" or an "input" and optionally its
     "chat_history". A call may also have `history`, the turns before the question as messages or

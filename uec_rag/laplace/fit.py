@@ -117,10 +117,27 @@ def fit_posterior(
         return Posterior(structure, empty, empty.reshape(int(structure == "kron"), 0), summary)
 
     layer = Layer(queries, passages, train, gain, slope, intercept, structure, likelihood)
-    found = curvature(layer)
+    posterior = _tune_posterior(layer, curvature(layer), test, similarity, summary, scaled=scaled)
+    return _standardised(posterior, queries[held_out])
+
+
+def _tune_posterior(
+    layer: Layer,
+    found: Curvature,
+    test: LabelledPairs,
+    similarity: FloatArray,
+    summary: PosteriorSummary,
+    *,
+    scaled: bool,
+) -> Posterior:
+    """Choose the prior precision and the scale of the variance on held-out pairs.
+
+    `similarity`: of the pairs of `test`.
+    """
+    queries, passages = layer.queries, layer.passages
     sides = distinct(queries, test.query_index), distinct(passages, test.passage_index)
-    trials = candidates(found, gain, *sides)
-    best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
+    trials = candidates(found, layer.gain, *sides)
+    best, scale, nll = tune(trials, similarity, test, layer.slope, scaled=scaled)
     summary = replace(
         summary,
         prior_precision=best.prior_precision,
@@ -130,12 +147,11 @@ def fit_posterior(
     )
     if scaled:
         plain, _ = variance_scale(
-            similarity, best.single, best.double, test.labels, slope, prior=False
+            similarity, best.single, best.double, test.labels, layer.slope, prior=False
         )
         if decided_by_prior(scale, plain):
             summary = replace(summary, by_prior=(*summary.by_prior, "variance"))
-    posterior = Posterior(structure, best.covariance, best.profile, summary)
-    return _standardised(posterior, queries[held_out])
+    return Posterior(layer.structure, best.covariance, best.profile, summary)
 
 
 def _standardised(posterior: Posterior, encoded: Encoded) -> Posterior:

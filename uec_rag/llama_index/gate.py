@@ -198,7 +198,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     gate : Gate, optional
         The gate that decides instead of the search, in which that of the index has decided.
     advisor : LLM or callable(question, texts) -> Advice, optional
-        A reader that is asked once about a question in doubt (`Gate.advisor`); it is not
+        LLM or callable consulted once per borderline question (`Gate.advisor`); it is not
         serialised. Its rewrites are not searched for, since a postprocessor does not search;
         `UECQueryEngine` does.
     **kwargs

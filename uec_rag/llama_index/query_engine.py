@@ -59,7 +59,7 @@ class UECQueryEngine(BaseQueryEngine):
     callback_manager : CallbackManager, optional
         That of `query_engine` by default.
     advisor : LLM or callable(question, texts) -> Advice, optional
-        A reader that is asked once about a question in doubt (`Gate.advisor`). If it says that the
+        LLM or callable consulted once per borderline question (`Gate.advisor`). If it says that the
         nodes do not answer the query, its rewrite of the query is retrieved.
 
     Raises

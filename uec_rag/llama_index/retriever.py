@@ -32,7 +32,7 @@ from uec_rag.stores.base import Passage, Store
 
 
 class UECRetriever(BaseRetriever):
-    """Finds the best nodes for a question, and adds its confidence to each.
+    """Retriever that adds confidence and a decision to each node.
 
     The nodes are copies. These keys are added to the metadata of each: `uec_score` (the score by
     which nodes are ordered), `uec_sigma2` (the variance of the similarity) and `uec_relevance` (the

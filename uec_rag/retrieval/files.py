@@ -18,7 +18,6 @@ from uec_rag.corpora.passages import (
     HASH,
     Chunks,
     add_file_metadata,
-    anchor,
     passages_of,
 )
 from uec_rag.encoders.base import token_counter
@@ -61,7 +60,6 @@ class Changes:
     changed: frozenset[str]
     removed: frozenset[str]
     unchanged: frozenset[str]
-    numbered: frozenset[str]  # those of the changed ones whose passages had numbers as ids
 
     @property
     def pending(self) -> frozenset[str]:
@@ -80,15 +78,13 @@ def changes_since(
     # An index in a folder is written atomically, but one in an engine passage by passage.
     piecemeal = retriever.store.remote
     states: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    listed, numbered = set(), set()
+    listed = set()
     for passage in retriever.passages():
         if (source := file_of(passage)) is not None:
             # As strings, since values of metadata need not be hashable.
             state = str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))
             states[source][state] += 1
             listed.add(source)
-            if _is_numbered(passage):
-                numbered.add(source)
 
     def is_whole(source: str) -> bool:
         [(digest, expected), stored], *others = states[source].items()
@@ -97,7 +93,7 @@ def changes_since(
 
     unlisted = tuple(f"{path}/" for path in unreadable)
     both = hashes.keys() & states.keys()
-    unchanged = frozenset(source for source in both - numbered if is_whole(source))
+    unchanged = frozenset(source for source in both if is_whole(source))
     return Changes(
         frozenset(hashes.keys() - both),
         frozenset(both - unchanged),
@@ -107,18 +103,6 @@ def changes_since(
             if source not in unreadable and not source.startswith(unlisted)
         ),
         unchanged,
-        frozenset(both & numbered),
-    )
-
-
-def _is_numbered(passage: Passage) -> bool:
-    """Return whether an id is that of an earlier version, which numbered all passages of a file."""
-    known = passage.metadata
-    number, title = str(known.get("position")), str(known.get("title"))
-    return (
-        passage.id == f"{known['source']}#{number}"
-        and title not in (known.get("document_title"), known["source"])
-        and anchor(title) not in ("", number)
     )
 
 

@@ -71,7 +71,8 @@ class Gate(Record):
     guarantee : Guarantee or None
         The limit on wrong answers that `calibrate` found the thresholds for.
     advisor : callable or None
-        A reader that is asked once about a question in doubt (`uec_rag.confidence.advice.Advisor`).
+        LLM or callable consulted once per borderline question; see
+        `uec_rag.confidence.advice.Advisor`.
         It is not saved. If it says "answer", the question is answered from its hits; if "clarify",
         the user is asked which of its options, or of the readings, is meant; if "no", its rewrite
         is searched for, and answered if it is not in doubt itself. If it fails, or if there is

@@ -67,7 +67,7 @@ _APPROXIMATE = (
 
 
 class Retriever(Index):
-    """An index of passages under an ensemble, searched with uncertainty.
+    """Searchable index of passages with confidence estimates.
 
     Parameters
     ----------
@@ -668,8 +668,8 @@ class Retriever(Index):
         if self._changes != self._changes_at_calibration:
             self._changes_at_calibration = self._changes
             warn(
-                "The index has changed since it was calibrated: the calibration is of the old "
-                "corpus. Call calibrate again."
+                "The index changed after calibration, so confidence may be off. "
+                "Run calibrate() again."
             )
 
     @property

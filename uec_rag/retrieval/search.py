@@ -412,7 +412,8 @@ def top_k(
     The search for different texts ends at `_MOST_LOOKED_AT` columns. Returns `top`, `passages`,
     `text_number` and `distinct` of a `Ranking`.
     """
-    count = min(len(view), max(k, different))
+    size = len(view)
+    count = min(size, max(k, different))
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
         passages = view.gather(top.columns)
@@ -422,9 +423,9 @@ def top_k(
             numbers.append([seen.setdefault(passage.text, len(seen)) for passage in of_query])
         text_number = np.array(numbers, dtype=np.intp)
         fewest = text_number.max(axis=1).min() + 1
-        if fewest >= different or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
+        if fewest >= different or count == size or count >= max(k, _MOST_LOOKED_AT):
             break
-        count = min(len(view), 2 * count)
+        count = min(size, 2 * count)
     distinct = np.full_like(text_number, -1)
     for row, of_row in zip(distinct, text_number, strict=True):
         first = np.unique(of_row, return_index=True)[1]

@@ -314,7 +314,7 @@ def create_app(
     app = FastAPI(
         title="uec-rag",
         version=__version__,
-        summary="Search that knows when it does not know.",
+        summary="Search documents and decide whether to answer, clarify or abstain.",
         docs_url=None,  # FastAPI's page loads scripts from a CDN; `_PAGES` has our own
         redoc_url=None,
         lifespan=service.running,

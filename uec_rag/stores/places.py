@@ -149,7 +149,7 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
     noted = read_json(folder / "store.json")
     if noted.get("store", "memory") == "memory":
         if given is not None:
-            raise ValueError("store: expected none, since this index holds its passages itself.")
+            raise ValueError("this index stores its own passages; omit store=")
         return partial(MemoryStore.load, folder)
     address = noted.get("address", noted["store"])
     if given is None:

@@ -7,8 +7,7 @@ from transformers import BertConfig, BertModel
 
 from uec_rag.encoders import load_encoder
 from uec_rag.encoders.bundled.four_bits import FourBitFile, unpack
-from uec_rag.encoders.bundled.package_index import wheel_files
-from uec_rag.encoders.bundled.packages import _PACKAGES
+from uec_rag.encoders.bundled.packages import _PACKAGES, wheel_files
 
 TEXTS = [
     "How do I restore a database from last night's backup?",

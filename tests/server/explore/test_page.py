@@ -208,7 +208,7 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
     assert page.inner_text("#risk-shown") == "20 %"
     threshold = Gate.load(index / "gate.json").threshold
     ask(page, "keep the honey dry")
-    assert f"answers begin above {100 * threshold:.0f} %" in page.inner_text("#answer .decision")
+    assert f"threshold {100 * threshold:.0f} %" in page.inner_text("#answer .decision")
 
 
 def test_few_labels_say_what_they_allow_and_save_nothing_that_abstains(page):

@@ -242,7 +242,7 @@ function showAnswer(found, turns, k, label) {
         h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.label, dim(` ${percent(reading.probability)}`))))) : "",
       label ? h("p", {}, "Asked among the passages of ", h("b", {}, label), ". ", h("a", { href: asking(turns, k) }, "Among all")) : "",
       h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, percent(found.confidence)),
-        found.threshold === null ? "; the gate abstains on everything" : `, answers begin above ${percent(found.threshold)}`,
+        found.threshold === null ? "; the gate abstains on everything" : `, threshold ${percent(found.threshold)}`,
         `. The documents hold an answer with probability ${percent(found.in_corpus)}.`),
       h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
       alone ? mark("Nothing answers", alone, null) : ""),
@@ -416,7 +416,7 @@ function showRisk() {
   $("#flips").replaceChildren(
     h("h3", {}, `${count(flips.length, "question")} flip${flips.length === 1 ? "s" : ""}`),
     h("p", { class: "dim" }, `Compared with ${baseline.name}.`),
-    rows.length ? table("Questions that flip", ["Question", "Confidence", "Decision", "Its answer"], rows.slice(0, 100)) : "");
+    rows.length ? table("Decisions that change", ["Question", "Confidence", "Decision", "Its answer"], rows.slice(0, 100)) : "");
   const answered = tuned.rows.filter((row) => isAnswered(row, now.threshold));
   const wrong = answered.filter((row) => !row.right).map((row) => [row.question, percent(row.confidence), verdict(row)]);
   $("#rows").replaceChildren(
