@@ -67,7 +67,8 @@ def _ids(result: SearchResult) -> list[list[str]]:
 
 
 def _best(result: SearchResult) -> Floats:
-    return result.mu.max(axis=1, initial=-1.0).astype(np.float64)
+    best: Floats = result.mu.max(axis=1, initial=-1.0).astype(np.float64)
+    return best
 
 
 def _relative(mu: Floats) -> Floats:
