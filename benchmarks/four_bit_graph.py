@@ -101,6 +101,11 @@ def make_graph(file: FourBitFile) -> onnx.ModelProto:
         )
         hidden = normalised(product(active, f"{layer}.fo", inner, width), hidden, f"{layer}.oln")
     node("ReduceMean", [hidden, "one"], "embedding", keepdims=0)
+    return _model(nodes, file)
+
+
+def _model(nodes: list[onnx.NodeProto], file: FourBitFile) -> onnx.ModelProto:
+    """The model of a graph's nodes, with its weights outside."""
     numbers = [
         helper.make_tensor(name, TensorProto.INT64, [1], [value])
         for name, value in (("zero", 0), ("one", 1))
@@ -109,7 +114,7 @@ def make_graph(file: FourBitFile) -> onnx.ModelProto:
         nodes,
         "multilingual-e5-small",
         [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["texts", "tokens"])],
-        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["texts", width])],
+        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["texts", file.width])],
         [*weights_outside(file), *numbers],
     )
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(_THEIRS, 1)]

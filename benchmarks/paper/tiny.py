@@ -85,6 +85,23 @@ def write_tiny(folder: Path, seed: int = 0) -> None:
             for i in gains
         ),
     )
+    _write_labelled(folder, facts, passages, rng)
+    _write_lines(
+        folder / "tiny_bitext" / "pairs.jsonl.gz",
+        (
+            {"split": "test", "lang": "old", "sentence1": query, "sentence2": passages[min(gains)]}
+            for query, gains in test.items()
+        ),
+    )
+
+
+def _write_labelled(
+    folder: Path,
+    facts: list[tuple[str, str, str, str]],
+    passages: list[str],
+    rng: np.random.Generator,
+) -> None:
+    """Write the sets for classification, clustering and similarity."""
     order = rng.permutation(len(facts))
     labelled = [{"text": passages[i], "label": facts[i][0]} for i in order.tolist()]
     splits = ["train" if index % 2 else "test" for index in range(len(labelled))]
@@ -106,13 +123,6 @@ def write_tiny(folder: Path, seed: int = 0) -> None:
                 "score": sum(a == b for a, b in zip(facts[i], facts[j], strict=True)) / 4,
             }
             for i, j in zip(order.tolist(), second, strict=True)
-        ),
-    )
-    _write_lines(
-        folder / "tiny_bitext" / "pairs.jsonl.gz",
-        (
-            {"split": "test", "lang": "old", "sentence1": query, "sentence2": passages[min(gains)]}
-            for query, gains in test.items()
         ),
     )
 

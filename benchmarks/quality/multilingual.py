@@ -68,6 +68,9 @@ LEARNED_ON = {
     "chroma_chunking": "English",
     "claude_docs_rag": "English",
 }
+# To this model more that has no answer looks answered than to the English one. With the English
+# weight, 0.97 of what is found and 0.51 of what is removed is answered; with this, 0.94 and 0.40.
+MIX = MIX_WITH_WORDS | {"removed": 0.3}
 _PAIRS, _QUESTIONS, _PASSAGES, _K = 500, 200, 600, 10
 
 
@@ -146,7 +149,7 @@ def report(uec: UEC, model: ConfidenceModel, collection: Collection) -> list[str
 def learned_elsewhere(cells: Sequence[Cell], name: str, start: ConfidenceModel) -> ConfidenceModel:
     """Learn from the collections without questions in the language of one."""
     others = [one for one in cells if LEARNED_ON[one.collection] != LEARNED_ON[name]]
-    return learn(others, start, MIX_WITH_WORDS)
+    return learn(others, start, MIX)
 
 
 def main(
@@ -178,7 +181,7 @@ def main(
     header += ["answered of removed", "mean confidence", "AUROC"]
     print_table("Languages", header, rows, markdown=markdown)
     if write:
-        model = learn(cells, start, MIX_WITH_WORDS)
+        model = learn(cells, start, MIX)
         save({"multilingual": replace(model, temperature=1.0).metadata()})
         shipped_model.cache_clear()
         saved = replace(shipped_model("multilingual"), temperature=start.temperature)

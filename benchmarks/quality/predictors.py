@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -226,6 +227,19 @@ def main(
                 )
             for name, of_one in values.items():
                 figures.setdefault(name, []).append(told(of_one, ndcg, right))
+    print_means(figures)
+    decided["mean"] = np.mean([*decided.values()], axis=0).tolist()
+    columns = ("right answered", "others' answered", "Brier score")
+    print_table(
+        "Decided at one half, without and with the gap",
+        ["collection", *columns, *(f"{name} with" for name in columns)],
+        [[name, *(f"{value:.3f}" for value in row)] for name, row in decided.items()],
+        markdown=True,
+    )
+
+
+def print_means(figures: Mapping[str, Sequence[tuple[float, ...]]]) -> None:
+    """Print each predictor's means, the best first."""
     mean = {name: np.nanmean(rows, axis=0) for name, rows in figures.items()}
     ours = np.array(figures["in_corpus"]), np.array(figures["confidence"])
     table = []
@@ -238,14 +252,6 @@ def main(
         "Means, and by how much it is above the better of ours at most",
         ["predictor", *MEASURES],
         table,
-        markdown=True,
-    )
-    decided["mean"] = np.mean([*decided.values()], axis=0).tolist()
-    columns = ("right answered", "others' answered", "Brier score")
-    print_table(
-        "Decided at one half, without and with the gap",
-        ["collection", *columns, *(f"{name} with" for name in columns)],
-        [[name, *(f"{value:.3f}" for value in row)] for name, row in decided.items()],
         markdown=True,
     )
 
