@@ -50,7 +50,7 @@ def copy_index(source: Retriever, store: Store) -> Retriever:
     copy = Retriever(uec, store, unanswerable=source.unanswerable)
     with filling(store), progress_bar("Copying passages", len(held)) as bar:
         while some := list(islice(passages, _AT_ONCE)):
-            copy.add_vectors(some, held.vectors([passage.id for passage in some]))
+            copy._add_vectors(some, held.vectors([passage.id for passage in some]))
             bar.update(len(some))
     if len(store) != len(held):
         raise RuntimeError(

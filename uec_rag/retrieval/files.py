@@ -146,7 +146,7 @@ class EncodedFiles:
     batches : iterable of (list of Passage, list of Gaussian)
         Arguments of `Retriever.add_encoded`.
     kept : list of (list of Passage, Gaussian)
-        Arguments of `Retriever.add_vectors`: passages whose text the index had already.
+        Arguments of `Index._add_vectors`: passages whose text the index had already.
     known : dict of str to Passage
         The passages of these files in the index before they were encoded, by id.
     """
@@ -259,7 +259,7 @@ class EncodedFiles:
         if any(p not in (self.known.get(p.id), new.get(p.id)) for p in old.values()):
             raise SavedMeanwhile("the files were changed in the index by another process meanwhile")
         for passages, gaussians in self.kept:
-            retriever.add_vectors(passages, gaussians)
+            retriever._add_vectors(passages, gaussians)
         for passages, parts in self.batches:
             retriever.add_encoded(passages, parts)
         retriever.delete([id_ for id_ in old if id_ not in new])

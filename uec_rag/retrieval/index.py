@@ -143,7 +143,7 @@ class Index:
         self._say_foreign([passage.text for passage in passages], [part.mean for part in parts])
         return [passage.id for passage in passages]
 
-    def add_vectors(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
+    def _add_vectors(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages with their Gaussians as `vectors` returns them, so no model is run.
 
         Words are counted again, since stores return vectors without them.
