@@ -114,9 +114,9 @@ def _summed(runs: list[Run]) -> Run:
     ]
 
 
-def shipped(cache: Path) -> UEC:
-    """`UEC()`, whose members look into a folder before they encode."""
-    uec = UEC()
+def shipped(cache: Path, preset: str = "english") -> UEC:
+    """The UEC of a preset, whose members look into a folder before they encode."""
+    uec = UEC(preset)
     uec.encoders = [
         e if isinstance(e, TermEncoder) else CachedEncoder(e, cache) for e in uec.encoders
     ]

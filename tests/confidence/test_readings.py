@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
+from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.readings import (
     ASK,
     FEATURES,
@@ -194,6 +195,19 @@ def test_a_question_is_brief_if_it_has_few_words_besides_function_words_and_opti
     assert brief("when", "founded") > brief("when", "founded", "Elkins")
     assert brief("how", "can", "I", "repay") == brief("repay")
     assert brief("n", "-n") == brief("n")
+
+
+def test_how_brief_a_question_is_does_not_depend_on_its_language():
+    def brief(language, *words):
+        known = function_words(language)
+        found = candidates(PLACES, [words] * 2, idf=dict.fromkeys(words, 1.0), function_words=known)
+        return named("", found)["brief"]
+
+    english = brief("en", "How", "do", "I", "delete", "the", "old", "files")
+    assert brief("de", "Wie", "lösche", "ich", "die", "alten", "Dateien") == english
+    assert brief("ru", "Как", "мне", "удалить", "старые", "файлы") == english
+    pairs = ("如何", "何删", "删除", "除旧", "旧的", "的文", "文件", "件吗")
+    assert brief("zh", *pairs) == pytest.approx(english)
 
 
 def test_a_corpus_of_another_size_changes_nothing_if_words_are_as_rare_in_it():

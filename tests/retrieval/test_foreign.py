@@ -28,6 +28,12 @@ def english(dimension, name, seed=0):
     return embed
 
 
+def told_in_english(uec, texts):
+    retriever = index_of(uec, texts)
+    retriever.language = "en"
+    return retriever
+
+
 @pytest.fixture(scope="module")
 def uec():
     return UEC([english(64, "fine"), english(24, "coarse", seed=1)]).fit(pairs(200))
@@ -64,7 +70,7 @@ def test_a_corpus_in_a_language_that_an_encoder_knows_is_not_warned_of(uec, chin
 
 @pytest.mark.filterwarnings("ignore:Most of these passages")
 def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, chinese):
-    retriever = index_of(uec, chinese)
+    retriever = told_in_english(uec, chinese)
     result = retriever.search([translated(" ".join(WORDS[:3])), "1984"], k=4)
     strange, plain = result.decisions
     assert "was not fitted on questions in Chinese or Japanese characters" in strange.reason
@@ -77,7 +83,7 @@ def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, ch
 def test_a_question_is_in_the_letters_of_its_own_text_whatever_the_turns_before_it_are_in(
     uec, chinese
 ):
-    retriever = index_of(uec, passages(60, seed=3))
+    retriever = told_in_english(uec, passages(60, seed=3))
     english, foreign = " ".join(WORDS[:3]), translated(" ".join(WORDS[:3]))
     after = retriever.search([english, foreign], 4, history=[chinese[:2], [english] * 2])
     assert after.unfamiliar[0] == ""
@@ -98,7 +104,7 @@ def test_words_are_not_misled_by_a_foreign_language(chinese):
 
 
 def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(uec):
-    retriever = index_of(uec, passages(60, seed=3))
+    retriever = told_in_english(uec, passages(60, seed=3))
     question = "wer hat das " + " ".join(WORDS[:3])
     with_it = retriever.search([question], 4)
     assert "Latin letters, not English" in with_it.decisions[0].reason
@@ -109,14 +115,16 @@ def test_a_question_in_other_letters_than_its_hits_is_named():
     both = UEC([bag_of_words(64, "fine")]).fit(
         [*pairs(100), *((translated(q), translated(p)) for q, p in pairs(100, seed=1))]
     )
-    retriever = index_of(both, passages(60, seed=3))
+    retriever = told_in_english(both, passages(60, seed=3))
     result = retriever.search([translated(" ".join(WORDS[:3])), " ".join(WORDS[:3])], k=4)
     assert result.unfamiliar[0].endswith("its first hit is not")
     assert result.unfamiliar[1] == ""
 
 
 def test_hits_without_letters_make_no_question_unfamiliar(uec):
-    retriever = index_of(uec, [f"{year} {year // 7} {year // 11}" for year in range(1900, 1960)])
+    retriever = told_in_english(
+        uec, [f"{year} {year // 7} {year // 11}" for year in range(1900, 1960)]
+    )
     assert retriever.search([" ".join(WORDS[:3])], k=4).unfamiliar == [""]
 
 
@@ -141,7 +149,7 @@ def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think(
     uec = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
     corpus = [*passages(60, seed=3), *map(translated, passages(60, seed=4))]
     with warnings.catch_warnings(action="ignore"):
-        retriever = index_of(uec, corpus)
+        retriever = told_in_english(uec, corpus)
     found = found_by(retriever, [corpus[0], corpus[-1]])
     assert found.features.foreign_script_penalty[0] == 0 < found.features.foreign_script_penalty[1]
     own = uec.fitted.member_logits(found.to_hits[:, :, 0])

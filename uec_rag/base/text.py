@@ -38,6 +38,10 @@ DOCUMENTS = (*MARKDOWN, ".rst", ".txt", ".html", ".htm", ".pdf", ".docx", ".epub
 LONGEST_ASKED = 4096
 """The number of characters up to which a text is looked at as something that a user says."""
 
+SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+"""A pattern of the characters in scripts without spaces between words."""
+
+HAS_SPACELESS = regex.compile(SPACELESS)
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _ASCII_WORD = regex.compile(r"\w+", regex.ASCII)  # equal to WORD for ASCII texts, but faster
 _HEADING = regex.compile(r"[Hh]eader [1-6]|h[1-6]")

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from uec_rag.base.checks import visible
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
+from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     UnknownReading,
@@ -17,7 +18,7 @@ from uec_rag.confidence.replies import (
     is_clarifying_question,
     readings_named,
 )
-from uec_rag.confidence.sentences import SENTENCES, Code
+from uec_rag.confidence.sentences import Code, sentence
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -66,6 +67,8 @@ class Decision:
     searched_as : str
         The advisor's rewrite of the question, whose hits are those of this decision; "" if they are
         those of the question.
+    language : str
+        The code of the language of `reason`, one of `uec_rag.confidence.languages.languages`.
 
     Raises
     ------
@@ -87,12 +90,14 @@ class Decision:
     code: Code | Literal[""] = field(default="", compare=False)
     advice: str = ""
     searched_as: str = ""
+    language: str = field(default=ENGLISH, compare=False)
 
     @classmethod
-    def of_nothing(cls, basis: str = "") -> Self:
+    def of_nothing(cls, basis: str = "", language: str = ENGLISH) -> Self:
         """Create the decision to abstain if nothing was found."""
         code: Code = "nothing_found"
-        return cls("abstain", SENTENCES[code], basis=basis, in_corpus=0.0, code=code)
+        reason = sentence(code, language)
+        return cls("abstain", reason, basis=basis, in_corpus=0.0, code=code, language=language)
 
     def __post_init__(self) -> None:
         # Comparisons with NaN are all false: a gate would abstain, while user code such as
@@ -118,7 +123,7 @@ class Decision:
             return ""
         # A decision restored from serialised hits has the sentence, but not the readings.
         written = not self.readings and is_clarifying_question(self.reason)
-        return self.reason if written else clarifying_question(self.readings)
+        return self.reason if written else clarifying_question(self.readings, self.language)
 
     @property
     def choices(self) -> list[dict[str, Any]]:
@@ -195,12 +200,13 @@ def decide_one(
     threshold: float = 0.5,
     in_corpus: float = 1.0,
     unfamiliar: str = "",
+    language: str = ENGLISH,
 ) -> Decision:
     """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
 
     Parameters
     ----------
-    confidence, in_corpus, underspecified : float
+    confidence, in_corpus, underspecified, unfamiliar, language
         As in `Decision`.
     readings : tuple of Reading
         The possible meanings of the question; empty if unknown, as for serialised hits.
@@ -224,16 +230,23 @@ def decide_one(
         code = "off_topic"
     elif in_corpus < PLAUSIBLE:
         code = "no_answer"
-    reason = clarifying_question(readings) if action == "clarify" else SENTENCES[code]
+    reason = _reason(action, code, readings, language)
     numbers = (confidence, in_corpus, underspecified, threshold)
-    decision = Decision(action, reason, readings, *numbers, code=code)
+    decision = Decision(action, reason, readings, *numbers, code=code, language=language)
     return with_note(decision, unfamiliar) if unfamiliar else decision
+
+
+def _reason(action: Action, code: Code, readings: Sequence[Reading], language: str) -> str:
+    """Return the question to ask for clarification, or the sentence for a code."""
+    return (
+        clarifying_question(readings, language) if action == "clarify" else sentence(code, language)
+    )
 
 
 def with_note(decision: Decision, unfamiliar: str) -> Decision:
     """Add a note about an unusual query to a decision and its reason."""
     notes = "; ".join(filter(None, (decision.unfamiliar, unfamiliar)))
-    reason = f"{decision.reason} Note: {unfamiliar}."
+    reason = sentence("note", decision.language, reason=decision.reason, note=unfamiliar)
     return replace(decision, unfamiliar=notes, reason=reason)
 
 
@@ -246,6 +259,7 @@ def decide_again(known: Decision, threshold: float) -> Decision:
         threshold=threshold,
         in_corpus=known.in_corpus,
         unfamiliar=known.unfamiliar,
+        language=known.language,
     )
     return replace(again, basis=known.basis, hits=known.hits, size=known.size)
 
@@ -273,15 +287,19 @@ def advised(known: Decision, advice: Advice, searched_as: str = "") -> Decision:
     'Do you mean rent or deposit?'
     """
     told = replace(known, advice=advice.verdict, searched_as=searched_as)
+    language = known.language
     if advice.verdict == "no":
-        return replace(told, action="abstain", reason=SENTENCES["no_answer"], code="no_answer")
+        reason = sentence("no_answer", language)
+        return replace(told, action="abstain", reason=reason, code="no_answer")
     if advice.verdict == "answer":
-        note = f' It was searched as "{visible(searched_as)}".' if searched_as else ""
-        reason = SENTENCES["answered"] + note
+        reason = sentence("answered", language)
+        if searched_as:
+            question = visible(searched_as)
+            reason = sentence("searched_as", language, reason=reason, question=question)
         return replace(told, action="answer", reason=reason, code="answered")
     meant = tuple(_reading(label, known.readings, len(advice.labels)) for label in advice.labels)
     meant = meant or known.readings
-    reason = clarifying_question(meant)
+    reason = clarifying_question(meant, language)
     return replace(told, action="clarify", readings=meant, reason=reason, code="underspecified")
 
 

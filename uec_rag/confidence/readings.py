@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -29,6 +29,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.text import (
     DOCUMENTS,
     FUNCTION_WORDS,
+    HAS_SPACELESS,
     About,
     in_both_numbers,
     is_index,
@@ -47,6 +48,8 @@ FEATURES = ("rivals", "brief", "others", "referent", "namesakes", "named")
 
 _ALIKE = 0.93  # cosine from which two passages without a subject in their metadata share one
 _LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen word's idf
+# Words of a pair of characters: the ratio over 1,190 questions of xquad in English and in Chinese.
+_PAIR = 0.375
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _SURE = 0.85  # confidence from which saying little is less and less of an objection to a question
 _TITLED = 2.0  # log likelihood of a reading whose title has all that the question says
@@ -118,6 +121,8 @@ class Candidates:
         Inverse document frequency of each of the question's w words.
     size : int
         N, the number of passages that were searched.
+    function_words : frozenset of str
+        Those of the question's language.
     words : sequence of m collections of str
         Words of the question that each hit contains.
     stems : dict of str to float
@@ -143,6 +148,7 @@ class Candidates:
     about: Sequence[About]
     idf: Mapping[str, float]
     size: int
+    function_words: frozenset[str]
     words: Sequence[Collection[str]]
     stems: dict[str, float]
     rarity: NDArray[np.float64]
@@ -160,6 +166,7 @@ def candidates_of(
     idf: Mapping[str, float],
     size: int,
     vectors: FloatArray | None = None,
+    function_words: frozenset[str] = FUNCTION_WORDS,
 ) -> Candidates:
     """Compute from the first m hits of a question, best first, what its readings depend on.
 
@@ -177,9 +184,11 @@ def candidates_of(
         N, the number of passages that were searched.
     vectors : array, shape (m, d), optional
         Stored vectors, to distinguish subjects without metadata; they need not be normalised.
+    function_words : frozenset of str
+        Those of the question's language.
     """
     about = _distinct([passage.about for passage in passages])
-    stems = _stems_with_idf(idf)
+    stems = _stems_with_idf(idf, function_words)
     bearers = _bearers(about)
     subject = _subjects(about, bearers, stems.keys(), vectors)
     weights = np.exp(np.asarray(logits, np.float64) - np.float64(np.max(logits)))
@@ -189,9 +198,10 @@ def candidates_of(
         about=about,
         idf=idf,
         size=size,
+        function_words=function_words,
         words=words,
         stems=stems,
-        rarity=_rarity(idf, size),
+        rarity=_rarity(idf, size, function_words),
         bearers=bearers,
         subject=subject,
         weights=weights,
@@ -211,22 +221,25 @@ def _distinct(about: Sequence[About]) -> list[About]:
     ]
 
 
-def _stems_with_idf(idf: Mapping[str, float]) -> dict[str, float]:
+def _stems_with_idf(idf: Mapping[str, float], function_words: frozenset[str]) -> dict[str, float]:
     rare: dict[str, float] = {}
-    content = [*filter(_is_content, idf)]
+    content = _content_of(idf, function_words)
     for word, of_word in zip(content, map(stems, content), strict=True):
         for stem in of_word:
             rare[stem] = max(idf[word], rare.get(stem, 0.0))
     return rare
 
 
-def _is_content(word: str) -> bool:
-    return not word.startswith("-") and word.casefold() not in FUNCTION_WORDS
+def _content_of(words: Iterable[str], function_words: frozenset[str]) -> list[str]:
+    """List the words that are neither options nor function words."""
+    return [w for w in words if not w.startswith("-") and w.casefold() not in function_words]
 
 
-def _rarity(idf: Mapping[str, float], size: int) -> NDArray[np.float64]:
+def _rarity(
+    idf: Mapping[str, float], size: int, function_words: frozenset[str]
+) -> NDArray[np.float64]:
     unknown = float(np.log1p(2 * size + 1))
-    telling = [_FUNCTION if word.casefold() in FUNCTION_WORDS else 1.0 for word in idf]
+    telling = [_FUNCTION if word.casefold() in function_words else 1.0 for word in idf]
     rarity: NDArray[np.float64] = np.array([*idf.values()], np.float64) * telling / unknown
     return rarity
 
@@ -337,10 +350,12 @@ def rivals(candidates: Candidates) -> float:
 def brief(candidates: Candidates) -> float:
     """Compute how little the question says.
 
-    It is minus the log of the number of its words, without English function words; an option ("-n")
-    counts once.
+    It is minus the log of the number of its words, without function words; an option ("-n") counts
+    once, and a pair of characters, in a script without spaces, `_PAIR`.
     """
-    return -float(np.log(max(sum(map(_is_content, candidates.idf)), 1)))
+    content = _content_of(candidates.idf, candidates.function_words)
+    length = sum(_PAIR if HAS_SPACELESS.search(word) else 1.0 for word in content)
+    return -float(np.log(max(length, 1)))
 
 
 def others(candidates: Candidates) -> float:
@@ -426,7 +441,8 @@ def _shared_options(candidates: Candidates) -> float:
     """
     options = {word for word in candidates.idf if word.startswith("-")}
     known = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
-    if not options or any(_is_content(w) and w.casefold() not in known for w in candidates.idf):
+    content = _content_of(candidates.idf, candidates.function_words)
+    if not options or any(word.casefold() not in known for word in content):
         return 0.0
     mass = Counter[int]()
     for row, words in enumerate(candidates.words):
@@ -555,7 +571,7 @@ def _opening(candidates: Candidates, some: Sequence[int], rows: Mapping[int, Seq
     others = [
         candidates.texts[row] for group in rows.values() if group is not some for row in group
     ]
-    common = {word.casefold() for word in candidates.idf} | FUNCTION_WORDS
+    common = {word.casefold() for word in candidates.idf} | candidates.function_words
     common.update(word.casefold() for other in others for word in split_words(other))
     own = [word for word in split_words(text) if word.casefold() not in common and len(word) > 1]
     return own[0] if own else text

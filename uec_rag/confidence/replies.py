@@ -8,31 +8,37 @@ from typing import Any, TypeAlias
 import regex
 
 from uec_rag.base.text import WORD, unless_long
+from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
-from uec_rag.confidence.sentences import SENTENCES, template
+from uec_rag.confidence.reply_words import Token, languages_of_replies, tokens_of
+from uec_rag.confidence.sentences import (
+    SENTENCES,
+    language_asked_in,
+    sentence,
+    template,
+    templates,
+)
 
 _COUNTED = (
-    ("1", "one", "first", "1st", "a", "一"),
-    ("2", "two", "second", "2nd", "b", "二"),
-    ("3", "three", "third", "3rd", "c", "三"),
-    ("4", "four", "fourth", "4th", "d", "四"),
-    ("5", "five", "fifth", "5th", "e", "五"),
+    ("1", "one", "first", "1st", "a"),
+    ("2", "two", "second", "2nd", "b"),
+    ("3", "three", "third", "3rd", "c"),
+    ("4", "four", "fourth", "4th", "d"),
+    ("5", "five", "fifth", "5th", "e"),
 )
 _PLACES: dict[str, int] = {word: place for place, words in enumerate(_COUNTED) for word in words}
-_PLACES |= {"last": -1, "latter": -1, "最后": -1}
-_ALL = {"both", "all", "any", "either", "every", "whichever", "whatever", "都", "两", "兩", "全部"}
-_NONE = {"neither", "none", "nothing", "没有", "都不"}
-_NOT_SURE = regex.compile(r"(?:i )?(?:don['’]?t|do not) (?:know|mind|care)|不知道|随便")
-_NOT = regex.compile(
-    r"(?:not|other than|anything but|all but|except(?: for)?|都?不(?:是|要)|除了)\s*"
-)
-_YES = {"yes", "yeah", "yep", "sure", "ok", "okay", "是", "对", "好"}
+_PLACES |= {"last": -1, "latter": -1}
+_ALL = {"both", "all", "any", "either", "every", "whichever", "whatever"}
+_NONE = {"neither", "none", "nothing"}
+_NOT_SURE = regex.compile(r"(?:i )?(?:don['’]?t|do not) (?:know|mind|care)")
+_NOT = regex.compile(r"(?:not|other than|anything but|all but|except(?: for)?)\s*")
+_UNCLEAR = {"place", "last", "yes", "not", "polite", "or"}
+_YES = {"yes", "yeah", "yep", "sure", "ok", "okay"}
 _THANKS = {"thanks", "thank"}
 _POLITE = _YES | _THANKS | {"please", "you", "well", "i", "mean", "meant", "think"}
 _POLITE |= {"guess", "probably", "maybe", "the", "one", "option", "choice", "number", "reading"}
 _POLITE |= {"it", "is", "that", "this", "about", "a", "an", "for", "of", "them", "these", "those"}
-_CHINESE_PLACE = regex.compile(r"第?([一二三四1-9])\s?[个個种種项項]")
-_OR = regex.compile(r",? (?:and|or) |, ?| ?[&、和与與] ?")
+_OR = regex.compile(r",? (?:and|or) |, ?| ?[&、] ?")
 _EXTENSION = regex.compile(r"\.(?:html?|md|rst|txt|pdf|docx?|pptx?|xlsx?|csv|epub|ipynb)\b")
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _ITEM = regex.compile(r"\s*(?:[-*•]|\p{N}{1,2}[.)])\s+(?P<label>\S[^\n?]*)")
@@ -75,8 +81,8 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
     return tuple(ids)
 
 
-def clarifying_question(readings: Sequence[Reading]) -> str:
-    """Ask in one sentence which reading is meant.
+def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) -> str:
+    """Ask in one sentence which reading is meant, in a language.
 
     Examples
     --------
@@ -85,22 +91,24 @@ def clarifying_question(readings: Sequence[Reading]) -> str:
     >>> clarifying_question([Reading(name, (name,), 0.3) for name in ("Forms, files", "tar")])
     'Do you mean “Forms, files” or tar?'
     """
-    return _offer([one.label for one in readings]) if len(readings) > 1 else SENTENCES["unclear"]
+    if len(readings) < 2:
+        return sentence("unclear", language)
+    return _offer([one.label for one in readings], language)
 
 
-def _offer(labels: Sequence[str]) -> str:
-    before, between, after = template()
+def _offer(labels: Sequence[str], language: str = ENGLISH) -> str:
+    before, between, after, comma = template(language)
     *others, last = [
         # A label that would be misread in a list.
-        f"“{label}”" if ", " in label or between in label or label.endswith("…") else label
+        f"“{label}”" if comma in label or between in label or label.endswith("…") else label
         for label in labels
     ]
-    return f"{before}{', '.join(others)}{between}{last}{after}"
+    return f"{before}{comma.join(others)}{between}{last}{after}"
 
 
 def is_clarifying_question(text: str) -> bool:
     """Return whether a text is a question of `clarifying_question`, or begins with one."""
-    return text.lstrip().startswith((template()[0], SENTENCES["unclear"]))
+    return language_asked_in(text) is not None
 
 
 @unless_long(None)
@@ -120,12 +128,12 @@ def extract_clarifying_question(answer: str) -> str | None:
     """
     if is_clarifying_question(answer):
         return answer
-    before, _, after = template()
-    # Behind a few words, in quotation marks or in bold.
-    if repeated := regex.match(
-        rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
-    ):
-        return before + repeated[0].partition(before)[2]
+    for before, _, after, _ in templates():
+        # Behind a few words, in quotation marks or in bold.
+        if repeated := regex.match(
+            rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
+        ):
+            return before + repeated[0].partition(before)[2]
     items = [item for line in answer.splitlines() if (item := _ITEM.fullmatch(line))]
     offers = _OFFER.search(answer)
     if 2 <= len(items) <= 2 * MOST_READINGS and answer.count("?") == 1 and not offers:
@@ -142,13 +150,15 @@ def labels_offered(asked: str) -> list[str]:
     >>> labels_offered("Do you mean “Forms, files”, git add or tar?")
     ['Forms, files', 'git add', 'tar']
     """
-    before, between, after = template()
+    if (language := language_asked_in(asked)) is None:
+        return []
+    before, between, after, comma = template(language)
     which, begins, rest = asked.lstrip().partition(before)
     listed = rest.rpartition(after)[0] if after else rest
     named = " ".join(listed.split()) if begins and not which else ""
     if not named or len(named) > _LONGEST_LIST:
         return []
-    labels = regex.split(rf"(?:, |{regex.escape(between)})(?![^“]*”)", named)
+    labels = regex.split(rf"(?:{regex.escape(between)}|{regex.escape(comma)})(?![^“]*”)", named)
     return [label.strip("“”") for label in labels]
 
 
@@ -157,7 +167,7 @@ def places_named(reply: str, labels: Sequence[str]) -> list[int] | None:
     """Return the positions of the labels that a reply chooses; None if the reply is anything else.
 
     A reply may name labels by words that not all have, by ordinals or numbers, all but some, all or
-    none. Upper and lower case are the same.
+    none, in any language of `languages`. Upper and lower case are the same.
 
     Examples
     --------
@@ -165,7 +175,18 @@ def places_named(reply: str, labels: Sequence[str]) -> list[int] | None:
     >>> said = ("push, please", "the 2nd or rsync", "not the last", "all of them", "neither", "5")
     >>> [places_named(reply, labels) for reply in said]
     [[0], [1, 2], [0, 1], [0, 1, 2], [], None]
+    >>> [places_named(reply, ["tar", "rsync"]) for reply in ("das zweite", "los dos", "都不是")]
+    [[1], [0, 1], []]
     """
+    named = _named_in_english(reply, labels)
+    for language in languages_of_replies():
+        if named is None:
+            named = _named_in(language, reply, labels)
+    return named
+
+
+def _named_in_english(reply: str, labels: Sequence[str]) -> list[int] | None:
+    """Return the positions that a reply chooses, in English or as numbers and titles."""
     said = _plain(reply)
     same = [place for place, label in enumerate(labels) if _plain(label) == said]
     if same:  # "inspect.Signature" and "inspect.signature" are different labels
@@ -178,7 +199,6 @@ def places_named(reply: str, labels: Sequence[str]) -> list[int] | None:
     everything = [*range(len(labels))]
     if (words and words <= _ALL) or _NOT_SURE.search(said):
         return everything
-    said = _CHINESE_PLACE.sub(r"\1", said)
     named = set[int]()
     for part in _OR.split(said):
         words = _words(part)
@@ -204,6 +224,66 @@ def _chosen(words: set[str], labels: Sequence[str]) -> set[int]:
     fitting = {place for place, label in enumerate(held) if words <= label}
     fitting = {place for place in fitting if held[place] == words} or fitting
     return fitting if words and len(fitting) < max(len(labels), 2) else set()
+
+
+def _named_in(language: str, reply: str, labels: Sequence[str]) -> list[int] | None:
+    """Return the positions that a reply chooses by the words of a language; None if it does not."""
+    tokens = tokens_of(_with_marks(reply, labels), language)
+    kinds = {token.kind for token in tokens}
+    everything = [*range(len(labels))]
+    if "" not in kinds and "none" in kinds:
+        return []
+    if "" not in kinds and "unsure" in kinds:
+        return everything
+    said = [token for token in tokens if token.kind not in ("polite", "yes", "thanks")]
+    negated = bool(said) and "not" in (said[0].kind, said[-1].kind)  # in Japanese, it comes last
+    if negated and any(token.text == "," for token in said):
+        return None  # "not the first, but the second"
+    named, part = set[int](), list[Token]()
+    for token in [*said, _END]:
+        if token.kind == "not":
+            continue
+        if token.kind != "or":
+            part.append(token)
+        elif part:
+            chosen = _chosen_by(part, labels)
+            if not chosen:
+                return None
+            named |= chosen
+            part = []
+    return (sorted({*everything} - named if negated else named)) if named else None
+
+
+_END = Token("or", 0, "")
+_FIRST_MARK = 0xE000  # of characters for private use, each for a label
+
+
+def _with_marks(reply: str, labels: Sequence[str]) -> str:
+    """Return a reply in lower case with a character in place of each label, longest first."""
+    said = _plain(reply)
+    for place in sorted(range(len(labels)), key=lambda place: -len(labels[place])):
+        label = _plain(labels[place])
+        apart = r"(?<![\p{Latin}\p{N}_])", r"(?![\p{Latin}\p{N}_])"
+        if label:
+            mark = f" {chr(_FIRST_MARK + place)} "
+            said = regex.sub(regex.escape(label).join(apart), mark, said)
+    return said
+
+
+def _chosen_by(part: Sequence[Token], labels: Sequence[str]) -> set[int]:
+    """Return the labels that a part of a reply names by a place, by all, or by words of theirs."""
+    kinds = {token.kind for token in part}
+    if kinds <= {"all"}:
+        return {*range(len(labels))}
+    if len(part) == 1 and kinds <= {"place", "last"}:
+        place = part[0].place - 1  # the last is -1
+        return {place % len(labels)} if place < len(labels) else set()
+    words = {word for token in part for word in WORD.findall(_EXTENSION.sub("", token.text))}
+    marks = {ord(mark) - _FIRST_MARK for token in part for mark in token.text}
+    if marks <= {*range(len(labels)), ord(" ") - _FIRST_MARK}:
+        return marks & {*range(len(labels))}
+    is_named = kinds <= {"", "place", "last"} and words.isdisjoint(_PLACES)
+    return _chosen(words, labels) if is_named else set()
 
 
 def _plain(label: str) -> str:
@@ -252,6 +332,17 @@ def is_unclear(reply: str) -> bool:
     >>> [is_unclear(reply) for reply in ("the sixth", "7", "not that", "Yes.", "a file")]
     [True, True, True, True, False]
     """
+    return _is_unclear_in_english(reply) or any(
+        _is_unclear_in(language, reply) for language in languages_of_replies()
+    )
+
+
+def _is_unclear_in(language: str, reply: str) -> bool:
+    kinds = {token.kind for token in tokens_of(_plain(reply), language)}
+    return bool(kinds & {"place", "last", "yes", "not"}) and kinds <= _UNCLEAR
+
+
+def _is_unclear_in_english(reply: str) -> bool:
     words = set(WORD.findall(_plain(reply)))
     place = words - _POLITE
     counted = len(place) == 1 and regex.fullmatch(r"\d+|\w+th|\w|last|first|second", *place)

@@ -1,9 +1,9 @@
 """The wording of a message: question or small talk, names, references to earlier turns.
 
 `is_question`, `is_small_talk`, `concept_asked`, `is_name`, `lacks_referent`, `named_words`,
-`refers_back` and `complete_question` each answer one question about a text. They are for English;
-of other languages, they know marks, capitals and digits, and some Chinese. A new language needs
-its words in the lists below, and its function words in `uec_rag.base.text`.
+`refers_back` and `complete_question` each answer one question about a text. They are for English,
+and off where a text is in another of `languages`, but for question marks, numbers, identifiers
+and some Chinese. A new language needs its words in the lists below.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from itertools import islice
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, WORD, unless_long
+from uec_rag.base.text import FUNCTION_WORDS, SPACELESS, WORD, unless_long
+from uec_rag.confidence.languages import ENGLISH, language_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -43,6 +44,8 @@ _VERBS = _words(
 )
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
+# The same without quotation marks and dots, as in other languages than English.
+_IDENTIFIER = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\(\)|^-{1,2}\w")
 _CAPITAL, _CAPITALISED = regex.compile(r"\p{Lu}"), regex.compile(r"\p{Lu}\P{Lu}")
 _CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
 _ENDS = tuple(".!?:")  # of a sentence
@@ -142,7 +145,7 @@ def lacks_referent(question: str) -> bool:
     """Return whether an English question refers to something that it does not name.
 
     It does if it has a pronoun, a demonstrative or a definite description without a complement, and
-    no name, number, identifier or quotation. In other languages, the result is almost always False.
+    no name, number, identifier or quotation. Of a question in another language, it is not known.
 
     Examples
     --------
@@ -151,6 +154,8 @@ def lacks_referent(question: str) -> bool:
     >>> lacks_referent("Where was it built?"), lacks_referent("What is the capital of a country?")
     (True, False)
     """
+    if not _may_be_english(question):
+        return False
     words = _lowered(question)
     return not _names_something(question) and any(
         _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
@@ -177,7 +182,8 @@ def named_words(question: str) -> frozenset[str]:
     """Find the words of names, numbers, identifiers and quotations in an English question.
 
     The words are casefolded, with and without the marks of an option or an identifier; function
-    words are left out. A capitalised title has none.
+    words are left out. A capitalised title has none. In other languages, where capitals and
+    quotation marks differ, the words are those of numbers, options and identifiers.
 
     Examples
     --------
@@ -186,6 +192,8 @@ def named_words(question: str) -> frozenset[str]:
     >>> sorted(named_words("Risk to Reward Ratio")), sorted(named_words("What does --rss do?"))
     ([], ['--rss', 'rss'])
     """
+    if not _may_be_english(question):
+        return _identifiers(question)
     words = question.split()
     if words and words[0].casefold() not in FUNCTION_WORDS:
         inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
@@ -206,6 +214,14 @@ def named_words(question: str) -> frozenset[str]:
     return frozenset(named - FUNCTION_WORDS)
 
 
+def _identifiers(question: str) -> frozenset[str]:
+    """Find the numbers, options and identifiers in a question that is not in English."""
+    words = regex.sub(rf"{SPACELESS}+", " ", question).split()
+    bare = (word.strip("?.,!;:()'\"“”«»`¿¡？。，、！؟،").casefold() for word in words)
+    marked = [b for b, word in zip(bare, words, strict=True) if _IDENTIFIER.search(word)]
+    return frozenset(part for word in marked for part in (word, *WORD.findall(word)))
+
+
 @unless_long(False)
 def refers_back(question: str) -> bool:
     """Return whether a question refers to the turns before it, in English or Chinese.
@@ -220,7 +236,7 @@ def refers_back(question: str) -> bool:
     >>> refers_back("这个景点开放吗？"), refers_back("Where was the bridge built?")
     (True, False)
     """
-    return bool(_GOES_ON.match(question)) or _lacks_referent_or_content(question)
+    return bool(_goes_on(question)) or _lacks_referent_or_content(question)
 
 
 def complete_question(question: str) -> str:
@@ -239,7 +255,7 @@ def complete_question(question: str) -> str:
     """
     if not refers_back(question):
         return question
-    conjunction = _GOES_ON.match(question)
+    conjunction = _goes_on(question)
     if conjunction is None:
         return ""
     rest = question[conjunction.end() :]
@@ -250,12 +266,22 @@ def complete_question(question: str) -> str:
 
 def _lacks_referent_or_content(question: str) -> bool:
     """Return whether a question has no content, or a pronoun without its referent."""
-    words = _lowered(question)
+    words = _lowered(question) if _may_be_english(question) else []
     return (
         bool(_CHINESE_PRONOUN.search(question))
         or (bool(words) and FUNCTION_WORDS.issuperset(words))
         or any(_is_pronoun(words, place) for place in range(len(words)))
     )
+
+
+def _goes_on(question: str) -> regex.Match[str] | None:
+    """Return the conjunction that begins an English question; None if there is none."""
+    return _GOES_ON.match(question) if _may_be_english(question) else None
+
+
+def _may_be_english(text: str) -> bool:
+    """Return whether a text is in English, or in no language that is recognised."""
+    return language_of(text) in (ENGLISH, "")
 
 
 def _lowered(question: str) -> list[str]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Saturation, Terms
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.text import ENGLISH, in_both_numbers
+from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, in_both_numbers
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, checked_texts
 
 # Function words of other languages in the Latin script; words of both lists count as English.
@@ -77,12 +77,10 @@ _CACHED_LABELS = 2**14  # words of queries in the cache at a time
 _LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
-_SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
-_HAS_SPACELESS = regex.compile(_SPACELESS)
 # Options of commands: -n, --dry-run. A pattern that begins with a literal costs next to nothing.
 _OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-9_-]*(?<!-)")
 _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
-_STRETCH = regex.compile(rf"{_SPACELESS}+|(?:(?!{_SPACELESS}).)+")
+_STRETCH = regex.compile(rf"{SPACELESS}+|(?:(?!{SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 _POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
 # Scripts that determine the stemmer, at least that of a related language; Latin does not.
@@ -174,7 +172,7 @@ def _labels_of(word: str, language: str | None) -> dict[int, str]:
     labels: dict[int, str] = {}
     for term in _terms(word, False, language):
         if not term.startswith("~"):
-            labels[key_of(term)] = term if labels or _HAS_SPACELESS.search(word) else word
+            labels[key_of(term)] = term if labels or HAS_SPACELESS.search(word) else word
     return labels
 
 
@@ -186,7 +184,7 @@ def _terms(word: str, ngrams: bool, language: str | None) -> Iterator[str]:
     if word.startswith("-"):  # letter case matters in an option
         yield word
         return
-    spaceless = _HAS_SPACELESS.search(word)
+    spaceless = HAS_SPACELESS.search(word)
     if len(word) > _LONGEST and not spaceless:
         yield word.casefold()
         return
@@ -198,9 +196,9 @@ def _terms(word: str, ngrams: bool, language: str | None) -> Iterator[str]:
 
 
 def _forms(word: str, ngrams: bool, language: str) -> Iterator[str]:
-    if _HAS_SPACELESS.search(word):
+    if HAS_SPACELESS.search(word):
         for stretch in _STRETCH.findall(word):
-            if not _HAS_SPACELESS.match(stretch):
+            if not HAS_SPACELESS.match(stretch):
                 yield from _forms(stretch, ngrams, language)
             elif len(stretch) == 1:
                 yield stretch

@@ -13,7 +13,9 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import cosines_of_pairs
+from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
@@ -287,28 +289,28 @@ class TrainingProfile(Record):
             sum(len(pair) > 1 for pair in scripts) >= _CROSSES * len(scripts),
         )
 
-    def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
+    def unfamiliar(self, question: str, first: str, language: str = ENGLISH) -> tuple[str, bool]:
         """Return how a question differs from those of the fit, "" if it does not, and if by script.
 
         In an unknown script, all similarities of an encoder are high, but not those of a lexical
         one. In another language of a known script, confidence tends to be too low rather than too
         high, so the difference is only reported. So it is if the models are multilingual.
 
-        `first`: text of the best hit; "" if there is none.
+        `first`: text of the best hit; "" if there is none. `language`: that of the difference.
         """
         writing = writing_of(question)
         if writing is None:
             return "", False
         letters = letters_of(writing)
         if writing not in self.writings:
-            reason = f"the ensemble was not fitted on questions in {writing}"
+            reason = sentence("unknown_writing", language, writing=writing)
             known = self.crosses_scripts or letters in map(letters_of, self.writings)
             return reason, not known
         if self.crosses_scripts:
             return "", False
         # A table of numbers has no letters.
         if letters_in(first) not in (None, letters):
-            return f"the question is in {writing}, and its first hit is not", True
+            return sentence("other_writing", language, writing=writing), True
         return "", False
 
     def weak_encoders(self, vectors: Sequence[FloatArray]) -> list[int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict, TypeVar
 
 from uec_rag.base.checks import check_texts
+from uec_rag.confidence.languages import ENGLISH, language_of
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     Within,
@@ -107,7 +108,12 @@ class Query:
     @property
     def alone(self) -> Query:
         """The question without its turns; a complete question, without a conjunction."""
-        return Query(complete_question(self.text) or self.text)
+        return Query(complete_question(self.text) or self.text, history=self.history)
+
+    @property
+    def language(self) -> str:
+        """The code of the language to reply in: the question's, else its turns', else English."""
+        return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
 
     @property
     def views(self) -> dict[int | None, Query]:

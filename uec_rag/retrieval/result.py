@@ -13,9 +13,10 @@ from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import Action, Decision, decide_again, with_note
+from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.sentences import Code
+from uec_rag.confidence.sentences import Code, language_told_in, sentence
 from uec_rag.stores.base import Passage, StoreHits, copied_value
 
 
@@ -136,16 +137,22 @@ class Result:
         shares: FloatArray,
         names: tuple[str, ...],
         basis: str = "",
+        language: str = ENGLISH,
     ) -> Self:
         """Create the result of a question without any hits."""
         none = np.zeros(0, dtype=np.float32)
-        decision = Decision.of_nothing(basis)
+        decision = Decision.of_nothing(basis, language)
         numbers = (none, none, none, none, none, coefficients, shares, none)
         return cls(query, [], *numbers, decision, exact=True, names=names)
 
     @classmethod
     def of_vector(
-        cls, found: StoreHits, coefficients: FloatArray, shares: FloatArray, names: tuple[str, ...]
+        cls,
+        found: StoreHits,
+        coefficients: FloatArray,
+        shares: FloatArray,
+        names: tuple[str, ...],
+        language: str = ENGLISH,
     ) -> Self:
         """Create the result of a query vector, with the similarity as relevance.
 
@@ -154,7 +161,7 @@ class Result:
         mu = found.mu[0]
         relevance = np.clip(mu, 0, 1)
         best = float(relevance.max(initial=0.0))
-        reason = "A vector does not tell how far to trust its hits: search with the text."
+        reason = sentence("vector", language)
         return cls(
             "",
             [*map(without_findings, found.passages[0])],
@@ -166,7 +173,7 @@ class Result:
             coefficients,
             shares,
             np.maximum.accumulate(relevance),
-            Decision("answer", reason, (), best, best),
+            Decision("answer", reason, (), best, best, language=language),
             exact=found.exact,
             names=names,
             judged=False,
@@ -223,7 +230,7 @@ class Result:
         """Return the result with the original question, and its correction noted, if any."""
         if query == corrected:
             return self if query == self.query else replace(self, query=query)
-        note = f"it was read as {visible(corrected)!r}"
+        note = sentence("read_as", self.decision.language, question=visible(corrected))
         return replace(self, query=query, decision=with_note(self.decision, note))
 
     @property
@@ -594,7 +601,8 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
     if isinstance(known, Decision):
         return replace(known, **told)
     details = _details_in(metadata)
-    return None if details is None else Decision(**told, **details)
+    language = language_told_in(reason)
+    return None if details is None else Decision(**told, **details, language=language)
 
 
 def _details_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:

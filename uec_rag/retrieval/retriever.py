@@ -20,6 +20,7 @@ from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import outcome
+from uec_rag.confidence.languages import ENGLISH, check_language
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids, is_unclear
@@ -77,6 +78,10 @@ class Retriever(Index):
     unanswerable : float, optional
         Expected share of questions that the corpus does not answer, in [0, 1), if known. By
         default, the share that confidence was fitted with.
+    language : str, optional
+        Code of the language of reasons and clarifying questions: "en", "de", "fr", "es", "pt",
+        "it", "zh", "ja", "ko", "ar", "ru" or "hi". By default, that of each question, or English if
+        that is uncertain. The attribute `language` may be set later.
 
     Examples
     --------
@@ -94,11 +99,16 @@ class Retriever(Index):
     """
 
     def __init__(
-        self, uec: UEC, store: Store | None = None, *, unanswerable: float | None = None
+        self,
+        uec: UEC,
+        store: Store | None = None,
+        *,
+        unanswerable: float | None = None,
+        language: str | None = None,
     ) -> None:
         share = None if unanswerable is None else check_unanswerable(unanswerable)
         super().__init__(uec, MemoryStore() if store is None else store)
-        self.unanswerable = share
+        self.unanswerable, self.language = share, language
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
@@ -111,6 +121,15 @@ class Retriever(Index):
     def __repr__(self) -> str:
         held = self.store if isinstance(self.store, Candidates) else f"{len(self)} passages"
         return f"{type(self).__name__}({held}, {self.uec!r})"
+
+    @property
+    def language(self) -> str | None:
+        """The code of the language that decisions are told in; None for each question's own."""
+        return self._language
+
+    @language.setter
+    def language(self, language: str | None) -> None:
+        self._language = check_language(language)
 
     @property
     def gate(self) -> Gate | None:
@@ -543,7 +562,8 @@ class Retriever(Index):
                 "filter: expected values of finite depth, got one in itself."
             ) from error
         basis = _basis(model.fingerprint, weights and weights.fingerprint, share, filtered)
-        return Method(fitted, weights, model, basis, share, check_familiar=calibration is None)
+        is_new = calibration is None
+        return Method(fitted, weights, model, basis, share, is_new, self.language)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -582,7 +602,8 @@ class Retriever(Index):
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
         found = self.store.search(query, k, beta=fitted.beta, filter=filter)
         pi = Uniform()([query] * len(fitted.names))
-        return SearchResult([Result.of_vector(found, pi[0], fitted.shares(pi)[0], fitted.names)])
+        shares, told_in = fitted.shares(pi)[0], self.language or ENGLISH
+        return SearchResult([Result.of_vector(found, pi[0], shares, fitted.names, told_in)])
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""

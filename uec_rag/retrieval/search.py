@@ -31,6 +31,7 @@ from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.text import FUNCTION_WORDS
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
@@ -41,7 +42,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading, candidates_of
 from uec_rag.confidence.wording import complete_question, is_small_talk, named_words, refers_back
-from uec_rag.encoders.lexical import LATIN, has_words, writing_of
+from uec_rag.encoders.lexical import LATIN, has_words, letters_in
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.conversation import SHARE, in_context
@@ -80,6 +81,8 @@ class Method:
         Share of the questions that the corpus does not answer, if known.
     check_familiar : bool
         Whether to detect questions unlike those of the fit; False after `calibrate`.
+    language : str or None
+        The language in which decisions are told; None for that of each question.
     """
 
     fitted: Fitted
@@ -88,6 +91,11 @@ class Method:
     basis: str = ""
     unanswerable: float | None = None
     check_familiar: bool = True
+    language: str | None = None
+
+    def language_for(self, query: Query) -> str:
+        """Return the language in which to tell the decision about a query."""
+        return self.language or query.language
 
 
 class RemoteStore(Protocol):
@@ -484,7 +492,8 @@ def unfamiliar_queries(
         for row, (query, hits) in enumerate(zip(queries, passages, strict=True)):
             # One hit only, so that the result does not depend on k.
             first = hits[0].text if hits else ""
-            reasons[row], foreign[row] = profile.unfamiliar(query.text, first)
+            told_in = method.language_for(query)
+            reasons[row], foreign[row] = profile.unfamiliar(query.text, first, told_in)
     return reasons, foreign
 
 
@@ -562,18 +571,22 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
 
     A question has one if it is small talk or a single word that no hit has, and if none of the
     first texts has all of its names.
-    Names are also numbers, identifiers and quotations, as found by `named_words`. They are not
-    looked for if the question is not in English, or if no member is lexical.
+    Names are also numbers and identifiers, as found by `named_words`.
+    Names and words are not looked for if no member is lexical, or if the question is in another
+    script than the first text, and not in Latin letters.
     """
     penalties = np.zeros(len(ranking.queries), dtype=np.float32)
     for row, places in enumerate(ranking.distinct[:, :JUDGED].tolist()):
         question, idf = ranking.queries[row].text, ranking.idf[row]
         penalties[row] = _SMALL_TALK * is_small_talk(question)
-        # Only in English: all German nouns are capitalised.
-        if ranking.words is None or writing_of(question) != LATIN:
+        if ranking.words is None:
+            continue
+        letters = letters_in(question)
+        if letters != LATIN and letters != letters_in(ranking.passages[row][0].text):
             continue
         said, of_hits = named_words(question), ranking.words[row]
-        content = [word for word in idf if word.casefold() not in FUNCTION_WORDS]
+        known = function_words(ranking.queries[row].language)
+        content = [word for word in idf if word.casefold() not in known]
         if len(content) == 1 and not any(content[0] in words for words in of_hits):
             penalties[row] = _SMALL_TALK  # "asdf"
         names = {word for word in idf if word.casefold() in said}
@@ -637,7 +650,7 @@ def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Ass
     words, known = ranking.words, ranking.features
     if words is None or known is None:
         return Assessment(ranking, row, probabilities)
-    near = ranking.distinct[row, :NEAREST]
+    query, near = ranking.queries[row], ranking.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [ranking.passages[row][place] for place in near]
     competing = candidates_of(
@@ -651,8 +664,8 @@ def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Ass
         None
         if all(passage.about.subject for passage in passages)
         else ranking.view.means(ranking.top.columns[row, near]),
+        function_words(query.language),
     )
-    query = ranking.queries[row]
     [underspecified] = readings.underspecified(
         readings.features(query.text, competing, query.turns)[None],
         probabilities.confidence,
@@ -667,10 +680,11 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     """
     ranking, row, one = assessed.ranking, assessed.row, slice(assessed.row, assessed.row + 1)
     method, top = ranking.method, ranking.top
-    fitted, question, pi = method.fitted, ranking.queries[row].text, ranking.coefficients[one]
+    fitted, query, pi = method.fitted, ranking.queries[row], ranking.coefficients[one]
     [shares], probabilities = fitted.shares(pi), assessed.probabilities
+    language = method.language_for(query)
     if probabilities is None:
-        return Result.of_nothing(question, pi[0], shares, fitted.names, method.basis)
+        return Result.of_nothing(query.text, pi[0], shares, fitted.names, method.basis, language)
     kept = slice(0, min(k, top.mu.shape[1]))
     between, members = np.zeros_like(top.sigma2[row, kept]), None
     similarities = ranking.to_hits[one, :, kept]
@@ -686,10 +700,11 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         tuple(meant),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.unfamiliar[row],
+        language=language,
     )
     relevance = at_hits(probabilities.relevance[0], ranking.text_number[row], top.mu[row])
     return Result(
-        question,
+        query.text,
         [*map(own_copy, ranking.passages[row][kept])],
         top.scores[row, kept],
         top.mu[row, kept],

@@ -20,6 +20,7 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from uec_rag.base.checks import one_line, visible
+from uec_rag.confidence.languages import tables
 from uec_rag.confidence.risk import reliability, risk_over_coverage
 from uec_rag.corpora.document import body_of
 from uec_rag.corpora.questions import make_questions
@@ -132,6 +133,8 @@ def ask_view(
         "question": visible(question),
         "decision": decision.action,
         "reason": visible(decision.reason),
+        "language": decision.language,
+        "told": tables()[decision.language]["page"],
         "readings": [one | {"label": visible(one["label"])} for one in decision.choices],
         "confidence": decision.confidence,
         "in_corpus": decision.in_corpus,

@@ -13,6 +13,7 @@ from tests.server.conftest import SCRIPT, TOKEN, make
 from tests.server.explore.conftest import HOST, QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.cli import app
+from uec_rag.confidence.sentences import language_told_in
 from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.tables import read_questions
 from uec_rag.encoders.lexical import marked
@@ -243,6 +244,17 @@ def test_a_thread_goes_on_and_a_reading_narrows_it_down(client, index):
     shown = client.post("/api/ask", json=among).json()
     assert {hit["id"] for hit in shown["passages"]} == {"bees-1", "bees-2"}
     assert client.get("/api/asked").json() == [remembered]
+
+
+def test_an_answer_is_told_in_the_language_of_the_question(client):
+    english, german = (
+        ask(client, "who keeps the honey dry?"),
+        ask(client, "Wer hält den Honig trocken?"),
+    )
+    assert (english["language"], german["language"]) == ("en", "de")
+    assert english["told"]["abstain"] == "Do not answer"
+    assert german["told"]["abstain"] == "Nicht antworten"
+    assert language_told_in(german["reason"]) == "de"
 
 
 def test_readings_come_with_what_to_ask_again_among(client, index):

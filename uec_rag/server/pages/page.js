@@ -227,7 +227,11 @@ function showHit(hit, low, high, question) {
       h("p", { class: "dim" }, `id ${hit.id}`)));
 }
 
+// A sentence in the question's language, with values in place of "{confidence}" and the like.
+const filled = (sentence, values) => sentence.split(/\{(\w+)\}/).map((part, at) => (at % 2 ? values[part] : part));
+
 function showAnswer(found, turns, k, label) {
+  const told = found.told;
   const shares = Object.entries(found.shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   const low = Math.min(...found.passages.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.passages.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
@@ -235,15 +239,15 @@ function showAnswer(found, turns, k, label) {
   const alone = turns.length === 1 && !label ? turns[0] : ""; // a label is of a question that stands alone
   marks = [];
   $("#answer").replaceChildren(
-    h("div", { class: `decision ${found.decision}` },
+    h("div", { class: `decision ${found.decision}`, lang: found.language, dir: "auto" },
       h("h3", {}, found.question),
-      h("p", {}, h("strong", {}, DO[found.decision]), " ", found.reason),
+      h("p", {}, h("strong", {}, told[found.decision]), " ", found.reason),
       found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
         h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.label, dim(` ${percent(reading.probability)}`))))) : "",
-      label ? h("p", {}, "Asked among the passages of ", h("b", {}, label), ". ", h("a", { href: asking(turns, k) }, "Among all")) : "",
-      h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, percent(found.confidence)),
-        found.threshold === null ? "; the gate abstains on everything" : `, threshold ${percent(found.threshold)}`,
-        `. The documents hold an answer with probability ${percent(found.in_corpus)}.`),
+      label ? h("p", {}, filled(told.among, { label: h("b", {}, label) }), " ", h("a", { href: asking(turns, k) }, told.all)) : "",
+      h("p", { class: "dim" }, filled(found.threshold === null ? told.no_threshold : told.confidence, {
+        confidence: h("b", { id: "confidence" }, percent(found.confidence)),
+        threshold: percent(found.threshold), in_corpus: percent(found.in_corpus) })),
       h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
       alone ? mark("Nothing answers", alone, null) : ""),
     h("ol", { class: "hits" }, found.passages.map((hit) => showHit(hit, low, high, alone))));

@@ -1,0 +1,88 @@
+"""The languages in which decisions are told, and which of them a question is in."""
+
+import string
+
+import pytest
+
+from tests.helpers import rows_of
+from uec_rag.confidence.advice import Advice
+from uec_rag.confidence.decision import advised, decide_again, decide_one, with_note
+from uec_rag.confidence.languages import check_language, language_of, languages, tables
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import extract_clarifying_question, labels_offered
+from uec_rag.confidence.sentences import (
+    TRANSLATIONS,
+    language_told_in,
+    sentence,
+    template,
+)
+
+THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))
+OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"
+
+
+def fields(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+@pytest.mark.parametrize("row", rows_of("languages.csv"), ids=lambda row: row["text"])
+def test_a_question_is_in_the_language_of_its_words(row):
+    assert language_of(row["text"]) == row["language"]
+
+
+@pytest.mark.parametrize("part", ["sentences", "page"])
+@pytest.mark.parametrize("language", languages())
+def test_every_language_has_every_sentence_with_every_field(language, part):
+    english, own = tables()["en"][part], tables()[language][part]
+    assert own.keys() == english.keys()
+    for key, text in english.items():
+        assert fields(own[key]) - OF_ENGLISH_ALONE == fields(text) - OF_ENGLISH_ALONE, key
+        assert own[key].strip(), key
+
+
+def test_every_language_has_words_for_every_kind_of_reply():
+    kinds = {"places", "last", "all", "none", "not", "unsure", "yes", "thanks", "polite", "or"}
+    for language in languages()[1:]:  # the English ones are in the code
+        words = tables()[language]["replies"]
+        assert words.keys() == kinds
+        assert len(words["places"]) == 5
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
+    said = TRANSLATIONS[language]
+    unsure = decide_one(0.4, in_corpus=0.6, language=language)
+    assert unsure.reason == said["uncertain"]
+    assert decide_again(unsure, 0.3).reason == said["answered"]
+    assert advised(unsure, Advice("no")).reason == said["no_answer"]
+    assert advised(unsure, Advice("answer"), "tar").reason == said["searched_as"].format(
+        reason=said["answered"], question="tar"
+    )
+    assert with_note(unsure, "x").reason == said["note"].format(reason=unsure.reason, note="x")
+    assert language_told_in(with_note(unsure, "x").reason) == language
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_clarifying_question_of_any_language_is_understood(language, count):
+    asked = decide_one(0.9, 0.9, THREE[:count], language=language).question_back
+    offered = [reading.label for reading in THREE[:count]]
+    assert asked != sentence("unclear", language)
+    assert labels_offered(asked) == offered
+    assert extract_clarifying_question(asked) == asked
+    assert extract_clarifying_question(f"OK. **{asked}**") == asked
+    assert language_told_in(asked) == language
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_label_that_has_a_comma_or_an_or_of_the_language_is_quoted(language):
+    for separator in (template(language).comma, template(language).between):
+        label = f"rows{separator}tabs"
+        readings = (Reading(label, ("1",), 0.5), Reading("tar", ("2",), 0.4))
+        asked = decide_one(0.9, 0.9, readings, language=language).question_back
+        assert labels_offered(asked) == [label, "tar"]
+
+
+def test_an_unknown_language_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"language: expected one of en, de, .*, got 'german'"):
+        check_language("german")
