@@ -13,10 +13,10 @@ the model had failed.
 Right are decisions as in `first_week.py`: for a question that is asked back, answered with a
 passage that the list names among the four hits, or left alone. "Verdicts" leaves the rewrites out,
 "a fifth wrong" replaces a fifth of the verdicts by another one at random (mean of ten draws), and
-"always" asks about every question. Beside them: what becomes of the ambiguous questions, by what
-the advisor says of them. With --data, the later turns of conversations that depend on earlier ones
-are searched with the turns, and with the rewrite that a person wrote: of none, of
-those in doubt, and of all; nDCG@10 and the share rewritten.
+"also before each answer" is `ask="always"`. Beside them: what becomes of the ambiguous questions, by
+what the advisor says of them. With --data, the later turns of conversations that depend on earlier
+ones are searched with the turns, and with the rewrite that a person wrote: of none, of those in
+doubt, and of all; nDCG@10 and the share rewritten.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def main(
         "with rewrites": Gate(advisor=known),
         "doubt from .1 to .7": Gate(advisor=known, doubt=(0.1, 0.7)),
         "doubt from .1 to .5": Gate(advisor=known, doubt=(0.1, 0.5)),
-        "doubt to .95": Gate(advisor=known, doubt=(0.05, 0.95)),
-        "always": Gate(advisor=known, doubt=(0.0, 1.0)),
+        "doubt up to .95": Gate(advisor=known, doubt=(0.05, 0.95)),
+        "also before each answer": Gate(advisor=known, ask="always"),
     }
     table = [[name, *shares(rows, *decided(gate))] for name, gate in ways.items()]
     draws = [shares(rows, *decided(Gate(advisor=erring(replies, seed)))) for seed in range(10)]

@@ -227,3 +227,25 @@ def test_questions_and_options_that_make_no_gate_are_named(
     assert message in " ".join(result.stderr.split())
     assert "Opening" not in result.stderr or options[:1] != ["--out"]
     assert not (tmp_path / "gate.json").exists()
+
+
+def test_the_labels_of_an_index_make_its_gate_without_a_table(run, index):
+    told = " ".join(run("gate", index, code=2).stderr.split())
+    assert "has no labels; give some on the page of 'uec-rag explore'" in told
+    retriever = Retriever.load(index)
+    passages = {passage.metadata["source"]: passage.id for passage in retriever.passages()}
+    for question, id_ in QUESTIONS:
+        retriever.label(question, [passages[f"{id_.partition('-')[0]}.md"]])
+    run("gate", index, "--wrong", "0.4", "--force")
+    assert Gate.load(index / "gate.json").guarantee.queries == len(QUESTIONS)
+
+
+def test_the_questions_to_label_next_have_no_label(run, index, tmp_path):
+    table = tmp_path / "asked.csv"
+    table.write_text("query\nhoney in the hive\nanchor and keel\nwho wrote hamlet?\n")
+    shown = run("questions", index, table, "--json", json_output=True)
+    assert {"honey in the hive", "anchor and keel"} <= {one["query"] for one in shown}
+    Retriever.load(index).label("honey in the hive", [])
+    shown = run("questions", index, table, "--json", json_output=True)
+    assert "honey in the hive" not in {one["query"] for one in shown}
+    assert len(run("questions", index, "--most", "3").stdout.splitlines()) <= 3

@@ -148,6 +148,7 @@ def test_questions_are_asked_in_turn_until_an_empty_line(index):
         app, ["ask", str(index), "-k", "1"], input="honey in the hive\nthe anchor\n\nnot asked\n"
     )
     assert asked.exit_code == 0
+    assert "no conversation is kept, as --chat would" in asked.stderr
     assert asked.stdout.count("=> ") == 2
     assert asked.stdout.index("bees.md") < asked.stdout.index("boats.md")
     assert "not asked" not in asked.stdout

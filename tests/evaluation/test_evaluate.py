@@ -37,6 +37,27 @@ def test_metrics_are_those_of_the_hits_by_hand(found, full, labels):
     assert len(found.answers) == len(found.ndcg) == found.facts["answerable"] == len(rows)
 
 
+def test_baselines_are_those_of_scores_with_the_best_threshold_for_the_labels(found, full, labels):
+    fusions = {"reciprocal rank fusion", "relative scores", "logistic model"}
+    assert found.baselines.keys() == {
+        *full.uec.names,
+        *fusions,
+        "confidence",
+        "confidence above 0.5",
+    }
+    result = full.search([*labels], 4)
+    right = rightness(result, labels.values()).any(axis=1)
+    absent = np.array([not ids for ids in labels.values()])
+    answered = result.confidence > 0.5
+    plain = found.baselines["confidence above 0.5"]
+    assert plain["right"] == pytest.approx(np.where(answered, right, absent).mean())
+    assert plain["wrong"] == pytest.approx((answered & ~right).mean())
+    assert plain["right"] <= found.baselines["confidence"]["right"]
+    order = result.confidence
+    wins = [(a > b) + (a == b) / 2 for a in order[right] for b in order[~right]]
+    assert plain["auroc"] == pytest.approx(np.mean(wins))
+
+
 def test_confidence_is_measured(found, full, labels):
     sure = [one.confidence for one in full.search(list(labels), 4).decide(0.5, 4)]
     right = rightness(full.search(list(labels), 4), labels.values()).any(axis=1)

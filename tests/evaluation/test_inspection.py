@@ -44,7 +44,7 @@ def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, que
     assert [*found] == full.uec.names
     for ranking, asked, own in zip(found.values(), parts, stored, strict=True):
         order = np.argsort(-(unit(asked.mean) @ unit(own.mean).T), axis=1, kind="stable")
-        assert ids(ranking) == [[f"p{i}" for i in row] for row in order[:, :5]]
+        assert ids(ranking.passages) == [[f"p{i}" for i in row] for row in order[:, :5]]
 
 
 def test_one_encoder_has_no_others(queries):

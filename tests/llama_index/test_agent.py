@@ -22,8 +22,8 @@ def tool_of(fitted, nodes):
 async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(
     tool_of, question, action
 ):
-    tool = tool_of(action)
-    output, again = tool.call(query=question), await tool.acall(query=question)
+    output = tool_of(action).call(query=question)
+    again = await tool_of(action).acall(query=question)
     assert output.content == again.content
     assert output.content.startswith(f"Decision: {action}. Reason: ")
     found = output.raw_output
@@ -41,3 +41,11 @@ def test_the_source_is_what_the_passage_calls_it(fitted, nodes, question):
         node.metadata["file_path"] = "docs/a.md"
     tool = retriever_tool(UECRetriever.from_nodes(nodes, fitted, 2), gate=always("answer"))
     assert '[1] ("docs/a.md")' in tool.call(query=question).content
+
+
+def test_after_an_abstention_the_model_may_rephrase_once(tool_of, question):
+    tool = tool_of("abstain")
+    first, second = (tool.call(query=question).content for _ in range(2))
+    assert "Search once more" in first
+    assert "Search once more" not in second
+    assert "Do not answer" in second

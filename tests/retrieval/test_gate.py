@@ -540,6 +540,24 @@ class TestAdvisor:
             decision = Decision("answer", "", (), confidence, underspecified=unsaid)
             assert gate.is_doubted(decision) == is_doubted
 
+    def test_always_it_is_also_asked_before_each_answer_and_its_no_is_final(self, full, found):
+        reader = Reader(lambda question, texts: False)
+        gate = Gate(advisor=reader, ask="always")
+        result = gate.search(full, found[0])
+        sure = [one.query for one in found[1] if one.decision.confidence > gate.doubt[1]]
+        assert sure
+        assert {*sure, *self.doubted(Gate(), found)} == {question for question, _ in reader.asked}
+        assert "answer" not in {decision.action for decision in result.decisions}
+        assert Gate.restore(gate.metadata()).ask == "always"
+
+    def test_always_has_no_guarantee_and_no_other_word_is_taken(self, gate):
+        with pytest.raises(
+            ValueError, match="ask: expected 'borderline' for a gate with a guarantee"
+        ):
+            replace(gate, ask="always")
+        with pytest.raises(ValueError, match="ask: expected 'borderline' or 'always', got 'never'"):
+            Gate(ask="never")
+
     def test_a_rewrite_is_searched_in_the_same_filter_and_answered_if_it_is_certain(self, full):
         even = {"even": True}
         exact = next(p for p in full.passages() if p.metadata["even"])

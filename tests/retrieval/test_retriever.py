@@ -218,3 +218,10 @@ def test_what_is_done_to_the_metadata_of_a_hit_does_not_change_the_index(small):
         assert hit.metadata == {"tags": ["a"], "more": {"page": 1}}
         hit.metadata["tags"].append("b")
         hit.metadata["more"]["page"] = 2
+
+
+def test_a_question_of_more_than_8000_characters_is_refused_before_anything_is_encoded(full):
+    assert len(full.search(["?" * 8000])) == 1
+    expected = r"queries\[1\]: expected at most 8,000 characters, got 9,000; ask about a text"
+    with pytest.raises(ValueError, match=expected):
+        full.search(["why?", "?" * 9000])

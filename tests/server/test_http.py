@@ -425,7 +425,7 @@ def test_the_description_has_examples_and_no_page_loads_anything_from_elsewhere(
         found = client.get("/openapi.json").json()
         assert client.get("/redoc").status_code == 404
     assert {*found["paths"]} == {
-        "/search", "/ask", "/passages", "/healthz", "/readyz", "/metrics"
+        "/search", "/ask", "/labels", "/passages", "/healthz", "/readyz", "/metrics"
     }  # fmt: skip
     schemas = found["components"]["schemas"]
     assert schemas["Question"]["examples"] == [{"question": "How do I reset my password?", "k": 3}]

@@ -6,20 +6,21 @@ import sys
 import pytest
 
 from tests.helpers import data_of
+from tests.server.conftest import TOKEN, serving
 from uec_rag.corpora.tables import read_questions
-from uec_rag.server.labels import Label, LabelFile
+from uec_rag.retrieval.label_file import LabelFile
 
 PAGE = """
 import sys
 from pathlib import Path
 
-from uec_rag.server.labels import Label, LabelFile
+from uec_rag.retrieval.label_file import LabelFile
 
 labels = LabelFile(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(40):
-    labels.give(Label(question=f"{sys.argv[2]} {number}?", id="parking", holds=True))
+    labels.mark(f"{sys.argv[2]} {number}?", "parking", holds=True)
 """
 
 
@@ -46,7 +47,7 @@ def test_no_label_is_lost_if_two_processes_give_them_at_once(tmp_path):
 def test_a_label_leaves_what_else_the_table_says(tmp_path, before, label, after):
     table = tmp_path / "questions.csv"
     table.write_text("\n".join(before), encoding="utf-8")
-    LabelFile(tmp_path).give(Label(**label))
+    LabelFile(tmp_path).mark(**label)
     assert table.read_text(encoding="utf-8").splitlines() == after
 
 
@@ -54,5 +55,26 @@ def test_a_label_for_a_table_with_a_cell_too_many_is_refused_with_its_line(tmp_p
     table = tmp_path / "questions.csv"
     table.write_text("query,relevant_ids\nHow long?,a,b\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"questions\.csv, line 2: expected 2 cells"):
-        LabelFile(tmp_path).give(Label(question="Who?", id="a", holds=True))
+        LabelFile(tmp_path).mark("Who?", "a", holds=True)
     assert table.read_text(encoding="utf-8").splitlines()[1] == "How long?,a,b"
+
+
+def test_labels_come_in_over_http_with_the_token(index):
+    with serving(index, token=TOKEN) as client:
+        label = {"question": "Where may I park?", "relevant_ids": ["parking"]}
+        assert client.post("/labels", json=label).status_code == 401
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        assert client.post("/labels", json=label).status_code == 201
+        nothing = {"question": "Who wrote Hamlet?", "relevant_ids": []}
+        assert client.post("/labels", json=nothing).json() == {"relevant_ids": 0}
+        gone = client.post("/labels", json=label | {"relevant_ids": ["gone"]})
+        assert (gone.status_code, gone.json()["detail"][:12]) == (422, "relevant_ids")
+    asked = read_questions(index / "questions.csv", labelled=True)
+    assert asked == {"Where may I park?": {"parking"}, "Who wrote Hamlet?": set()}
+
+
+def test_without_a_token_labels_are_refused(index):
+    with serving(index) as client:
+        told = client.post("/labels", json={"question": "Why?", "relevant_ids": []})
+    assert told.status_code == 404
+    assert "Labels need a token" in told.json()["detail"]

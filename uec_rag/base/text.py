@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from pathlib import PurePath
 from typing import Any, ParamSpec, Self, TypeVar, cast
@@ -47,6 +47,9 @@ _ASCII_WORD = regex.compile(r"\w+", regex.ASCII)  # equal to WORD for ASCII text
 _HEADING = regex.compile(r"[Hh]eader [1-6]|h[1-6]")
 _MARKDOWN_HEADING = regex.compile(r"\s*+#{1,6}[ \t]++(\S[^\r\n]*)")
 _LINK, _MARKS = regex.compile(r"!?\[([^\[\]]*+)\]\([^()]*+\)"), regex.compile("[`*~]+")
+ATTRIBUTES = regex.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}\s*\Z")
+"""The attributes at the end of a heading in Markdown: "{#fees}", "{: .no_toc}"."""
+
 _MANUAL_PAGE = regex.compile(r"\(\d\w*+\)(?: Manual Page)?\Z")
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
@@ -153,6 +156,9 @@ class About:
     subject_stems : str
     source_stems : str
         Those in the name of its file, or of the folder if the file is an index.
+    above : str
+        The heading above the subject and below the title of the document, as splitters of both
+        frameworks note it; "" if none is known.
 
     Examples
     --------
@@ -162,6 +168,8 @@ class About:
     'loans.sh'
     >>> About.of({"document_title": "2. Loans"}).document
     'Loans'
+    >>> About.of({"Header 1": "Loans", "Header 2": "Books {#books}", "Header 3": "Fees"}).above
+    'Books'
     >>> fees = About.of({"title": "Fees for Loans", "source": "docs/prices.md"})
     >>> fees.subject_words, fees.subject_stems, fees.source_stems
     (' fees for loans ', 'fee loan', 'price')
@@ -174,6 +182,7 @@ class About:
     opening_words: str
     subject_stems: str
     source_stems: str
+    above: str = ""
 
     @property
     def is_file(self) -> bool:
@@ -185,18 +194,20 @@ class About:
     def of(cls, metadata: Mapping[str, Any], text: str = "") -> Self:
         """Derive what a passage is about from its metadata and text."""
         source = first_value(metadata, SOURCE_KEYS)
-        # LlamaIndex's parser of Markdown has "/Loans/Fees/" for a section of "Fees".
-        above = str(metadata.get("header_path") or "").lstrip("/").partition("/")[0]
-        title = _without_markup(first_value(metadata, DOCUMENT_KEYS) or above)
+        headings = headings_of(metadata)
+        # LlamaIndex's parser of Markdown has "/Loans/Fees/" for a section below "Fees".
+        outer = str(metadata.get("header_path") or "").strip("/").split("/")
+        title = _without_markup(first_value(metadata, DOCUMENT_KEYS) or outer[0])
         document = _MANUAL_PAGE.sub("", _SECTION_NUMBER.sub("", title))
-        subject = first_value(metadata, TITLE_KEYS)
-        if not subject:
-            headings = sorted(filter(_HEADING.fullmatch, metadata), reverse=True)
-            subject = _without_markup(first_value(metadata, headings))
-        if not subject and PurePath(source).suffix.lower() in ("", *MARKDOWN):
+        subject, above = first_value(metadata, TITLE_KEYS), ""
+        if not subject and headings:
+            subject, above = headings[-1], "".join(headings[1:-1][-1:])
+        elif not subject and PurePath(source).suffix.lower() in ("", *MARKDOWN):
             subject = _heading(metadata, text)  # in a script, it would be a comment
+            above = _without_markup("".join(outer[1:][-1:])) if subject else ""
         subject = subject or source
-        opening = " ".join(text[:_LOOKED_AT].split(None, _OPENING)[:_OPENING])
+        opens = with_headings(metadata, text[:_LOOKED_AT])
+        opening = " ".join(opens.split(None, _OPENING)[:_OPENING])
         words = split_words(subject.casefold())
         return cls(
             subject,
@@ -206,7 +217,57 @@ class About:
             opening_words=_spaced(split_words(opening.casefold())),
             subject_stems=_joined(_stems_of(words)),
             source_stems=_stems_of_file(source),
+            above=above,
         )
+
+    def below(self) -> Self:
+        """Return the same with the heading above in its subject, as `read_folder` titles it.
+
+        Examples
+        --------
+        >>> About.of({"Header 1": "Loans", "Header 2": "Books", "Header 3": "Fees"}).below().subject
+        'Books: Fees'
+        """
+        subject = f"{self.above}: {self.subject}"
+        words = split_words(subject.casefold())
+        stems = _joined(_stems_of(words))
+        return replace(self, subject=subject, subject_words=_spaced(words), subject_stems=stems)
+
+
+def with_headings(metadata: Mapping[str, Any], text: str) -> str:
+    r"""Return a text after the headings above it, which LangChain's splitters take out of it.
+
+    Examples
+    --------
+    >>> with_headings({"Header 1": "Loans", "Header 2": "Books", "Header 3": "Fees"}, "None.")
+    'Loans\n\nBooks: Fees\n\nNone.'
+    """
+    title, *path = headings_of(metadata) or [""]
+    for heading in filter(None, (": ".join(path), title)):
+        if heading.casefold() not in text.casefold():
+            text = f"{heading}\n\n{text}"
+    return text
+
+
+def headings_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the headings above a passage, outermost first, without markup.
+
+    They are "Header 1", "Header 2" and so on, as LangChain's splitters of Markdown and HTML have
+    them.
+    """
+    keys = sorted(filter(_HEADING.fullmatch, metadata))
+    return [heading for key in keys if (heading := _without_markup(str(metadata[key] or "")))]
+
+
+def is_heading(metadata: Mapping[str, Any], text: str) -> bool:
+    """Return whether a text is nothing but its own heading in the metadata.
+
+    Examples
+    --------
+    >>> is_heading({"h1": "Loans", "h2": "Fees"}, "Fees"), is_heading({"h1": "Loans"}, "None.")
+    (True, False)
+    """
+    return _without_markup(text.strip()) in headings_of(metadata)[-1:]
 
 
 def _spaced(words: Sequence[str]) -> str:
@@ -223,12 +284,13 @@ def _heading(metadata: Mapping[str, Any], text: str) -> str:
         line, _, rest = text.partition("\n")
         text = rest.lstrip("\n") if line.partition(": ")[0] in metadata else text
     begins = _MARKDOWN_HEADING.match(text)
-    return _without_markup(begins[1].partition(" {#")[0]) if begins else ""
+    return _without_markup(begins[1]) if begins else ""
 
 
 def _without_markup(heading: str) -> str:
-    """Return a heading in Markdown without links, emphasis and marks of code."""
-    return heading and str(_MARKS.sub("", _LINK.sub(r"\1", heading[:_LONGEST_HEADING]))).strip()
+    """Return a heading in Markdown without attributes, links, emphasis and marks of code."""
+    plain = ATTRIBUTES.sub("", heading[:_LONGEST_HEADING])
+    return str(_MARKS.sub("", _LINK.sub(r"\1", plain))).strip()
 
 
 def without_number(title: str) -> str:

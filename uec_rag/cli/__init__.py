@@ -41,6 +41,7 @@ for command in (
     index.index,
     ask.ask,
     gate.gate,
+    gate.questions,
     index.copy,
     models.fit,
     serve.serve,

@@ -175,7 +175,10 @@ def ask(
         _converse(answer, chain(first, _questions()), history)
     else:
         if not first:
-            say("Ask a question; an empty line quits.")
+            say(
+                "Each line is a question of its own; no conversation is kept, as --chat would. An "
+                "empty line quits."
+            )
         for asked in first or _questions():
             answer(asked, history)
     if not json:

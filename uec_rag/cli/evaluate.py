@@ -156,6 +156,10 @@ def _print(found: Evaluation) -> None:
         f"Mean confidence minus the share answered correctly: {mean:+.3f} ±{(high - low) / 2:.3f}; "
         f"Brier score {found.confidence['brier']:.3f}."
     )
+    decided = _table("decisions, thresholds chosen on these labels", "right", "wrong", "AUROC")
+    for name, one in found.baselines.items():
+        decided.add_row(plain(name), *(f"{value:.3f}" for value in one.values()))
+    out.print(decided)
     if facts["asked_back"]:
         note(f"confidence is measured without the {facts['asked_back']} questions asked back about")
 

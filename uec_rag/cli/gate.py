@@ -1,4 +1,4 @@
-"""`uec-rag gate`: a threshold that keeps the share of wrong answers below a target."""
+"""`uec-rag gate` and `questions`: a threshold that keeps wrong answers rare, and its labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uec_rag.base.checks import check_share
+from uec_rag.base.checks import check_share, six_digits
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.saved.generations import is_last
 from uec_rag.cli.console import (
@@ -35,9 +35,11 @@ _CERTAINTY = 0.95
 
 
 Questions = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
-        metavar="QUESTIONS", help="A .jsonl, .csv or .tsv file with query and relevant_ids."
+        metavar="QUESTIONS",
+        help="A .jsonl, .csv or .tsv file with query and relevant_ids; by default the labels in "
+        "INDEX.",
     ),
 ]
 Wrong = Annotated[
@@ -59,7 +61,7 @@ Certainty = Annotated[
 
 def gate(
     index: Index,
-    questions: Questions,
+    questions: Questions = None,
     to: Annotated[
         Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
     ] = None,
@@ -81,7 +83,9 @@ def gate(
     Each row has a question and, as relevant_ids, what answers it: an id that 'uec-rag ask --json'
     prints, a heading as it reads (faq.md#How do I return it?), or a file, any passage of which then
     answers; nothing, if the documents do not. A question with several answers has several rows, or
-    a list in .jsonl. A gate that would abstain on every question is not saved, unless with --force.
+    a list in .jsonl. Without QUESTIONS, the labels are used that the explorer, `Retriever.label`
+    and POST /labels wrote. A gate that would abstain on every question is not saved, unless with
+    --force.
 
     Example: uec-rag gate idx questions.csv --wrong 0.1
     """
@@ -95,6 +99,7 @@ def gate(
     to = own if to is None else to
     check_index(index)
     check_file(to, "--out")
+    questions = _labels_of(index) if questions is None else questions
     asked = read_questions(questions, labelled=True)
     retriever = open_index(index, store, trust)
     labels = find_labels(asked, retriever.passages(), questions.name)
@@ -121,6 +126,58 @@ def gate(
         use = "" if to.absolute() == own.absolute() else f" --gate {to}"
         use += "" if store is None else f" --store {store}"
         say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
+
+
+def _labels_of(index: Path) -> Path:
+    """Return the table of an index's labels; FileNotFoundError if there is none."""
+    from uec_rag.retrieval.label_file import LABELS_FILE
+
+    if not (index / LABELS_FILE).is_file():
+        raise FileNotFoundError(
+            f"QUESTIONS: {str(index)!r} has no labels; give some on the page of 'uec-rag explore', "
+            "with Retriever.label or POST /labels, or pass a table"
+        )
+    return index / LABELS_FILE
+
+
+def questions(
+    index: Index,
+    asked: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="ASKED",
+            help="A .jsonl, .csv or .tsv file with a column query; the default is headings of the "
+            "passages.",
+        ),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="List at most so many.")] = 10,
+    store: StorePlace = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """List the questions to label next: those that a label would teach most.
+
+    These are the questions without a label whose confidence is nearest to the threshold, one for
+    each passage that is found first. Label them on the page of 'uec-rag explore', with
+    `Retriever.label` or POST /labels.
+
+    Example: uec-rag questions idx asked.csv
+    """
+    check_index(index)
+    from uec_rag.evaluation.labels import questions_to_label
+    from uec_rag.retrieval.label_file import LabelFile
+    from uec_rag.server.views import questions_to_ask
+
+    own = None if asked is None else [*read_questions(asked, labelled=False)]
+    known = LabelFile(index).read()
+    retriever = open_index(index, store, trust)
+    own = questions_to_ask(retriever) if own is None else own
+    found = questions_to_label(retriever, own, known, most)
+    if json:
+        rows = [{"query": one.query, "confidence": one.decision.confidence} for one in found]
+        print_json(six_digits(rows))
+    else:
+        print_text("\n".join(f"{one.decision.confidence:.2f}  {one.query}" for one in found))
 
 
 def _check_promise(wrong: float | None, risk: float | None, certainty: float | None) -> None:

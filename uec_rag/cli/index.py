@@ -329,12 +329,12 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
     if json:
         more = {"unchanged": len(changes.unchanged), "empty": len(read.empty)}
         more |= {"unreadable": len(read.unreadable), "passages": passages}
-        print_json({"path": str(to), **counts, **more, "encoded": len(files)})
+        print_json({"path": str(to), **counts, **more, "encoded": files.encoded})
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
         f"{to}: {parts}{named(sorted(removed))}; {counted(passages, 'passage')}, "
-        f"{len(files):,} of them encoded now; "
+        f"{files.encoded:,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
 

@@ -187,7 +187,7 @@ def candidates_of(
     function_words : frozenset of str
         Those of the question's language.
     """
-    about = [passage.about for passage in passages]
+    about = _distinct([passage.about for passage in passages])
     stems = _stems_with_idf(idf, function_words)
     bearers = _bearers(about)
     subject = _subjects(about, bearers, stems.keys(), vectors)
@@ -208,6 +208,17 @@ def candidates_of(
         mass=np.bincount(subject, weights / weights.sum()).astype(np.float64),
         coverage=_coverage(about, words, subject, idf),
     )
+
+
+def _distinct(about: Sequence[About]) -> list[About]:
+    """Name the heading above in each title that a source has below several headings."""
+    above = defaultdict[tuple[str, str], set[str]](set)
+    for one in about:
+        above[one.subject, one.source].add(one.above)
+    return [
+        one.below() if one.above and len(above[one.subject, one.source]) > 1 else one
+        for one in about
+    ]
 
 
 def _stems_with_idf(idf: Mapping[str, float], function_words: frozenset[str]) -> dict[str, float]:

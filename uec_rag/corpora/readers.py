@@ -16,6 +16,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
+from uec_rag.base.text import ATTRIBUTES
 from uec_rag.corpora.document import Section, decoded, has_words
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-# The attributes of a heading, as Pandoc, Python-Markdown, kramdown and Docusaurus write them.
-_ATTRIBUTES = re.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}\s*\Z")
 # Those of other elements in Python-Markdown, "[Start](a.md){ .md-button }", unlike "x_{i=1}"; and
 # icons.
 _NAMED = r"""[\w:-]+=(?:"[^"{}]*"|'[^'{}]*'|[^\s{}"']+)"""
@@ -528,7 +527,7 @@ def _plain_heading(inline: Token) -> str:
         for part in inline.children or ()
         if part.type != "html_inline" or _is_text(part.content)
     ]
-    return _ATTRIBUTES.sub("", "".join(parts)).strip()
+    return ATTRIBUTES.sub("", "".join(parts)).strip()
 
 
 def _is_text(tag: str) -> bool:

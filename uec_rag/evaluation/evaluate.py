@@ -15,6 +15,7 @@ from uec_rag.base.progress import progress_bar
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import TermEncoder
+from uec_rag.evaluation.baselines import baselines
 from uec_rag.evaluation.inspection import Ranking, fused, search_by_each_member, search_by_member
 from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval.labelled import confidence_at, questions_from_passages
@@ -46,6 +47,8 @@ class Evaluation:
     risks : list of dict
         For each risk, the share of questions answered by a gate with its guarantee, and by the best
         thresholds of confidence and of the best member's similarity on these questions.
+    baselines : dict of str to dict
+        What plainer searches would decide, see `uec_rag.evaluation.baselines`.
     ndcg : list of float
         nDCG of each answerable question, to compare two indexes.
     answers : list of str
@@ -58,6 +61,7 @@ class Evaluation:
     systems: dict[str, dict[str, list[float]]]
     confidence: dict[str, Any]
     risks: list[dict[str, Any]]
+    baselines: dict[str, dict[str, float]]
     ndcg: list[float]
     answers: list[str]
     doubtful: list[str]
@@ -105,17 +109,18 @@ def evaluate(
     result = _search(view, queries, parts, depth)
     rankings = {"ensemble": result.passages}
     members = search_by_each_member(view, queries, parts, depth)
-    rankings |= members
+    rankings |= {name: one.passages for name, one in members.items()}
     if members:
-        rankings["reciprocal rank fusion"] = fused([*members.values()])
+        rankings["reciprocal rank fusion"] = fused([one.passages for one in members.values()])
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
     asked = np.array([decision.action == "clarify" for decision in result.decisions])
     kept = np.flatnonzero(~asked | asked.all()).tolist()
     confidence = confidence_at(result, JUDGED)[kept]
     right = _right(result.passages, relevant, JUDGED)[kept]
     best = _best_member(view, scores)
-    similar = search_by_member(view, best, queries, parts, JUDGED)
-    similar = SearchResult([similar[row] for row in kept])
+    members = members or {best: search_by_member(view, best, queries, parts, JUDGED)}
+    members = {name: _rows(one, kept) for name, one in members.items()}
+    wanted = [relevant[row] for row in kept]
     return Evaluation(
         facts={
             "questions": len(queries),
@@ -136,7 +141,8 @@ def evaluate(
             "brier": float(np.mean((confidence - right) ** 2)),
             "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
         },
-        risks=_by_risk(confidence, right, similar, [relevant[row] for row in kept]),
+        risks=_by_risk(confidence, right, members[best], wanted),
+        baselines=baselines(members, _rows(result, kept), confidence, wanted),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
         doubtful=[] if labels is None else doubtful_labels(result, relevant),
@@ -154,6 +160,10 @@ def _search(
             results += view.search_encoded(queries[rows], [part[rows] for part in parts], depth)
             bar.update(len(queries[rows]))
     return SearchResult(results)
+
+
+def _rows(result: SearchResult, rows: Sequence[int]) -> SearchResult:
+    return SearchResult([result[row] for row in rows])
 
 
 def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str, Floats]:

@@ -52,7 +52,7 @@ _C = 60  # the constant of Cormack et al.
 
 def search_by_each_member(
     retriever: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], k: int
-) -> dict[str, Ranking]:
+) -> dict[str, SearchResult]:
     """Search by each encoder's similarity alone.
 
     Parameters
@@ -62,14 +62,14 @@ def search_by_each_member(
 
     Returns
     -------
-    dict of str to Ranking
-        Rankings by the encoder's name; empty for a single encoder, and in the shared space, which
+    dict of str to SearchResult
+        Searches by the encoder's name; empty for a single encoder, and in the shared space, which
         does not keep them apart.
     """
     names = retriever.uec.names
     if len(names) < 2 or retriever.uec.fitted.space == "shared":
         return {}
-    return {name: search_by_member(retriever, name, queries, parts, k).passages for name in names}
+    return {name: search_by_member(retriever, name, queries, parts, k) for name in names}
 
 
 def search_by_member(

@@ -1,16 +1,18 @@
-"""Labels that look wrong, since a confident search contradicts them."""
+"""Labels that look wrong, since a confident search contradicts them, and those to give next."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from uec_rag.base.checks import counted, one_line
 from uec_rag.confidence.model import JUDGED
-from uec_rag.retrieval.result import SearchResult
+from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.retriever import Retriever
 
 CONFIDENT = 0.9
 """The confidence above which a search contradicts a label."""
 
+_BATCH = 32  # questions that are searched together
 _QUOTED, _LONGEST = 3, 80  # questions in a sentence, and characters of each
 
 
@@ -49,6 +51,42 @@ def doubtful_labels(
         (elsewhere, "with passages that are not found", "look whether what is found also answers"),
     )
     return [_sentence(*kind) for kind in kinds if kind[0]]
+
+
+def questions_to_label(
+    retriever: Retriever, questions: Iterable[str], labelled: Collection[str], most: int
+) -> list[Result]:
+    """Choose the questions whose labels would teach a gate most.
+
+    These are the ones whose confidence is nearest to the threshold, one of each neighbourhood:
+    those that find the same passage first.
+
+    Parameters
+    ----------
+    retriever : Retriever
+        The index, whose gate has the threshold; one half without a gate.
+    questions : iterable of str
+    labelled : collection of str
+        Questions that are left out.
+    most : int
+        Largest number of questions.
+
+    Returns
+    -------
+    list of Result
+        Their searches, the nearest first. One that finds nothing, or gets a clarifying question,
+        teaches nothing.
+    """
+    asked = [one for one in dict.fromkeys(questions) if one not in labelled]
+    nearest: dict[str, tuple[float, Result]] = {}
+    for start in range(0, len(asked), _BATCH):
+        for one in retriever.search(asked[start : start + _BATCH]):
+            far = abs(one.decision.confidence - min(max(one.decision.threshold, 0), 1))
+            if one.ids and one.decision.action != "clarify":
+                nearest[one.ids[0]] = min(
+                    nearest.get(one.ids[0], (far, one)), (far, one), key=lambda pair: pair[0]
+                )
+    return [one for _, one in sorted(nearest.values(), key=lambda pair: pair[0])[:most]]
 
 
 def _sentence(questions: Sequence[str], labelled: str, advice: str) -> str:

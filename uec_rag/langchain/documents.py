@@ -12,6 +12,7 @@ from langchain_core.messages.utils import convert_to_messages
 
 from uec_rag.base.checks import check_documents, did_you_mean, listed
 from uec_rag.base.errors import warn
+from uec_rag.base.text import headings_of, is_heading
 from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.conversation import turns_of
@@ -75,8 +76,9 @@ def with_text(
     """Pair documents with their ids, and return the ids of blank ones apart.
 
     Loaders produce blank documents for blank pages, which must not interrupt LangChain's `index`,
-    so they are left out with a warning that names id and source. Under their ids an outdated
-    document may be stored.
+    so they are left out with a warning that names id and source. A splitter of HTML also makes a
+    document of each heading alone; it is left out if another has the text below the heading. Under
+    the ids of both an outdated document may be stored.
 
     TypeError or ValueError if one is not a `Document`, or the number of ids differs.
     """
@@ -89,8 +91,20 @@ def with_text(
     if blank:
         listing = ", ".join(f"{name!r} from {d.metadata.get('source')!r}" for name, d in blank)
         warn(f"documents: {len(blank)} without text are left out: {listing}.")
-    kept = [(name, d) for name, d in pairs if d.page_content.strip()]
-    return kept, [name for name, _ in blank if name is not None]
+    bare = [is_heading(d.metadata, d.page_content) for d in all_]
+    paths = [tuple(headings_of(d.metadata)) for d in all_]
+    above = {
+        path[:depth]
+        for path, is_bare in zip(paths, bare, strict=True)
+        for depth in range(0 if is_bare else len(path) + 1)
+    }
+    kept, left = list[tuple[str | None, Document]](), list[str]()
+    for (name, d), path, is_bare in zip(pairs, paths, bare, strict=True):
+        if d.page_content.strip() and not (is_bare and path in above):
+            kept.append((name, d))
+        elif name is not None:
+            left.append(name)
+    return kept, left
 
 
 def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str]) -> None:

@@ -176,8 +176,15 @@ def retriever_tool(
         found = read_decision(query, output)
         labels = [reading["label"] for reading in found["readings"]]
         passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
-        doubted = is_doubted(found["confidence"]) and not _has_searched(runtime)
-        reply = tool_reply(found["decision"], found["reason"], labels, passages, doubted=doubted)
+        is_first = not _has_searched(runtime)
+        reply = tool_reply(
+            found["decision"],
+            found["reason"],
+            labels,
+            passages,
+            doubted=is_first and is_doubted(found["confidence"]),
+            rephrases=is_first,
+        )
         return reply, found
 
     return StructuredTool.from_function(

@@ -102,8 +102,17 @@ def retriever_tool(
         labels = [reading.label for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
-        nudged = is_doubted(decision.confidence) and not decision.advice and not nudged
-        text = tool_reply(decision.action, decision.reason, labels, passages, doubted=nudged)
+        may_search = not decision.advice and not nudged
+        doubted = may_search and is_doubted(decision.confidence)
+        text = tool_reply(
+            decision.action,
+            decision.reason,
+            labels,
+            passages,
+            doubted=doubted,
+            rephrases=may_search,
+        )
+        nudged = doubted or (may_search and decision.action == "abstain")
         return UECSearch(**decision.metadata() | hits, text=text)
 
     def search(query: str) -> UECSearch:

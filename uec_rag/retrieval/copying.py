@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 
 from uec_rag.base.progress import progress_bar
-from uec_rag.encoders.base import TermEncoder
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Store
@@ -47,22 +46,17 @@ def copy_index(source: Retriever, store: Store) -> Retriever:
             "collection, or delete this one."
         )
     held = source.store if source.store.remote else source.store.snapshot()
-    has_words = any(isinstance(encoder, TermEncoder) for encoder in uec.encoders)
     passages = held.passages()
+    copy = Retriever(uec, store, unanswerable=source.unanswerable)
     with filling(store), progress_bar("Copying passages", len(held)) as bar:
         while some := list(islice(passages, _AT_ONCE)):
-            gaussians = held.vectors([passage.id for passage in some])
-            if has_words:  # stores return vectors without their words
-                terms = uec.embed_terms([passage.text for passage in some])
-                gaussians = gaussians.with_terms(terms)
-            store.add(some, gaussians)
+            copy._add_vectors(some, held.vectors([passage.id for passage in some]))
             bar.update(len(some))
     if len(store) != len(held):
         raise RuntimeError(
             f"source: it holds {len(held):,} passages, but {len(store):,} were copied; it changed "
             "meanwhile. Copy again, to another store, when nothing writes to it."
         )
-    copy = Retriever(uec, store, unanswerable=source.unanswerable)
     if calibration is not None:
         current = calibration.corpus == corpus_fingerprint(held)
         copy._set_calibration(calibration, current=current)

@@ -145,6 +145,8 @@ class EncodedFiles:
     passages : list of Passage
     batches : iterable of (list of Passage, list of Gaussian)
         Arguments of `Retriever.add_encoded`.
+    kept : list of (list of Passage, Gaussian)
+        Arguments of `Index._add_vectors`: passages whose text the index had already.
     known : dict of str to Passage
         The passages of these files in the index before they were encoded, by id.
     """
@@ -153,6 +155,7 @@ class EncodedFiles:
     sources: frozenset[str]
     passages: list[Passage]
     batches: Iterable[tuple[list[Passage], list[Gaussian]]]
+    kept: list[tuple[list[Passage], Gaussian]]
     known: dict[str, Passage]
 
     @classmethod
@@ -165,6 +168,8 @@ class EncodedFiles:
     ) -> Self:
         """Split documents into passages of the same size as those of the index, and encode them.
 
+        A passage whose text is in the index, wherever it is there, keeps its vectors.
+
         For an engine, each batch is encoded when it is written, so that batches written before an
         interruption need not be encoded again.
 
@@ -175,6 +180,11 @@ class EncodedFiles:
         documents : sequence of Document
         gone : collection of str
             Files whose passages are to be removed.
+
+        Raises
+        ------
+        SavedMeanwhile
+            If another process has changed passages in an engine while they were read.
         """
         cut = cut_of(retriever)
         passages = passages_of(documents, **chunks_of(retriever.uec, cut))
@@ -186,13 +196,27 @@ class EncodedFiles:
             [passage.id for passage in passages],
             [p.metadata for p in passages],
         )
-        known = {p.id: p for p in retriever.passages() if p.id in ids or file_of(p) in sources}
-        batches = _encoded(retriever.uec, checked)
+        texts = {passage.text for passage in checked}
+        known, same = dict[str, Passage](), dict[str, str]()
+        for p in retriever.passages():
+            if p.id in ids or file_of(p) in sources:
+                known[p.id] = p
+            if p.text in texts:
+                same[p.text] = p.id
+        new = [passage for passage in checked if passage.text not in same]
+        # Before anything is written, which may replace the passages that had these vectors.
+        kept = _kept(retriever, [passage for passage in checked if passage.text in same], same)
+        batches = _encoded(retriever.uec, new)
         ready = batches if retriever.store.remote else [*batches]
-        return cls(retriever.uec, frozenset(sources), checked, ready, known)
+        return cls(retriever.uec, frozenset(sources), checked, ready, kept, known)
 
     def __len__(self) -> int:
         return len(self.passages)
+
+    @property
+    def encoded(self) -> int:
+        """The number of passages that a model had to encode."""
+        return len(self) - sum(len(passages) for passages, _ in self.kept)
 
     def without(self, sources: Collection[str]) -> Self:
         """Leave out some of the files."""
@@ -209,6 +233,11 @@ class EncodedFiles:
                 for passages, parts in self.batches
                 if (rows := left(passages))
             ),
+            kept=[
+                ([passages[i] for i in rows], gaussians[rows])
+                for passages, gaussians in self.kept
+                if (rows := left(passages))
+            ],
         )
 
     def replace_in(self, retriever: Retriever) -> int:
@@ -229,6 +258,8 @@ class EncodedFiles:
         old = {p.id: p for p in retriever.passages() if file_of(p) in self.sources}
         if any(p not in (self.known.get(p.id), new.get(p.id)) for p in old.values()):
             raise SavedMeanwhile("the files were changed in the index by another process meanwhile")
+        for passages, gaussians in self.kept:
+            retriever._add_vectors(passages, gaussians)
         for passages, parts in self.batches:
             retriever.add_encoded(passages, parts)
         retriever.delete([id_ for id_ in old if id_ not in new])
@@ -243,3 +274,21 @@ def _encoded(
             batch = list(passages[start : start + _BATCH])
             yield batch, uec.encode([passage.text for passage in batch], "passage")
             bar.update(len(batch))
+
+
+def _kept(
+    retriever: Retriever, passages: Sequence[Passage], same: Mapping[str, str]
+) -> list[tuple[list[Passage], Gaussian]]:
+    """Pair passages with the vectors of those with the same text; `same`: their ids by text."""
+    kept = []
+    for start in range(0, len(passages), _BATCH):
+        batch = list(passages[start : start + _BATCH])
+        texts = {same[passage.text]: passage.text for passage in batch}
+        try:
+            gaussians = retriever.vectors([same[passage.text] for passage in batch])
+        except KeyError:
+            gaussians = None
+        if gaussians is None or texts != {p.id: p.text for p in retriever.get([*texts])}:
+            raise SavedMeanwhile("passages were changed in the index by another process meanwhile")
+        kept.append((batch, gaussians))
+    return kept

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Self, TypeAlias, TypeVar, cast
+from typing import Literal, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -84,6 +84,10 @@ class Gate(Record):
         several things is meant, and P(underspecified) is above nine tenths.
     rewritten : float
         The confidence above which a rewrite is answered.
+    ask : {"borderline", "always"}
+        When an advisor is asked: in doubt, or also before each answer. "always" finds answers that
+        are confident and wrong, such as those on the topic of the documents that they do not have,
+        for a call for nearly each question. It has no guarantee.
     timeout : float
         Seconds after which an advisor counts as not asked.
     k : int
@@ -126,6 +130,7 @@ class Gate(Record):
     advisor: Advisor | None = field(default=None, repr=False, compare=False)
     doubt: tuple[float, float] = DOUBT
     rewritten: float = DOUBT[1]
+    ask: Literal["borderline", "always"] = "borderline"
     timeout: float = 30.0
     k: int = JUDGED
     is_advised: bool = False
@@ -148,6 +153,13 @@ class Gate(Record):
             raise ValueError(f"doubt: expected the lower confidence first, got {self.doubt}.")
         if not self.timeout > 0:
             raise ValueError(f"timeout: expected seconds above 0, got {self.timeout}.")
+        if self.ask not in ("borderline", "always"):
+            raise ValueError(f"ask: expected 'borderline' or 'always', got {self.ask!r:.60}.")
+        if self.ask == "always" and self.guarantee is not None:
+            raise ValueError(
+                "ask: expected 'borderline' for a gate with a guarantee, which labels gave it with "
+                "the advisor asked in doubt alone; or omit guarantee=."
+            )
         check_k(self.k)
         if any(not 0 <= confidence <= 1 for confidence in self.confidences):
             raise ValueError("confidences: expected numbers from 0 to 1.")
@@ -485,6 +497,7 @@ class Gate(Record):
         if math.isinf(decision.threshold):  # too few hits are left
             return False
         unsure = decision.confidence <= high or decision.underspecified > unclear
+        unsure |= self.ask == "always" and decision.action == "answer"
         return low < decision.confidence and unsure
 
     def handed_over(self, k: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from uec_rag.base.checks import check_type, listed
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.fitted import ENOUGH_PASSAGES
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.result import without_findings
@@ -106,7 +107,9 @@ class Index:
         try:
             for passages in chunks:
                 parts = self.uec.encode(
-                    [passage.text for passage in passages], "passage", show_progress=show_progress
+                    [passage.searched for passage in passages],
+                    "passage",
+                    show_progress=show_progress,
                 )
                 added += self.add_encoded(passages, parts)
         except Exception as error:
@@ -136,11 +139,24 @@ class Index:
             self._accept_fit()
         stored = [without_findings(passage) for passage in passages]
         _check_findable(stored, parts, self.uec.names)
-        self.store.bind(self.uec.fingerprint)
-        self.store.add(stored, self.uec.fitted.combine_as(parts, "passage"))
-        self._changes += 1
+        self._store(stored, self.uec.fitted.combine_as(parts, "passage"))
         self._say_foreign([passage.text for passage in passages], [part.mean for part in parts])
         return [passage.id for passage in passages]
+
+    def _add_vectors(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
+        """Add passages with their Gaussians as `vectors` returns them, so no model is run.
+
+        Words are counted again, since stores return vectors without them.
+        """
+        if any(isinstance(encoder, TermEncoder) for encoder in self.uec.encoders):
+            terms = self.uec.embed_terms([passage.searched for passage in passages])
+            gaussians = gaussians.with_terms(terms)
+        self._store([without_findings(passage) for passage in passages], gaussians)
+
+    def _store(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
+        self.store.bind(self.uec.fingerprint)
+        self.store.add(passages, gaussians)
+        self._changes += 1
 
     def _say_foreign(self, texts: Sequence[str], means: Sequence[FloatArray]) -> None:
         """Warn, once, if passages are in a language in which encoders cannot distinguish texts.

@@ -77,9 +77,8 @@ class Candidates:
         passages = [*found.values()]
         if not passages:
             return MemoryStore()
-        texts = [passage.text for passage in passages]
         if self._vectors is None:
-            parts = encode(self._uec, texts, "passage")
+            parts = encode(self._uec, [passage.searched for passage in passages], "passage")
         else:
             held = self._vectors([*found])
             if missing := [id_ for id_ in found if id_ not in held]:
@@ -87,6 +86,7 @@ class Candidates:
                     f"vectors: expected a mapping with each of the {len(found)} ids that are asked "
                     f"for, got none for {len(missing)}, first {missing[0]!r}."
                 )
+            texts = [passage.text for passage in passages]
             parts = encode_with_vectors(self._uec, texts, [held[id_] for id_ in found])
         gaussians = self._uec.fitted.combine_as(parts, "passage")
         return MemoryStore.holding(passages, gaussians).snapshot(self._filter)

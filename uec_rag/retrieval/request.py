@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, TypeVar
 
+from uec_rag.base.checks import check_texts
 from uec_rag.confidence.languages import ENGLISH, language_of
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
@@ -30,6 +31,9 @@ _T = TypeVar("_T")
 
 _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
+
+LONGEST_QUERY = 8_000
+"""The largest number of characters of a question."""
 
 MOST_TURNS = 64
 """The number of turns before a question that are looked at: the latest."""
@@ -186,6 +190,18 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
         if said.strip().casefold() not in ("", same):
             kept.append(said.strip())
     return kept[::-1]
+
+
+def check_queries(queries: Sequence[str]) -> list[str]:
+    """Return questions that can be searched; TypeError or ValueError if one cannot."""
+    said = check_texts(queries, "queries")
+    for place, query in enumerate(said):
+        if len(query) > LONGEST_QUERY:
+            raise ValueError(
+                f"queries[{place}]: expected at most {LONGEST_QUERY:,} characters, got "
+                f"{len(query):,}; ask about a text in a few sentences."
+            )
+    return said
 
 
 def texts_of(queries: Sequence[Query]) -> list[str]:

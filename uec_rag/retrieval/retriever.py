@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import check_k, check_texts, check_unanswerable
+from uec_rag.base.checks import check_k, check_unanswerable, listed
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -38,12 +38,14 @@ from uec_rag.retrieval.conversation import rows_of
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import OUTDATED, Gate, check_gate
 from uec_rag.retrieval.index import Index
+from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.over import Candidates
 from uec_rag.retrieval.request import (
     Options,
     Query,
     Request,
     check_history,
+    check_queries,
     named_among,
     narrowed,
     texts_of,
@@ -380,7 +382,7 @@ class Retriever(Index):
         self._check_filter(narrowed({"$id": [*chosen]}, filter) if chosen else filter)
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         before = None if history is None else check_history(history)
-        said = check_texts(queries, "queries")
+        said = check_queries(queries)
         corrected = correct_spelling(said, self.uec.encoders, self.store) if correct else said
         if before is None:
             asked = [Query.of(text, within=within) for text in corrected]
@@ -388,6 +390,37 @@ class Retriever(Index):
             asked = [Query.of(*pair, within) for pair in with_turns(corrected, before)]
         texts = texts_of(asked)
         return Request(said, corrected, before, asked, texts, k, filter, share, chosen, label)
+
+    def label(self, question: str, relevant_ids: Collection[str]) -> None:
+        """Write the passages that answer a question to the table of labels of the saved index.
+
+        The table is "questions.csv" in the folder of the index: `uec-rag gate` makes a gate of it.
+        A label takes the place of one that the question had. Other processes may write at the same
+        time.
+
+        Parameters
+        ----------
+        question : str
+        relevant_ids : collection of str
+            Ids of passages; empty if nothing in the index answers the question.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the question is empty, an id is not in the index, or the index has no folder yet.
+        BlockingIOError
+            If other processes keep writing labels.
+        """
+        ids = listed(relevant_ids, "relevant_ids")
+        there = {passage.id for passage in self.get(ids)}
+        if unknown := [id_ for id_ in ids if id_ not in there]:
+            raise ValueError(
+                f"relevant_ids: expected ids of passages in the index, got {unknown[0]!r:.100}; "
+                "pass [] if nothing in the index answers the question."
+            )
+        if not self.saved_as:
+            raise ValueError("label: the index has no folder; save it first.")
+        LabelFile(self.saved_as[-1].parent.parent).write(question, ids)
 
     def _search_rewrites(self, request: Request, rewrites: Sequence[str]) -> SearchResult:
         """Search for what an advisor rewrote, which needs no turns before it, without a gate."""

@@ -26,12 +26,14 @@ from uec_rag.corpora.tables import find_labels, read_questions
 from uec_rag.evaluation.inspection import describe_languages
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.gate import GATE_FILE
+from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
+from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.server.access import Access, Guard, explained, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
-from uec_rag.server.labels import LabelFile, add_labels
+from uec_rag.server.http import LARGEST_K, refused
+from uec_rag.server.labels import add_labels, labels_view
 from uec_rag.server.running import log_to_stderr, serve
 from uec_rag.server.static import add_pages
 from uec_rag.server.views import (
@@ -219,7 +221,7 @@ def ask_routes(session: Session) -> APIRouter:
             index = opened.retriever.snapshot()
             index.gate = session.gate(opened)
             view = ask_view(index, given.question, given.k, turns(given.history), given.within)
-        view["labels"] = session.labels.view(given.question)
+        view["labels"] = labels_view(session.labels, given.question)
         if given.within is None:  # a chosen reading continues a question that is in the list
             session.remember(view, [one.content for one in given.history if one.role == "user"])
         return view

@@ -26,7 +26,7 @@ from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.retrieval.request import check_history
+from uec_rag.retrieval.request import LONGEST_QUERY, check_history
 from uec_rag.server.access import Access, Guard, explained, invalid, problem, sanitised
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
@@ -36,8 +36,8 @@ from uec_rag.stores.base import checked_text
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import check_size, parse
 
-# Limits of one request: hits, characters of a query and of a passage, passages to add or delete.
-LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
+# Limits of one request: hits, characters of a passage, passages to add or delete.
+LARGEST_K, LONGEST_PASSAGE, MOST_PASSAGES = 100, 1_000_000, 1_000
 _WRITERS = 8  # write requests that may be in progress or waiting
 _WATCH = 1.0  # seconds between two checks for a newly saved version
 
@@ -62,6 +62,7 @@ WRITE_ROUTES = (
     Route("POST", "/passages", "add", 201),
     Route("DELETE", "/passages", "delete"),
 )
+LABEL_ROUTE = Route("POST", "/labels", "label", 201)
 _PAGES = {"/": "docs.html", "/docs": "docs.html", "/docs.js": "docs.js", "/page.css": "page.css"}
 
 _EXAMPLE = {"examples": [{"question": "How do I reset my password?", "k": 3}]}
@@ -149,6 +150,13 @@ class NewPassages(BaseModel, extra="forbid"):
     """Passages to add."""
 
     passages: list[NewPassage] = Field(min_length=1, max_length=MOST_PASSAGES)
+
+
+class NewLabel(BaseModel, extra="forbid", strict=True):
+    """A question, and the passages that answer it; none if nothing does."""
+
+    question: str = Field(min_length=1, max_length=LONGEST_QUERY)
+    relevant_ids: list[str] = Field(max_length=MOST_PASSAGES, examples=[["faq.md#returns"], []])
 
 
 class Problem(BaseModel):
@@ -287,14 +295,20 @@ class Service:
             raise HTTPException(404, "id: none of these is in the index; nothing was deleted.")
         return done
 
+    async def label(self, new: NewLabel) -> dict[str, int]:
+        """Label a question for the next gate, in place of what it had. Returns their number."""
+        with _explained(), self.live.use() as opened:
+            await asyncio.to_thread(opened.retriever.label, new.question, new.relevant_ids)
+        return {"relevant_ids": len(new.relevant_ids)}
+
 
 def create_app(
     live: LiveIndex, access: Access, *, write: bool = False, together: int = TOGETHER
 ) -> Guard:
     """Make the application, which closes the index at shutdown.
 
-    `write`: whether to provide POST and DELETE /passages. `together`: largest number of queries in
-    a batch.
+    `write`: whether to provide POST and DELETE /passages. POST /labels needs it or a token.
+    `together`: largest number of queries in a batch.
     """
     service = Service(live, access, together)
     app = FastAPI(
@@ -309,7 +323,9 @@ def create_app(
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
         exception_handlers={RequestValidationError: refused, StarletteHTTPException: declined},
     )
-    for method, path, handler, status in (*ROUTES, *(WRITE_ROUTES if write else ())):
+    routes = [*ROUTES, *(WRITE_ROUTES if write else ())]
+    routes += [LABEL_ROUTE] if write or access.token else []
+    for method, path, handler, status in routes:
         answer = getattr(service, handler)
         app.add_api_route(path, answer, methods=[method], status_code=status)
     add_pages(app, _PAGES)
@@ -353,6 +369,8 @@ async def declined(request: Request, error: Exception) -> Response:
     detail = error.detail
     if detail == "Not Found" and request.url.path == "/passages":
         detail = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
+    elif detail == "Not Found" and request.url.path == "/labels":
+        detail = "Labels need a token, 'uec-rag serve INDEX --token TOKEN', or --write."
     elif detail == "Not Found":
         detail = "There is no such path; GET /openapi.json describes all."
     elif error.status_code == 405 and error.headers:

@@ -19,10 +19,11 @@ from uec_rag.base.version import __version__
 from uec_rag.confidence.sentences import Code
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.server.access import Access, Guard, invalid, log, sanitised
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY
+from uec_rag.server.http import LARGEST_K
 from uec_rag.server.running import log_to_stderr, serve
 
 _URI = "uec-rag://passage/"

@@ -144,7 +144,8 @@ def ask_view(
         "passages": hits,
     }
     parts = retriever.uec.encode([question], "query")
-    rankings = search_by_each_member(retriever, [question], parts, _FUSED)
+    members = search_by_each_member(retriever, [question], parts, _FUSED)
+    rankings = {name: found.passages for name, found in members.items()}
     if not rankings or not hits:
         return view | {"others": []}
     first = max(shares, key=lambda name: shares[name])

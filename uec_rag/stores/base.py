@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_texts, check_type, check_unicode, listed
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
-from uec_rag.base.text import About
+from uec_rag.base.text import About, with_headings
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Passage:
     def about(self) -> About:
         """Its subject, source and words, derived when it is added or else at the first access."""
         return About.of(self.metadata, self.text)
+
+    @property
+    def searched(self) -> str:
+        """The text that is encoded: after its headings, if they are in the metadata alone."""
+        return with_headings(self.metadata, self.text)
 
     @property
     def record(self) -> dict[str, Any]:

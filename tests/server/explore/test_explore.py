@@ -105,8 +105,8 @@ def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, 
     alone = search_by_each_member(retriever, [question], parts, 100)
     first = max(shown["shares"], key=shown["shares"].get)
     own, fusion = ([hit["id"] for hit in one["passages"]] for one in shown["others"])
-    assert own == [p.id for p in alone[first][0][:3]]
-    assert fusion == [p.id for p in fused([*alone.values()])[0][:3]]
+    assert own == [*alone[first][0].ids[:3]]
+    assert fusion == [p.id for p in fused([one.passages for one in alone.values()])[0][:3]]
     here = [hit["id"] for hit in shown["passages"]]
     for one in shown["others"]:
         for hit in one["passages"]:

@@ -250,7 +250,8 @@ function showAnswer(found, turns, k, label) {
         threshold: percent(found.threshold), in_corpus: percent(found.in_corpus) })),
       h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
       alone ? mark("Nothing answers", alone, null) : ""),
-    h("ol", { class: "hits" }, found.passages.map((hit) => showHit(hit, low, high, alone))),
+    h("ol", { class: "hits" }, found.passages.map((hit) => showHit(hit, low, high, alone))));
+  $("#others").replaceChildren(
     found.others.length ? h("h3", {}, "What other ways to search would have found") : "",
     found.others.length && turns.length > 1 ? h("p", { class: "dim" }, "For this question alone, without those before it.") : "",
     found.others.length ? h("div", { class: "columns" }, columns.map((column, first) =>
@@ -262,6 +263,7 @@ function showAnswer(found, turns, k, label) {
 function showWelcome() {
   if (!facts || thread.length) return;
   const files = facts.sources.slice(0, 12);
+  $("#others").replaceChildren();
   $("#answer").replaceChildren(
     facts.examples.length ? h("h3", {}, "To begin with") : "",
     h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking([example], 4) }, example)))),
@@ -347,14 +349,21 @@ const W = 320, H = 230, LEFT = 42, RIGHT = 24, BOTTOM = 34, TOP = 22;
 const across = (share) => LEFT + share * (W - LEFT - RIGHT);
 const up = (share, most = 1) => TOP + (1 - share / most) * (H - TOP - BOTTOM);
 
+// The round shares from 0 on an axis: at most five, in steps of 1, 2 or 5 times a power of ten, of 1 % or more.
+function rounds(most) {
+  const ten = 10 ** Math.floor(Math.log10(most / 4)), of_ten = [1, 2, 5].find((one) => one * ten >= most / 4) ?? 10;
+  const step = Math.max(of_ten * ten, 0.01);
+  return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, at) => at * step);
+}
+
 function axes(label, below, beside, most, ...inner) {
-  const ticks = [0, 0.5, 1].map((share) => [
-    svg("text", { x: across(share), y: H - 18, "text-anchor": "middle" }, percent(share)),
-    svg("text", { x: LEFT - 5, y: up(share * most, most) + 4, "text-anchor": "end" }, percent(share * most)),
-  ]);
+  const ticks = [
+    ...[0, 0.5, 1].map((share) => svg("text", { x: across(share), y: H - 18, "text-anchor": "middle" }, percent(share))),
+    ...rounds(most).map((share) => svg("text", { x: LEFT - 5, y: up(share, most) + 4, "text-anchor": "end" }, percent(share))),
+  ];
   return svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label },
     svg("path", { class: "axis", d: `M${LEFT},${TOP}V${H - BOTTOM}H${W - RIGHT}` }),
-    ticks.flat(),
+    ticks,
     svg("text", { x: across(0.5), y: H - 3, "text-anchor": "middle" }, below),
     svg("text", { x: 4, y: 12 }, beside),
     ...inner);

@@ -1,0 +1,60 @@
+"""Labels that are given in production: to the table of the index, for its next gate."""
+
+import pytest
+
+from tests.helpers import index_of
+from uec_rag import Retriever
+from uec_rag.corpora.tables import read_questions
+from uec_rag.evaluation.labels import questions_to_label
+
+
+@pytest.fixture
+def saved(small, tmp_path):
+    small.save(tmp_path / "idx")
+    return Retriever.load(tmp_path / "idx", small.uec)
+
+
+def table(folder):
+    return read_questions(folder / "questions.csv", labelled=True)
+
+
+def test_a_label_takes_the_place_of_the_one_before_and_stays_if_the_index_is_saved(saved, tmp_path):
+    saved.label("How long?", ["p1", "p2"])
+    saved.label("Who wrote Hamlet?", [])
+    assert table(tmp_path / "idx") == {"How long?": {"p1", "p2"}, "Who wrote Hamlet?": set()}
+    saved.label("How long?", ["p3"])
+    saved.add(["another text"], ["new"])
+    saved.save(tmp_path / "idx")
+    assert table(tmp_path / "idx") == {"How long?": {"p3"}, "Who wrote Hamlet?": set()}
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (("How long?", ["p1", "gone"]), "relevant_ids: expected ids of passages in the index, got"),
+        (("How long?", "p1"), "relevant_ids"),
+        ((" ", []), "question"),
+    ],
+)
+def test_what_is_no_label_is_refused_and_nothing_is_written(saved, tmp_path, label, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        saved.label(*label)
+    assert not (tmp_path / "idx" / "questions.csv").exists()
+
+
+def test_an_index_without_a_folder_has_no_labels(small):
+    with pytest.raises(ValueError, match="label: the index has no folder; save it first"):
+        small.label("How long?", ["p1"])
+
+
+def test_those_to_label_next_are_nearest_to_the_threshold_one_of_each_neighbourhood(full, queries):
+    asked = full.search(queries)
+    distance = {one.query: abs(one.decision.confidence - 0.5) for one in asked}
+    chosen = questions_to_label(full, [*queries, queries[0]], {queries[3]}, 5)
+    assert len(chosen) == 5
+    assert queries[3] not in {one.query for one in chosen}
+    assert len({one.ids[0] for one in chosen}) == 5
+    far = [distance[one.query] for one in chosen]
+    assert far == sorted(far)
+    same = [f"{queries[0]} {extra}" for extra in ("", "so", "now")]
+    assert len(questions_to_label(index_of(full.uec, ["one text"]), same, (), 5)) == 1

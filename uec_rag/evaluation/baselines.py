@@ -1,0 +1,117 @@
+"""What plainer searches would decide: scores with a threshold chosen on the very labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.confidence.model import JUDGED, fit_calibrator
+from uec_rag.retrieval.result import SearchResult
+
+Floats: TypeAlias = NDArray[np.float64]
+Scored: TypeAlias = tuple[list[list[str]], Floats]
+"""The ids of the first hits of n questions, and the score of each question."""
+
+_C = 60  # the constant of Cormack et al.
+
+
+def baselines(
+    members: Mapping[str, SearchResult],
+    result: SearchResult,
+    confidence: Floats,
+    relevant: Sequence[set[str]],
+) -> dict[str, dict[str, float]]:
+    """Measure decisions by the scores that other retrievers have.
+
+    Parameters
+    ----------
+    members : mapping of str to SearchResult
+        The search of n questions by each encoder's similarity alone.
+    result : SearchResult
+        The search by the ensemble.
+    confidence : array, shape (n,)
+    relevant : sequence of n sets of str
+        Ids of the passages that answer each question.
+
+    Returns
+    -------
+    dict of str to dict
+        For each member's similarity, rank fusion, relative scores and a logistic model of the
+        members' best scores, the share of right decisions (an answer with a relevant hit, or none
+        if nothing is relevant), the share of wrong answers, and the AUROC of the score for the
+        former hits. The threshold of each is the best one for these very labels; so is that of
+        "confidence". "confidence above 0.5" has not seen a label.
+    """
+    found = {name: (_ids(one), _best(one)) for name, one in members.items()}
+    if len(members) > 1:
+        both = [*members.values()]
+        found["reciprocal rank fusion"] = _fuse(both, lambda mu: 1 / (_C + 1 + np.arange(len(mu))))
+        found["relative scores"] = ids, _ = _fuse(both, _relative)
+        features = np.stack([_best(one) for one in both], axis=1).astype(np.float32)
+        right = _right(ids, relevant)
+        if right.any() and not right.all():
+            model = fit_calibrator(features, right)
+            found["logistic model"] = ids, model.predict(features).astype(np.float64)
+    ours = _ids(result), confidence
+    found["confidence"] = ours
+    measured = {name: _measured(*one, relevant) for name, one in found.items()}
+    return measured | {"confidence above 0.5": _measured(*ours, relevant, threshold=0.5)}
+
+
+def _ids(result: SearchResult) -> list[list[str]]:
+    return [[*one.ids[:JUDGED]] for one in result]
+
+
+def _best(result: SearchResult) -> Floats:
+    best: Floats = result.mu.max(axis=1, initial=-1.0).astype(np.float64)
+    return best
+
+
+def _relative(mu: Floats) -> Floats:
+    """Return similarities from 0 for the last hit to 1 for the first."""
+    shares: Floats = (mu - mu.min()) / max(float(np.ptp(mu)), 1e-9)
+    return shares
+
+
+def _right(ids: Sequence[Sequence[str]], relevant: Sequence[set[str]]) -> NDArray[np.bool_]:
+    pairs = zip(ids, relevant, strict=True)
+    return np.array([not wanted.isdisjoint(hits) for hits, wanted in pairs], dtype=bool)
+
+
+def _fuse(members: Sequence[SearchResult], share: Callable[[Floats], Floats]) -> Scored:
+    """Add up each passage's shares in several searches; `share`: of similarities, best first."""
+    ids, best = list[list[str]](), list[float]()
+    for rows in zip(*members, strict=True):
+        gains: defaultdict[str, float] = defaultdict(float)
+        for row in rows:
+            if row.ids:
+                for id_, gain in zip(row.ids, share(row.mu.astype(np.float64)), strict=True):
+                    gains[id_] += float(gain) / len(members)
+        ranked = sorted(gains, key=lambda id_: -gains[id_])[:JUDGED]
+        ids.append(ranked)
+        best.append(gains[ranked[0]] if ranked else -1.0)
+    return ids, np.array(best)
+
+
+def _measured(
+    ids: Sequence[Sequence[str]],
+    score: Floats,
+    relevant: Sequence[set[str]],
+    threshold: float | None = None,
+) -> dict[str, float]:
+    """Measure answers above a threshold; by default, above the best one for these labels."""
+    right, absent = _right(ids, relevant), np.array([not wanted for wanted in relevant])
+
+    def share(least: float) -> float:
+        return float(np.mean(np.where(score > least, right, absent)))
+
+    if threshold is None:
+        threshold = max([-np.inf, *np.unique(score).tolist()], key=share)
+    wins = [np.mean((one > score[~right]) + (one == score[~right]) / 2) for one in score[right]]
+    auroc = float(np.mean(wins)) if right.any() and not right.all() else float("nan")
+    wrong = float(np.mean((score > threshold) & ~right))
+    return {"right": share(threshold), "wrong": wrong, "auroc": auroc}
