@@ -15,8 +15,8 @@ passage that the list names among the four hits, or left alone. "Verdicts" leave
 "a fifth wrong" replaces a fifth of the verdicts by another one at random (mean of ten draws), and
 "also before each answer" is `ask="always"`. Beside them: what becomes of the ambiguous questions,
 by what the advisor says of them. With --data, the later turns of conversations that depend on
-earlier ones are searched with the turns, and with the rewrite that a person wrote: of none, of those in
-doubt, and of all; nDCG@10 and the share rewritten.
+earlier ones are searched with the turns, and with the rewrite that a person wrote: of none, of
+those in doubt, and of all; nDCG@10 and the share rewritten.
 """
 
 from __future__ import annotations
