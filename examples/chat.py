@@ -44,8 +44,8 @@ def answer(state: State) -> dict:
 
 def clarify(state: State) -> Command:
     """Stop until the user has replied, and search again: a reply that is a label chooses it."""
-    reply = interrupt({"ask": state["question_back"], "readings": state["readings"]})
-    said = [AIMessage(state["question_back"]), HumanMessage(reply)]
+    reply = interrupt({"ask": state["clarifying_question"], "readings": state["readings"]})
+    said = [AIMessage(state["clarifying_question"]), HumanMessage(reply)]
     return Command(update={"messages": said}, goto="retrieve")
 
 

@@ -38,7 +38,7 @@ def build_gate(uec: UEC | None = None, passages: int = 1500, risk: float = RISK)
         return [q for q, _ in pairs], [[ids[p]] if p in ids else [] for _, p in pairs]
 
     retriever.calibrate(*labelled(calibrate))
-    gate = UECGate.calibrate(retriever, *labelled(threshold), risk=risk)
+    gate = UECGate.from_labels(retriever, *labelled(threshold), max_risk=risk)
     return gate, *labelled(rest)
 
 

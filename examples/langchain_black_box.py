@@ -70,7 +70,7 @@ def main(local="pypi:wordllama", passages: int = 1000) -> None:
     )
     found = retriever.invoke(QUESTION)
     print(f"\n{QUESTION}")
-    coefficients = found[0].metadata["uec_coefficients"]
+    coefficients = found[0].metadata["uec_weights"]
     for (name, coefficient), weight in zip(coefficients.items(), uec.fitted.weights, strict=True):
         print(f"  a cosine of {name} counts {coefficient * weight:.2f}")
     for document in found:

@@ -139,8 +139,8 @@ METADATA_KEYS = {
 """What a search adds to a document's or a node's metadata."""
 
 DETAILS = METADATA_KEYS | {
-    *("uec_mu", "uec_within", "uec_between", "uec_readings", "uec_basis"),
-    *("uec_coefficients", "uec_members"),
+    *("uec_mu", "uec_model_variance", "uec_disagreement", "uec_readings", "uec_basis"),
+    *("uec_weights", "uec_encoders"),
 }
 """What it adds where it is asked for details."""
 
@@ -209,7 +209,7 @@ def assert_same_result(one, other):
         assert_close(found, expected, name)
     for found, expected in zip(one.decisions, other.decisions, strict=True):
         assert (found.action, found.reason) == (expected.action, expected.reason)
-        assert [one.label for one in found.readings] == [one.label for one in expected.readings]
+        assert [one.title for one in found.readings] == [one.title for one in expected.readings]
 
 
 def assert_close(found, expected, name=""):

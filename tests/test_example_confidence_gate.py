@@ -8,7 +8,7 @@ from tests.helpers import fitted_on_documentation
 
 @pytest.fixture(scope="module")
 def built():
-    return confidence_gate.build_gate(fitted_on_documentation(64, 48), passages=600, risk=0.5)
+    return confidence_gate.build_gate(fitted_on_documentation(64, 48), passages=600, max_risk=0.5)
 
 
 @pytest.mark.slow

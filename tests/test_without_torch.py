@@ -52,7 +52,7 @@ for number, options in enumerate([{}, {"dtype": "int8"}]):
     assert retriever.search([asked], k=1).ids == [["14"]]
 retriever.calibrate(questions, ids)
 over = langchain.UECVectorStore.load(folder / "0").as_retriever()
-gate = langchain.UECGate.calibrate(over, questions, ids, risk=0.5)
+gate = langchain.UECGate.from_labels(over, questions, ids, max_risk=0.5)
 assert gate.invoke(asked)
 
 (folder / "docs").mkdir()

@@ -76,7 +76,7 @@ def search(uec: UEC, collection: Collection) -> Found:
     relevant = [[i in own for i in ids] for ids, own in zip(result.ids, wanted, strict=True)]
     return Found(
         mean_ndcg(collection, result.ids),
-        result.within,
+        result.model_variance,
         result.relevance,
         np.array(relevant),
         result.by_cutoff[:, 3],

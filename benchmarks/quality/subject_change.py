@@ -219,8 +219,8 @@ def replied(some: Clarify) -> list[str]:
         figures = []
         for one in some.results:
             chosen = one.decision.readings[-1]
-            history = [[one.query, one.decision.question_back]]
-            [found] = some.index.search([words.format(chosen.label)], history=history)
+            history = [[one.query, one.decision.clarifying_question]]
+            [found] = some.index.search([words.format(chosen.title)], history=history)
             first_of_reading = found.ids[0] in chosen.ids
             figures.append((first_of_reading, found.decision.action == "answer"))
         out += [f"{value:.2f}" for value in np.mean(figures, axis=0)] if figures else [""] * 2

@@ -133,7 +133,7 @@ def cross_term(uec: UEC, index: Retriever, result: SearchResult) -> np.ndarray:
     Of "kron" posteriors over the projection of models without a Dense layer, where the layer's
     input is the embedding: ``2 (h_q' A^-1 h_c)(z_q' G^-1 z_c) + (h_q' A^-1 h_c)^2 tr(G^-2)``.
     """
-    fitted, total = uec.fitted, np.zeros_like(result.within)
+    fitted, total = uec.fitted, np.zeros_like(result.model_variance)
     parts = uec.encode(result.queries, "query")
     means = index.store.vectors([id_ for ids in result.ids for id_ in ids]).mean
     dense = blocks(

@@ -66,7 +66,7 @@ WAITS = {
     ),
     "fit": (lambda index, folder: UEC([slow, "bm25"]).fit(pairs(64)), "Fitting"),
     "a gate": (
-        lambda index, folder: Gate.calibrate(index, *labelled(TEXTS, 64)),
+        lambda index, folder: Gate.from_labels(index, *labelled(TEXTS, 64)),
         "Searching",
     ),
     "evaluate": (

@@ -49,7 +49,7 @@ def first(record):
 def test_a_question_back_has_its_readings(index):
     [asked] = said(index, VAGUE)
     assert asked["decision"] == "clarify"
-    assert asked["question_back"] == "Do you mean red printer, blue printer or green printer?"
+    assert asked["clarifying_question"] == "Do you mean red printer, blue printer or green printer?"
     assert [one["ids"] for one in asked["readings"]] == [["red"], ["blue"], ["green"]]
 
 

@@ -27,7 +27,7 @@ def questions(tmp_path):
 
 def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
     to = tmp_path / "gate.json"
-    shown = run("gate", index, questions, "--out", to, "--risk", "0.2", "-k", "3")
+    shown = run("gate", index, questions, "--out", to, "--max-risk", "0.2", "-k", "3")
     assert "162 questions share an answer" in " ".join(shown.stderr.split())
     gate = Gate.load(to)
     assert shown.stdout == f"{gate.report}\n"
@@ -42,7 +42,7 @@ def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
 
 
 def test_the_gate_of_an_index_decides_unless_told_otherwise(run, index, questions):
-    assert "--gate" not in run("gate", index, questions, "--risk", "0.2").stderr
+    assert "--gate" not in run("gate", index, questions, "--max-risk", "0.2").stderr
     own = Gate.load(index / "gate.json")
 
     def threshold(*options):
@@ -69,7 +69,7 @@ def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
         return found
 
     monkeypatch.setattr(LabelledSearch, "of", searched)
-    command = ("gate", index, questions, "--out", tmp_path / "gate.json", "--risk", "0.2")
+    command = ("gate", index, questions, "--out", tmp_path / "gate.json", "--max-risk", "0.2")
     run(*command)  # what was saved is the same
     before = (tmp_path / "gate.json").read_bytes()
     assert "the index changed" in " ".join(run(*command, code=2).stderr.split())
@@ -81,7 +81,7 @@ def test_labels_whose_passage_is_gone_or_has_changed_are_noted(run, index, docum
     heading = "All that number {} says on bees"
     rows = [f"hive of matter {n}?,bees.md#{heading.format(n)}" for n in range(25)]
     table.write_text("\n".join(["query,relevant_ids", *rows]))
-    assert "labels.csv" not in run("gate", index, table, "--wrong", "0.5").stderr
+    assert "labels.csv" not in run("gate", index, table, "--max-wrong", "0.5").stderr
     text = (folder / "bees.md").read_text().replace(heading.format(3), "Three")
     (folder / "bees.md").write_text(text.replace("in matter 4.", "in matter four."))
     run("index", folder, "--out", index, "--update")
@@ -96,7 +96,7 @@ def test_labels_whose_passage_is_gone_or_has_changed_are_noted(run, index, docum
 def test_an_index_made_anew_keeps_no_gate_of_other_documents(
     run, index, questions, few_documents, words
 ):
-    run("gate", index, questions, "--risk", "0.2")
+    run("gate", index, questions, "--max-risk", "0.2")
     for _ in range(2):
         told = run("copy", index, index.parent / "same").stderr
         assert "The gate was copied, too." in told
@@ -114,7 +114,7 @@ def test_an_index_made_anew_keeps_no_gate_of_other_documents(
 
 def test_a_gate_of_another_index_is_noted(run, index, questions, few_documents, words, tmp_path):
     to, other = tmp_path / "gate.json", tmp_path / "other"
-    run("gate", index, questions, "--out", to, "--risk", "0.2")
+    run("gate", index, questions, "--out", to, "--max-risk", "0.2")
     run("index", few_documents, "--out", other, "--model", words)
     assert "the gate was made for other" in run("ask", other, "the oven", "--gate", to).stderr
 
@@ -122,7 +122,7 @@ def test_a_gate_of_another_index_is_noted(run, index, questions, few_documents, 
 def test_an_update_notes_that_the_gate_no_longer_fits_and_an_answer_notes_it_once(
     run, index, documents, questions, tmp_path
 ):
-    run("gate", index, questions, "--risk", "0.2")
+    run("gate", index, questions, "--max-risk", "0.2")
     folder = shutil.copytree(documents, tmp_path / "documents")
     (folder / "parking.md").write_text("# Parking\n\nBehind the oven.")
     updated = run("index", folder, "--out", index, "--update")
@@ -147,17 +147,17 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
 ):
     few, to = tmp_path / "few.csv", tmp_path / "gate.json"
     few.write_text("\n".join(questions.read_text().splitlines()[:21]))
-    strict = ("--risk", "0.05")
+    strict = ("--max-risk", "0.05")
     said = " ".join(run("gate", index, few, "--out", to, *strict, code=2).stderr.split())
     assert "takes at least 59 labelled questions" in said
     assert "20 were usable" in said
     assert "found an answer to 20 of them" in said
     assert not to.exists()
-    allowed = re.search(r"They allow --risk (\S+), which answers (\d+) of them", said)
-    run("gate", index, few, "--out", to, "--risk", allowed[1])
+    allowed = re.search(r"They allow --max-risk (\S+), which answers (\d+) of them", said)
+    run("gate", index, few, "--out", to, "--max-risk", allowed[1])
     assert Gate.load(to).guarantee.answered == int(allowed[2]) > 0
     less = f"{float(allowed[1]) - 0.01:.2f}"
-    assert run("gate", index, few, "--out", tmp_path / "no", "--risk", less, code=2)
+    assert run("gate", index, few, "--out", tmp_path / "no", "--max-risk", less, code=2)
 
 
 def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not_saved_unforced(
@@ -178,7 +178,7 @@ def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not
     said = " ".join(run("gate", index, table, code=2).stderr.split())
     assert all(text in said for text in doubts)
     assert "no gate was saved, since it would abstain on every question" in said
-    assert "They allow --wrong 0.34, which answers 17 of them. Check the labels" in said
+    assert "They allow --max-wrong 0.34, which answers 17 of them. Check the labels" in said
     assert not (index / "gate.json").exists()
     forced = run("gate", index, table, "--force")
     assert "Of 17 questions, 0 answered" in forced.stdout
@@ -191,12 +191,12 @@ def test_a_share_of_all_questions_is_the_promise_if_no_other_is_made(
     to, few = tmp_path / "gate.json", tmp_path / "few.csv"
     assert "at most 10.0% of all questions" in run("gate", index, questions, "--out", to).stdout
     few.write_text("\n".join(questions.read_text().splitlines()[:21]))
-    run("gate", index, few, "--out", to, "--wrong", "0.05")
+    run("gate", index, few, "--out", to, "--max-wrong", "0.05")
     made = Gate.load(to).guarantee
     assert (made.risk, made.delta) == (0.05, None)
-    said = run("gate", index, few, "--out", to, "--wrong", "0.02", code=2).stderr
+    said = run("gate", index, few, "--out", to, "--max-wrong", "0.02", code=2).stderr
     assert "takes at least 49 labelled questions" in " ".join(said.split())
-    assert "They allow --wrong 0.05" in " ".join(said.split())
+    assert "They allow --max-wrong 0.05" in " ".join(said.split())
 
 
 def test_a_gate_that_never_answers_is_not_asked_by(run, index, tmp_path):
@@ -236,7 +236,7 @@ def test_the_labels_of_an_index_make_its_gate_without_a_table(run, index):
     passages = {passage.metadata["source"]: passage.id for passage in retriever.passages()}
     for question, id_ in QUESTIONS:
         retriever.label(question, [passages[f"{id_.partition('-')[0]}.md"]])
-    run("gate", index, "--wrong", "0.4", "--force")
+    run("gate", index, "--max-wrong", "0.4", "--force")
     assert Gate.load(index / "gate.json").guarantee.queries == len(QUESTIONS)
 
 

@@ -42,7 +42,9 @@ def test_answer_above_the_threshold_only():
 def test_an_underspecified_question_is_asked_back_about_however_sure_its_hits_are():
     decision = decide_one(0.99, ASK, TWO)
     assert decision.action == "clarify"
-    assert decision.reason == decision.question_back == "Do you mean the printer or the scanner?"
+    assert (
+        decision.reason == decision.clarifying_question == "Do you mean the printer or the scanner?"
+    )
     assert decision.candidates == ("a", "b", "c")
 
 
@@ -54,7 +56,7 @@ def test_a_question_that_says_what_it_means_or_can_mean_one_thing_is_not(undersp
         decision = decide_one(confidence, underspecified, readings)
         assert decision.action == action
         assert decision.candidates == ()
-        assert decision.question_back == ""
+        assert decision.clarifying_question == ""
 
 
 def test_what_is_more_than_twice_as_likely_unanswerable_as_underspecified_is_not():
@@ -158,7 +160,7 @@ def test_sentences_are_phrased_once_and_clarifying_questions_are_still_understoo
         monkeypatch.setitem(SENTENCES, code, sentence)
     assert decide_one(0.9).reason == "Das steht in den Dokumenten."
     assert decide_one(0.9, 0.9).reason == "Was genau meinen Sie?"
-    asked = decide_one(0.9, 0.9, TWO).question_back
+    asked = decide_one(0.9, 0.9, TWO).clarifying_question
     assert asked == "Meinen Sie the printer oder the scanner?"
     assert labels_offered(asked) == ["the printer", "the scanner"]
     assert extract_clarifying_question(f"Gern! **{asked}**") == asked

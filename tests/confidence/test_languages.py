@@ -65,8 +65,8 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
 @pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_clarifying_question_of_any_language_is_understood(language, count):
-    asked = decide_one(0.9, 0.9, THREE[:count], language=language).question_back
-    offered = [reading.label for reading in THREE[:count]]
+    asked = decide_one(0.9, 0.9, THREE[:count], language=language).clarifying_question
+    offered = [reading.title for reading in THREE[:count]]
     assert asked != sentence("unclear", language)
     assert labels_offered(asked) == offered
     assert extract_clarifying_question(asked) == asked
@@ -79,7 +79,7 @@ def test_a_label_that_has_a_comma_or_an_or_of_the_language_is_quoted(language):
     for separator in (template(language).comma, template(language).between):
         label = f"rows{separator}tabs"
         readings = (Reading(label, ("1",), 0.5), Reading("tar", ("2",), 0.4))
-        asked = decide_one(0.9, 0.9, readings, language=language).question_back
+        asked = decide_one(0.9, 0.9, readings, language=language).clarifying_question
         assert labels_offered(asked) == [label, "tar"]
 
 

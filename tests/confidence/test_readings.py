@@ -51,7 +51,7 @@ def probability(question, found, confidence=0.5):
 
 
 def labels(*given, **options):
-    return [one.label for one in readings(candidates(*given, **options))]
+    return [one.title for one in readings(candidates(*given, **options))]
 
 
 @pytest.mark.parametrize(("titles", "sources", "subjects"), data_of("subjects_of_hits.json"))
@@ -100,8 +100,8 @@ def test_whatever_is_found_labels_never_repeat_and_probabilities_are_some(hits, 
     assert 0 <= probability(question, found) <= 1
     some = readings(found)
     assert 1 <= len(some) <= MOST_READINGS
-    assert len({one.label for one in some}) == len(some)
-    assert all(0 < len(one.label) <= LONGEST_LABEL + len(" (30)") for one in some)
+    assert len({one.title for one in some}) == len(some)
+    assert all(0 < len(one.title) <= LONGEST_LABEL + len(" (30)") for one in some)
     assert sum(one.probability for one in some) <= 1 + 1e-6
     ids = [id_ for one in some for id_ in one.ids]
     assert len(ids) == len({*ids})
@@ -113,10 +113,10 @@ def test_whatever_is_found_labels_never_repeat_and_probabilities_are_some(hits, 
 def test_readings_are_in_the_order_of_hits_with_their_passages():
     found = candidates(["git add", "rsync", "git add"], None, [2.0, 1.9, 1.8])
     first, second = readings(found)
-    assert (first.label, first.ids, second.label) == ("git add", ("p0", "p2"), "rsync")
+    assert (first.title, first.ids, second.title) == ("git add", ("p0", "p2"), "rsync")
     assert first.probability + second.probability == pytest.approx(1)
     last = readings(candidates(["rsync", "git add"], None, [0.0, 0.1]))
-    assert [one.label for one in last] == ["rsync", "git add"]
+    assert [one.title for one in last] == ["rsync", "git add"]
 
 
 def test_a_reading_above_nine_tenths_is_the_only_one():

@@ -65,7 +65,7 @@ def test_labels_that_differ_in_case_alone_are_told_apart():
     labels = ("re.Match", "re.match")
     for said in labels:
         [chosen] = readings_named(said, readings(*labels))
-        assert chosen.label == said
+        assert chosen.title == said
         assert label_chosen(clarifying_question(readings(*labels)), said) == said
 
 

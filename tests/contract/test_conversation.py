@@ -34,7 +34,11 @@ def test_both_frameworks_decide_as_the_index_does(index, said, question, within)
     here = response_metadata(judge(nodes, question))
     assert there["decision"] == here["uec_decision"] == expected.decision.action
     assert there["readings"] == here["uec_readings"] == expected.decision.choices
-    assert there["question_back"] == here["uec_question_back"] == expected.decision.question_back
+    assert (
+        there["clarifying_question"]
+        == here["uec_clarifying_question"]
+        == expected.decision.clarifying_question
+    )
     ids = [document.id for document in there["documents"]]
     assert ids == [node.node_id for node in nodes] == expected.ids
     assert there["confidence"] == pytest.approx(expected.decision.confidence, abs=1e-5)
@@ -58,7 +62,7 @@ def test_what_is_no_reading_is_refused_with_what_to_do(index, wrong, error):
 
 def test_a_reading_is_chosen_by_its_label_in_whatever_case(index):
     [asked] = index.search([VAGUE])
-    chosen = {reading.label: reading for reading in asked.decision.readings}["git push"]
+    chosen = {reading.title: reading for reading in asked.decision.readings}["git push"]
     expected = index.search([VAGUE], within=chosen)
     store = langchain.UECVectorStore(index)
     bundle = llama_index.UECQueryBundle(VAGUE, within="Git  push")

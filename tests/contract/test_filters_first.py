@@ -31,9 +31,9 @@ def plain(index):
         lambda wrong: index.search(TEXTS[:2], 3, filter=wrong),
         lambda wrong: asyncio.run(index.asearch(TEXTS[:2], 3, filter=wrong)),
         lambda wrong: index.search_diverse(TEXTS[:2], 3, filter=wrong),
-        lambda wrong: index.counting({"head": 1.0}).search(TEXTS[:2], filter=wrong),
+        lambda wrong: index.with_weights({"head": 1.0}).search(TEXTS[:2], filter=wrong),
         lambda wrong: index.search_vector([1.0] * index.uec.dimension, filter=wrong),
-        lambda wrong: Gate.calibrate(index, TEXTS[:2], [["p0"], ["p1"]], filter=wrong),
+        lambda wrong: Gate.from_labels(index, TEXTS[:2], [["p0"], ["p1"]], filter=wrong),
     ]
 
 

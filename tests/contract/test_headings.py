@@ -52,5 +52,5 @@ def test_a_file_decides_alike_whoever_splits_it(index, row):
     assert decision.action == row["decision"], decision
     if decision.action == "clarify":
         title = LABELS[row["question"]]
-        offered = {reading.label for reading in decision.readings}
+        offered = {reading.title for reading in decision.readings}
         assert offered == {f"{chapter}: {title}" for chapter in CHAPTERS}

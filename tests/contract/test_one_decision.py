@@ -188,7 +188,7 @@ def test_a_view_with_another_gate_leaves_that_of_the_index():
     view = index._with_gate(Gate(1.0))
     assert view.search([QUESTION])[0].decision.action == "abstain"
     assert index.search([QUESTION])[0].decision.action == "answer"
-    assert view.counting({"bm25": 1.0}).gate is None  # it was made for other coefficients
+    assert view.with_weights({"bm25": 1.0}).gate is None  # it was made for other coefficients
 
 
 def test_with_more_hits_than_asked_for_the_gate_decides_on_its_own_number():

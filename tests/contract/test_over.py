@@ -260,7 +260,7 @@ def test_what_a_question_costs_and_what_cannot_be_done_from_here_are_said(theirs
         lambda: index.add(["a"]),
         lambda: index.delete(IDS[:1]),
         lambda: index.search_diverse(QUERIES),
-        lambda: Gate.calibrate(index, QUERIES, [[IDS[0]]] * len(QUERIES)),
+        lambda: Gate.from_labels(index, QUERIES, [[IDS[0]]] * len(QUERIES)),
     ):
         with pytest.raises(ValueError, match="in another package's vector store"):
             refused()

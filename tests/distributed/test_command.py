@@ -1,4 +1,4 @@
-"""`uec-rag index --engine ray`, on the cluster that is there."""
+"""`uec-rag index --backend ray`, on the cluster that is there."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_rows_are_encoded_on_the_cluster_and_kept_where_told(cluster, tmp_path, 
     rows = "".join(json.dumps({"text": text, "n": n}) + "\n" for n, text in enumerate(texts))
     (tmp_path / "rows.jsonl").write_text(rows)
     place = new_place()
-    arguments = ["index", tmp_path / "rows.jsonl", "--engine", "ray", "--out", tmp_path / "idx"]
+    arguments = ["index", tmp_path / "rows.jsonl", "--backend", "ray", "--out", tmp_path / "idx"]
     arguments += ["--uec", tmp_path / "fitted", "--store", place, "--json"]
     told = []
     for _ in range(2):

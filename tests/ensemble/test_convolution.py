@@ -283,9 +283,9 @@ def test_what_is_no_rule_is_refused(spec, error, message):
         make_rule(spec, NAMES, temperature=1.0)
 
 
-@pytest.mark.parametrize("spec", ["evidence", Evidence()])
+@pytest.mark.parametrize("spec", ["adaptive", Evidence()])
 def test_a_shared_space_has_no_evidence(spec):
-    said = r"^coefficients: 'evidence' needs .*; use space='direct', or coefficients='trace'\.$"
+    said = r"^coefficients: 'adaptive' needs .*; use space='direct', or coefficients='trace'\.$"
     with pytest.raises(ValueError, match=said):
         make_rule(spec, NAMES, 1.5, "shared")
 

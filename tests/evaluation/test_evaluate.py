@@ -107,7 +107,7 @@ def test_without_labels_questions_are_made_and_the_index_stays(fitted, texts):
 
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_two_indexes_are_compared_on_the_same_questions(found, full, labels, texts):
-    view = full.counting(dict(zip(full.uec.names, (1.0, 0.0, 0.0), strict=False)))
+    view = full.with_weights(dict(zip(full.uec.names, (1.0, 0.0, 0.0), strict=False)))
     other = evaluate(view, labels, k=4)
     same = compared(found, found)
     assert same["difference"] == [0.0, 0.0, 0.0]

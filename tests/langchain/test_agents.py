@@ -67,7 +67,7 @@ class TestTool:
             shown = f'[{place}] ("{document.metadata["source"]}")' in message.content
             assert shown == (document.page_content in message.content) == (way != "clarify")
         for reading in found["readings"]:
-            assert f'- "{reading["label"]}"' in message.content
+            assert f'- "{reading["title"]}"' in message.content
         assert (len(found["candidates"]) > 1) == (way == "clarify")
         later = await tool.ainvoke(asked(tool, questions[way]))
         assert later.content == message.content
@@ -281,4 +281,4 @@ class TestAgent:
         state = {"messages": [HumanMessage("?"), back]}
         assert route_on_decision(state) == "clarify"
         [said] = UECGateMiddleware().before_model(state, None)["messages"]
-        assert said.content == message.artifact["question_back"] != ""
+        assert said.content == message.artifact["clarifying_question"] != ""

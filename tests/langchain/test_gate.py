@@ -23,11 +23,11 @@ from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
 
 TEXTS = passages(120)
-LABELLED = labelled(TEXTS, 40, unanswerable=0.2)
+LABELLED = labelled(TEXTS, 40, unanswerable_rate=0.2)
 QUESTIONS = [*LABELLED[0], VAGUE]
 KEYS = {
     *("question", "documents", "decision", "reason", "reason_code", "confidence"),
-    *("candidates", "readings", "question_back"),
+    *("candidates", "readings", "clarifying_question"),
 }
 
 
@@ -127,11 +127,11 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
     filtered = UECRetriever.from_store(
         retriever.vectorstore, k=7, filter=lambda document: document.metadata["even"]
     )
-    gate = UECGate.calibrate(filtered, *asked, risk=0.7, certainty=0.9)
-    assert gate.gate == Gate.calibrate(
+    gate = UECGate.from_labels(filtered, *asked, max_risk=0.7, certainty=0.9)
+    assert gate.gate == Gate.from_labels(
         retriever.index,
         *asked,
-        risk=0.7,
+        max_risk=0.7,
         certainty=0.9,
         k=7,
         filter=lambda passage: passage.metadata["even"],
@@ -162,7 +162,7 @@ async def test_what_is_no_question_is_refused(gate, given, error, message):
 def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
     theirs = InMemoryVectorStore(DeterministicFakeEmbedding(size=8)).as_retriever()
     for given in (theirs, retriever.vectorstore, retriever.index):
-        for make in (UECGate, partial(UECGate.calibrate, queries=[], relevant_ids=[])):
+        for make in (UECGate, partial(UECGate.from_labels, queries=[], relevant_ids=[])):
             got = f"expected a UECRetriever, got {type(given).__name__};"
             with pytest.raises(TypeError, match=got):
                 make(retriever=given)
@@ -212,7 +212,7 @@ def test_over_others_it_says_what_it_lacks(retriever):
     with pytest.raises(TypeError, match=message):
         gate.invoke(QUESTIONS[0], k=3)
     with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
-        UECGate.calibrate(gate.retriever, *LABELLED)
+        UECGate.from_labels(gate.retriever, *LABELLED)
 
 
 def agreeing(question, texts):
@@ -239,8 +239,8 @@ def test_a_strangers_metadata_may_claim_any_number(claim):
 @pytest.mark.parametrize(
     "reading",
     [
-        {"label": "a", "ids": ["a"], "probability": 10**5000},
-        {"label": "a", "ids": [10**5000], "probability": 0.5},
+        {"title": "a", "ids": ["a"], "probability": 10**5000},
+        {"title": "a", "ids": [10**5000], "probability": 0.5},
     ],
 )
 def test_readings_of_a_stranger_that_are_none_are_no_decision(reading):
@@ -293,7 +293,7 @@ class TestAdvisor:
 
     def test_it_is_calibrated_with_the_model_that_it_asks(self, retriever):
         reader = FakeListChatModel(responses=['{"verdict": "answer"}'])
-        gate = UECGate.calibrate(retriever, *LABELLED, wrong=0.2, advisor=reader)
+        gate = UECGate.from_labels(retriever, *LABELLED, max_wrong=0.2, advisor=reader)
         assert gate.gate.guarantee.queries == 40
         assert "An advisor is asked" in gate.report
         assert gate.invoke(QUESTIONS[0])["decision"] in ("answer", "clarify", "abstain")

@@ -53,8 +53,8 @@ async def test_the_decision_is_said_in_every_way_of_asking_and_only_an_answer_as
     assert known["uec_decision"] == action
     assert action != "answer" or known["n3"]["lang"] == "de"  # as without us
     texts = {"answer": ANSWER, "abstain": known["uec_reason"]}
-    assert str(said) == texts.get(action, known["uec_question_back"])
-    assert all(reading["label"] in str(said) for reading in known["uec_readings"])
+    assert str(said) == texts.get(action, known["uec_clarifying_question"])
+    assert all(reading["title"] in str(said) for reading in known["uec_readings"])
     shown = [] if action == "abstain" else [hit.node_id for hit in retriever.retrieve(question)]
     assert [node.node_id for node in said.source_nodes] == shown
     assert llm.calls == (2 if action == "answer" else 0)

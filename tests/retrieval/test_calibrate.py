@@ -56,9 +56,9 @@ def same_order(before, after):
 def judged(fitted, own_texts):
     """Searches for other questions before and after calibrating, and which hits are right."""
     index = index_of(fitted, own_texts)
-    queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable=0.3)
+    queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable_rate=0.3)
     before = index.search(queries, 10)
-    index.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
+    index.calibrate(*labelled(own_texts, 400, seed=2, unanswerable_rate=0.3))
     return before, index.search(queries, 10), rightness(before, relevant)
 
 
@@ -83,14 +83,14 @@ def test_the_first_hit_and_confidence_at_every_number_of_hits_are_right_as_often
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_texts, share):
-    queries = labelled(own_texts, 100, seed=1, unanswerable=0.3)[0]
+    queries = labelled(own_texts, 100, seed=1, unanswerable_rate=0.3)[0]
     for calibrate in (
         lambda: None,
-        lambda: own.calibrate(*labelled(own_texts, 60), unanswerable=share),
+        lambda: own.calibrate(*labelled(own_texts, 60), unanswerable_rate=share),
     ):
         calibrate()
         for told in (None, 0.6):
-            found = [own.search(queries, k, unanswerable=told) for k in (1, 4, 10)]
+            found = [own.search(queries, k, unanswerable_rate=told) for k in (1, 4, 10)]
             for k, result in zip((1, 4, 10), found, strict=True):
                 agree(result)
                 np.testing.assert_allclose(result.in_corpus, found[0].in_corpus, rtol=1e-6)
@@ -103,8 +103,8 @@ def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_tex
 
 def test_an_ensemble_that_was_never_fitted_is_calibrated_too(encoders, own_texts):
     retriever = index_of(UEC(encoders), own_texts, IDS)
-    retriever.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
-    queries, relevant = labelled(own_texts, 1000, seed=1, unanswerable=0.3)
+    retriever.calibrate(*labelled(own_texts, 400, seed=2, unanswerable_rate=0.3))
+    queries, relevant = labelled(own_texts, 1000, seed=1, unanswerable_rate=0.3)
     result = retriever.search(queries, 10)
     right = rightness(result, relevant)
     assert calibration_error(result.by_cutoff[:, 9], right.any(axis=1)) < 0.08
@@ -116,19 +116,19 @@ def test_the_more_queries_have_no_answer_the_lower_is_confidence(own, own_texts)
     asked, (queries, _) = labelled(own_texts, 200), labelled(own_texts, 100, seed=1)
     means = []
     for share in (0.0, 0.3, 0.7):
-        own.calibrate(*asked, unanswerable=share)
+        own.calibrate(*asked, unanswerable_rate=share)
         means.append(own.search(queries).confidence.mean())
     assert means[0] > means[1] > means[2]
 
 
 def test_where_labels_say_what_is_not_answered_nothing_is_hidden(own, own_texts):
     asked, (queries, _) = (
-        labelled(own_texts, 200, unanswerable=0.2),
+        labelled(own_texts, 200, unanswerable_rate=0.2),
         labelled(own_texts, 50, seed=1),
     )
     results = []
     for share in (0.0, 0.7):
-        own.calibrate(*asked, unanswerable=share)
+        own.calibrate(*asked, unanswerable_rate=share)
         results.append(own.search(queries))
     assert_same_bits(*results)
 
@@ -138,7 +138,7 @@ def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts
     compressed = index_of(fitted, own_texts, IDS, store=MemoryStore(dtype="int8"))
     asked, (queries, _) = labelled(own_texts, 200), labelled(own_texts, 100, seed=1)
     plain, found = (
-        retriever.calibrate(*asked, unanswerable=0.3).search(queries)
+        retriever.calibrate(*asked, unanswerable_rate=0.3).search(queries)
         for retriever in (own, compressed)
     )
     np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.01)
@@ -170,7 +170,7 @@ def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
         "Calibrated on 60 labelled queries: relevance and confidence, for the first 5 hits. 10% of "
         "the questions are assumed to be unanswerable."
     )
-    told = Retriever(own.uec, unanswerable=0.25)
+    told = Retriever(own.uec, unanswerable_rate=0.25)
     assert told.report.endswith("Assumed unanswerable share: 25%.")
     assert "Fit the ensemble or calibrate" in Retriever(UEC(encoders)).report
 
@@ -221,7 +221,7 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
         (lambda r: r.delete(["new", "p3"]), lambda r: r.search_diverse(["badero"])),
         (
             lambda r: r.add(["mapifi"], ids=["p3"]),
-            lambda r: r.counting(dict.fromkeys(r.uec.names, 1)).search(["badero"]),
+            lambda r: r.with_weights(dict.fromkeys(r.uec.names, 1)).search(["badero"]),
         ),
     ):
         change(own)

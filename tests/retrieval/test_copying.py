@@ -136,9 +136,9 @@ ASKED = ["badero fimafi", "golugo"]
 
 
 def test_a_copy_is_written_to_on_its_own(fitted, texts):
-    index = Retriever(fitted, unanswerable=0.3)
+    index = Retriever(fitted, unanswerable_rate=0.3)
     index.add(texts[:60], ids=[f"p{i}" for i in range(60)])
-    index.calibrate(*labelled(texts[:60], 60, unanswerable=0.2))
+    index.calibrate(*labelled(texts[:60], 60, unanswerable_rate=0.2))
     copied = copy.deepcopy(index)
     assert_same_result(copied.search(ASKED), index.search(ASKED))
     assert copied.report == index.report

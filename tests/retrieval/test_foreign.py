@@ -98,7 +98,7 @@ def test_words_are_not_misled_by_a_foreign_language(chinese):
     result = retriever.search([chinese[0][:6]], k=4)
     assert result.unfamiliar[0]
     for weights, penalty in (({"fine": 0, "bm25": 1}, 0.0), ({"fine": 3, "bm25": 1}, 1.5)):
-        view = retriever.counting(weights)
+        view = retriever.with_weights(weights)
         found = found_by(view, [chinese[0][:6]])
         assert found.features.foreign_script_penalty == pytest.approx([penalty])
 

@@ -30,15 +30,15 @@ RISK = 0.25
 
 @pytest.fixture(scope="module")
 def of_800(full, texts):
-    return LabelledSearch.of(full, *labelled(texts, 800, unanswerable=0.2))
+    return LabelledSearch.of(full, *labelled(texts, 800, unanswerable_rate=0.2))
 
 
 @pytest.fixture(scope="module")
 def gate(of_800):
-    return Gate.of_search(of_800, risk=RISK)
+    return Gate.of_search(of_800, max_risk=RISK)
 
 
-@pytest.mark.parametrize("make", [Gate.calibrate, LabelledSearch.of])
+@pytest.mark.parametrize("make", [Gate.from_labels, LabelledSearch.of])
 def test_what_does_not_search_is_refused(full, make):
     with pytest.raises(TypeError, match=r"retriever: expected a uec_rag\.Retriever, got Memory"):
         make(full.store, ["badero"], [["p0"]])
@@ -53,7 +53,7 @@ def test_it_answers_only_above_its_threshold(gate, full, texts):
 
 
 def test_on_other_queries_it_is_rarely_wrong_though_answering_all_would_be(gate, full, texts):
-    queries, relevant = labelled(texts, 3000, seed=2, unanswerable=0.2)
+    queries, relevant = labelled(texts, 3000, seed=2, unanswerable_rate=0.2)
     result = full.search(queries, gate.k)
     right = rightness(result, relevant).any(axis=1)
     answered = np.array([d.action == "answer" for d in gate.decide(result)])
@@ -102,7 +102,7 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
         gate.at_threshold(Decision("answer", "without a word on what it rests on"))
         gate.at_threshold(decided(9))  # whose confidence is of as many as the gate's
     with pytest.warns(UserWarning, match="another calibration, share of unanswerable questions"):
-        gate.at_threshold(decided(gate.k, unanswerable=0.5))
+        gate.at_threshold(decided(gate.k, unanswerable_rate=0.5))
     with pytest.warns(UserWarning, match="about the first 9 hits, and the gate was made for 4"):
         gate.at_threshold(replace(decided(9), hits=9))
 
@@ -113,7 +113,7 @@ def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, 
         full._method({"even": True}).basis,
         full._method({"even": False}).basis,
         full._method(lambda passage: True).basis,
-        full._method(unanswerable=0.3).basis,
+        full._method(unanswerable_rate=0.3).basis,
     ]
     view = full.snapshot()
     assert view._method().basis == basis
@@ -140,7 +140,7 @@ def test_a_filter_written_in_another_order_is_the_same_filter(full):
 
 def test_it_is_calibrated_on_what_a_filter_leaves(full, texts):
     asked = labelled(texts, 400)
-    odd = Gate.calibrate(full, *asked, risk=0.65, filter={"even": False})
+    odd = Gate.from_labels(full, *asked, max_risk=0.65, filter={"even": False})
     found = full.search(asked[0], odd.k, filter={"even": False})
     right = rightness(found, asked[1]).any(axis=1)
     above = found.confidence.astype(float) > odd.threshold
@@ -149,7 +149,7 @@ def test_it_is_calibrated_on_what_a_filter_leaves(full, texts):
 
 
 def test_it_is_saved_to_a_file_and_loaded(gate, full, texts, tmp_path):
-    never = Gate.calibrate(full, *labelled(texts, 30), risk=0.05)
+    never = Gate.from_labels(full, *labelled(texts, 30), max_risk=0.05)
     assert math.isinf(never.guarantee.threshold)
     for one in (never, gate):
         one.save(tmp_path / "gate.json")
@@ -196,7 +196,7 @@ def test_bad_input_is_refused_before_anything_is_encoded(counted, arguments, err
     retriever, encoder = counted
     before = encoder.count
     with pytest.raises(error, match=re.escape(message)):
-        Gate.calibrate(
+        Gate.from_labels(
             retriever, **({"queries": ASKED, "relevant_ids": [["p1"], ["p2", "p3"]]} | arguments)
         )
     assert encoder.count == before
@@ -205,12 +205,12 @@ def test_bad_input_is_refused_before_anything_is_encoded(counted, arguments, err
 def test_a_gate_says_when_confidence_rests_on_something_else_than_when_it_was_made(full, texts):
     view = full.snapshot()
     queries, relevant = labelled(texts, 120, seed=5)
-    gate = Gate.calibrate(view, queries, relevant, risk=0.5, k=4)
+    gate = Gate.from_labels(view, queries, relevant, max_risk=0.5, k=4)
     with warnings.catch_warnings(action="error"):
         gate.decide(view.search(queries[:3], 4))
         assert gate.fits(view)
     with pytest.warns(UserWarning, match="another calibration, share of unanswerable"):
-        gate.decide(view.search(queries[:3], 4, unanswerable=0.5))
+        gate.decide(view.search(queries[:3], 4, unanswerable_rate=0.5))
     view.calibrate(*labelled(texts, 60, seed=6))
     assert not gate.fits(view)
     with pytest.warns(UserWarning, match="Recalibrate it"):
@@ -220,7 +220,7 @@ def test_a_gate_says_when_confidence_rests_on_something_else_than_when_it_was_ma
 def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted, texts):
     index = index_of(fitted, texts)
     queries, relevant = labelled(texts, 100, seed=5)
-    gate = Gate.calibrate(index, queries, relevant, risk=0.5)
+    gate = Gate.from_labels(index, queries, relevant, max_risk=0.5)
     with warnings.catch_warnings(action="error"):
         gate.decide(index.search(queries[:3], 4))
     index.add(["one more"])
@@ -246,7 +246,7 @@ class TestOfOtherPassages:
 
     @pytest.fixture
     def gate(self, index, texts):
-        return Gate.calibrate(index, *labelled(texts[:60], 40), wrong=0.3)
+        return Gate.from_labels(index, *labelled(texts[:60], 40), max_wrong=0.3)
 
     def replace_all(self, index, texts):
         index.add(texts[60:120], [f"p{i}" for i in range(60)])
@@ -305,12 +305,12 @@ def test_queries_that_share_an_answer_are_warned_of(full, texts):
     queries, relevant = labelled(texts, 300, seed=5)
     again = [f"{query} again" for query in queries]
     with pytest.warns(UserWarning, match=r"\d+ of 600 questions share an answer"):
-        Gate.calibrate(full, queries + again, relevant * 2, risk=0.5)
+        Gate.from_labels(full, queries + again, relevant * 2, max_risk=0.5)
 
 
 def test_a_gate_warns_where_other_questions_come_than_it_was_made_with(full, texts):
     queries, relevant = labelled(texts, 200, seed=5)
-    gate = Gate.calibrate(full, queries, relevant, risk=0.5)
+    gate = Gate.from_labels(full, queries, relevant, max_risk=0.5)
     restored = Gate.restore(json.loads(json.dumps(gate.metadata())))
     usual = full.search(labelled(texts, 200, seed=6)[0], gate.k)
     other = full.search([f"nothing of {i} here" for i in range(64)], gate.k)
@@ -322,17 +322,19 @@ def test_a_gate_warns_where_other_questions_come_than_it_was_made_with(full, tex
 
 
 def test_a_gate_decides_on_the_hits_it_was_made_for_however_many_are_found(full, texts):
-    queries, relevant = labelled(texts, 120, seed=5, unanswerable=0.3)
-    gate = Gate.calibrate(full, queries, relevant, risk=0.5, k=2)
+    queries, relevant = labelled(texts, 120, seed=5, unanswerable_rate=0.3)
+    gate = Gate.from_labels(full, queries, relevant, max_risk=0.5, k=2)
     few = [d.action == "answer" for d in gate.decide(full.search(queries, 2))]
     many = [d.action == "answer" for d in gate.decide(full.search(queries, 9))]
     assert few == many
 
 
 def test_what_is_handed_over_keeps_the_promise_however_few_hits_are_asked_for(full, texts):
-    queries, relevant = labelled(texts, 2000, seed=7, unanswerable=0.2)
+    queries, relevant = labelled(texts, 2000, seed=7, unanswerable_rate=0.2)
     view = full.snapshot()
-    view.gate = Gate.calibrate(full, *labelled(texts, 300, seed=8, unanswerable=0.2), wrong=0.1)
+    view.gate = Gate.from_labels(
+        full, *labelled(texts, 300, seed=8, unanswerable_rate=0.2), max_wrong=0.1
+    )
     found = view.search(queries, 1)
     answered = np.array([one.action == "answer" for one in found.decisions])
     wrong = answered & ~rightness(found, relevant).any(axis=1)
@@ -346,10 +348,10 @@ class TestExpected:
     def test_it_answers_above_that_threshold(self, full, queries):
         found = full.search(queries, 4)
         level = shipped_level()
-        assert Gate(wrong=0.1).decide(found) == found.decide(level.threshold(0.1))
+        assert Gate(max_wrong=0.1).decide(found) == found.decide(level.threshold(0.1))
 
     def test_its_report_and_metadata_promise_nothing(self):
-        gate = Gate(wrong=0.1)
+        gate = Gate(max_wrong=0.1)
         assert "Expected are at most 10.0% of all questions answered wrongly" in gate.report
         assert "Nothing is guaranteed" in gate.report
         known = gate.metadata()
@@ -367,7 +369,7 @@ class TestExpected:
     )
     def test_it_is_the_only_thing_to_choose(self, other):
         with pytest.raises(ValueError, match="wrong"):
-            Gate(wrong=0.1, **other)
+            Gate(max_wrong=0.1, **other)
 
 
 class TestNumbers:
@@ -411,9 +413,9 @@ class TestNumbers:
 
 @pytest.mark.parametrize("promise", [{"risk": 0.2}, {"risk": 0.4}, {"wrong": 0.05}])
 def test_one_search_makes_the_gate_of_every_promise(full, texts, promise):
-    queries, relevant = labelled(texts, 100, unanswerable=0.2)
+    queries, relevant = labelled(texts, 100, unanswerable_rate=0.2)
     searched = LabelledSearch.of(full, queries, relevant)
-    made = Gate.calibrate(full, queries, relevant, **promise)
+    made = Gate.from_labels(full, queries, relevant, **promise)
     assert Gate.of_search(searched, **promise).metadata() == made.metadata()
     answered = np.array([one.action == "answer" for one in made.decide(searched.result)])
     counted = made.guarantee.answered, made.guarantee.wrong
@@ -440,7 +442,7 @@ def test_questions_made_from_the_passages_have_an_answer_but_for_a_fifth():
 
 @pytest.fixture(scope="module")
 def searched(full, texts):
-    queries, relevant = labelled(texts, 100, seed=4, unanswerable=0.2)
+    queries, relevant = labelled(texts, 100, seed=4, unanswerable_rate=0.2)
     return LabelledSearch.of(full, queries, relevant)
 
 
@@ -448,19 +450,19 @@ class TestOfAllQuestions:
     """`wrong`: at most a share of all questions gets a wrong answer, on average."""
 
     def test_it_is_the_default_and_a_hundred_labels_answer_what_the_risk_leaves(self, searched):
-        made = Gate.of_search(searched, wrong=0.1)
+        made = Gate.of_search(searched, max_wrong=0.1)
         assert Gate.of_search(searched).metadata() == made.metadata()
         assert made.guarantee.wrong <= 9
-        assert made.guarantee.answered > Gate.of_search(searched, risk=0.1).guarantee.answered
+        assert made.guarantee.answered > Gate.of_search(searched, max_risk=0.1).guarantee.answered
         assert "at most 10.0% of all questions answered wrongly" in made.report
 
     def test_only_one_promise_is_made(self, full):
         with pytest.raises(ValueError, match="wrong, risk: expected one of them, got both"):
-            Gate.calibrate(full, ["a"], [["p1"]], wrong=0.1, risk=0.1)
+            Gate.from_labels(full, ["a"], [["p1"]], max_wrong=0.1, max_risk=0.1)
         with pytest.raises(ValueError, match="advisor, risk: expected one of them, got both"):
-            Gate.calibrate(full, ["a"], [["p1"]], risk=0.1, advisor=lambda *_: True)
+            Gate.from_labels(full, ["a"], [["p1"]], max_risk=0.1, advisor=lambda *_: True)
         with pytest.raises(TypeError, match="advisor: expected a callable"):
-            Gate.calibrate(full, ["a"], [["p1"]], advisor="judge")
+            Gate.from_labels(full, ["a"], [["p1"]], advisor="judge")
 
 
 def ambiguous(searched, unsaid):
@@ -475,8 +477,8 @@ def ambiguous(searched, unsaid):
 
 def test_what_is_asked_back_gets_no_wrong_answer(searched):
     known = ambiguous(searched, np.where(searched.right, 0.0, 0.9))
-    assert Gate.of_search(known, wrong=0.1).guarantee.wrong == 0
-    assert Gate.of_search(known, wrong=0.1).guarantee.answered == searched.right.sum()
+    assert Gate.of_search(known, max_wrong=0.1).guarantee.wrong == 0
+    assert Gate.of_search(known, max_wrong=0.1).guarantee.answered == searched.right.sum()
 
 
 def agreeing(question, texts):
@@ -505,7 +507,7 @@ VAGUE = "ba de fi go"  # words of no passage
 
 @pytest.fixture(scope="module")
 def found(full, texts):
-    queries = labelled(texts, 60, seed=8, unanswerable=0.3)[0]
+    queries = labelled(texts, 60, seed=8, unanswerable_rate=0.3)[0]
     return queries, full.search(queries)
 
 
@@ -606,7 +608,7 @@ class TestAdvisor:
         ):
             gate = Gate(advisor=lambda *_, options=options: Advice("clarify", options))
             [(decided, _)] = run_to_end(gate.advise(["which?"], [["a text"]], [known]))
-            assert (decided.action, decided.question_back) == ("clarify", offered)
+            assert (decided.action, decided.clarifying_question) == ("clarify", offered)
         assert decided.candidates == ("p1", "p2")
         reply = [[found[0][0], "Do you mean p2 or other?"]]
         assert full.search(["other"], history=reply)[0].ids  # an option without passages
@@ -676,27 +678,27 @@ class TestAdvisor:
     def test_with_labels_the_promise_holds_for_all_that_it_does(self, searched):
         truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
         reader = Reader(lambda question, texts: truth[question])
-        made = Gate.of_search(searched, wrong=0.05, advisor=reader)
+        made = Gate.of_search(searched, max_wrong=0.05, advisor=reader)
         assert len(reader.asked) == 100
         decided = made.decide(searched.result)
         answered = np.array([one.action == "answer" for one in decided])
         assert answered.sum() == made.guarantee.answered
         assert (answered & ~searched.right).sum() == made.guarantee.wrong <= 4
-        assert answered.sum() > Gate.of_search(searched, wrong=0.05).guarantee.answered
+        assert answered.sum() > Gate.of_search(searched, max_wrong=0.05).guarantee.answered
         assert "An advisor is asked from confidence" in made.report
 
     def test_a_calibrated_gate_is_saved_without_its_advisor_and_gets_it_back(
         self, searched, tmp_path
     ):
         reader = Reader(lambda *_: True)
-        made = Gate.of_search(searched, wrong=0.1, advisor=reader)
+        made = Gate.of_search(searched, max_wrong=0.1, advisor=reader)
         made.save(tmp_path / "gate.json")
         again = Gate.load(tmp_path / "gate.json", reader)
         assert again == made
         assert again.advisor is reader
         assert Gate.load(tmp_path / "gate.json").advisor is None
         with pytest.raises(ValueError, match="calibrated without one, so its guarantee would not"):
-            replace(Gate.of_search(searched, wrong=0.1), advisor=reader)
+            replace(Gate.of_search(searched, max_wrong=0.1), advisor=reader)
 
     @pytest.mark.parametrize("fails", [False, True], ids=["has none", "fails"])
     def test_without_its_advisor_it_is_as_careful_as_a_gate_without_one(
@@ -705,11 +707,11 @@ class TestAdvisor:
         """Each wrong answer that the advisor would have refused was given, without a word."""
         truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
         made = Gate.of_search(
-            searched, wrong=0.05, advisor=Reader(lambda question, texts: truth[question])
+            searched, max_wrong=0.05, advisor=Reader(lambda question, texts: truth[question])
         )
         made.save(tmp_path / "gate.json")
         loaded = Gate.load(tmp_path / "gate.json", Reader(lambda *_: None) if fails else None)
-        assert loaded.threshold >= searched.threshold(wrong=0.05).threshold
+        assert loaded.threshold >= searched.threshold(max_wrong=0.05).threshold
         with contextlib.nullcontext() if fails else pytest.warns(UserWarning, match="has none"):
             decided = loaded.decide(searched.result)
         answered = np.array([one.action == "answer" for one in decided])

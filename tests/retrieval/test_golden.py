@@ -65,7 +65,7 @@ def found(result):
             "probabilities": rounded(
                 [one.decision.confidence, one.decision.in_corpus, one.decision.underspecified]
             ),
-            "readings": [reading.label for reading in one.decision.readings],
+            "readings": [reading.title for reading in one.decision.readings],
         }
         for one in result
     ]

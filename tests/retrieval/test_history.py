@@ -69,7 +69,7 @@ OTHER_SUBJECT = ["Who repairs the door opener?", "How long does it take?", "Is i
 @pytest.fixture
 def asked(chat):
     """The turns up to a question back."""
-    return [VAGUE, chat.search([VAGUE])[0].decision.question_back]
+    return [VAGUE, chat.search([VAGUE])[0].decision.clarifying_question]
 
 
 @pytest.mark.parametrize("question", ["How does rsync copy files?", "What does git add stage?"])
@@ -119,7 +119,9 @@ def test_a_short_question_is_not_answered_from_a_long_turn_on_another_subject(ch
 def test_a_question_that_the_turns_do_not_settle_is_asked_back_about(chat):
     [found] = chat.search([VAGUE], history=[OTHER_SUBJECT])
     assert found.decision.action == "clarify"
-    assert found.decision.question_back == chat.search([VAGUE])[0].decision.question_back
+    assert (
+        found.decision.clarifying_question == chat.search([VAGUE])[0].decision.clarifying_question
+    )
     [told] = chat.search([VAGUE], history=[["How does rsync copy files?"]])
     assert (told.decision.action, told.ids[0]) == ("answer", "rsync")
 
@@ -156,7 +158,7 @@ async def test_a_reply_that_is_a_label_or_a_place_goes_on_among_its_reading(chat
 
 def test_a_reply_that_names_several_readings_is_answered_from_all_of_them(chat, asked):
     [offered] = chat.search([VAGUE])
-    every = {one.label: one.ids for one in offered.decision.readings}
+    every = {one.title: one.ids for one in offered.decision.readings}
     for reply, labels in (("all of them", [*every]), ("git push and rsync", ["git push", "rsync"])):
         [found] = chat.search([reply], history=[asked])
         assert sorted(found.ids) == sorted(id_ for label in labels for id_ in every[label])
@@ -232,14 +234,14 @@ FORCED = data_of("forced.json")
 def test_after_a_second_clarifying_question_every_reply_chooses_from_the_last_list(vague):
     index = index_of(UEC(), [*FORCED.values()], [*FORCED], [{"title": title} for title in FORCED])
     reply, first = "in git", index.search([vague])[0].decision
-    before = [vague, first.question_back]
+    before = [vague, first.clarifying_question]
     second = index.search([reply], history=[before])[0].decision
-    turns = [*before, reply, second.question_back]
-    offered = [[one.label for one in decision.readings] for decision in (first, second)]
+    turns = [*before, reply, second.clarifying_question]
+    offered = [[one.title for one in decision.readings] for decision in (first, second)]
     assert first.action == second.action == "clarify"
     assert offered[0] != offered[1]
     for place, reading in enumerate(second.readings, start=1):
-        for said in (reading.label, str(place)):
+        for said in (reading.title, str(place)):
             [expected] = index.search([said], history=[turns])
             assert expected.ids == [*reading.ids]
             for history in (before, turns):  # with and without the question that is replied to

@@ -91,7 +91,7 @@ def test_an_answer_that_calibration_hides_is_one_that_a_filter_leaves_out(asked)
 
 
 def test_confidence_and_decision_do_not_depend_on_how_many_hits_are_asked_for(copied, texts):
-    asked = labelled(texts, 60, unanswerable=0.3)[0]
+    asked = labelled(texts, 60, unanswerable_rate=0.3)[0]
     results = [copied.search(asked, k) for k in (1, 3, 5, 10)]
     assert {d.action for d in results[0].decisions} >= {"answer", "abstain"}
     for fewer, more in pairwise(results):
@@ -109,7 +109,7 @@ def test_confidence_and_decision_are_the_same_from_every_store(copied, texts, st
     other = Retriever(copied.uec, STORES[store]())
     passages = [*copied.passages()]
     other.add([p.text for p in passages], [p.id for p in passages])
-    asked = labelled(texts, 30, unanswerable=0.3)[0]
+    asked = labelled(texts, 30, unanswerable_rate=0.3)[0]
     wanted, found = (index.search(asked, 5) for index in (copied, other))
     rounding = 5e-3 if store == "int8" else 1e-4
     for name in ("confidence", "in_corpus", "relevance", "scores"):
@@ -155,21 +155,21 @@ def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders,
 def test_a_told_share_without_an_answer_lowers_confidence_and_is_the_retrievers_or_the_calls(
     full, texts
 ):
-    asked = labelled(texts, 60, unanswerable=0.3)[0]
-    plain, told = full.search(asked), full.search(asked, unanswerable=0.7)
+    asked = labelled(texts, 60, unanswerable_rate=0.3)[0]
+    plain, told = full.search(asked), full.search(asked, unanswerable_rate=0.7)
     assert (told.confidence <= plain.confidence).all()
     assert told.confidence.mean() < plain.confidence.mean()
-    own = Retriever(full.uec, full.store, unanswerable=0.7)
+    own = Retriever(full.uec, full.store, unanswerable_rate=0.7)
     np.testing.assert_allclose(own.search(asked).confidence, told.confidence)
     with pytest.raises(ValueError, match=r"unanswerable: expected a share in \[0, 1\)"):
-        full.search(asked, unanswerable=1.0)
+        full.search(asked, unanswerable_rate=1.0)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.9, 1.0])
 def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
     full, texts, threshold
 ):
-    result = full.search(labelled(texts, 200, unanswerable=0.3)[0], k=5)
+    result = full.search(labelled(texts, 200, unanswerable_rate=0.3)[0], k=5)
     again = result.decide(threshold)
     if threshold == 0.5:
         assert again == result.decisions
@@ -296,7 +296,7 @@ class TestReadings:
         decision = index.search(["Elkins"])[0].decision
         assert decision.action == "clarify"
         assert decision.reason.startswith("Do you mean “Elkins, ")
-        assert {reading.label for reading in decision.readings} <= {*TOWNS}
+        assert {reading.title for reading in decision.readings} <= {*TOWNS}
         assert {*decision.candidates} <= {*TOWNS}
         assert sum(reading.probability for reading in decision.readings) > 0.6
 
@@ -346,8 +346,8 @@ class TestReadings:
         assert len(decision.readings) > 1
         for reading in decision.readings:
             state = reading.ids[0].removeprefix("Elkins, ")
-            assert state in reading.label
-            assert "Elkins" not in reading.label
+            assert state in reading.title
+            assert "Elkins" not in reading.title
 
     def test_ensembles_without_words_never_ask_back(self, fitted, texts):
         result = with_towns(fitted, texts).search(["Elkins", *texts[:5]])
@@ -357,7 +357,7 @@ class TestReadings:
 
     def test_nothing_is_asked_back_about_what_the_corpus_does_not_answer(self, with_words, texts):
         index = with_towns(with_words, texts)
-        decision = index.search(["Elkins"], unanswerable=0.999)[0].decision
+        decision = index.search(["Elkins"], unanswerable_rate=0.999)[0].decision
         assert decision.in_corpus < 0.1
         assert decision.action == "abstain"
 

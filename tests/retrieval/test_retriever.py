@@ -21,7 +21,7 @@ def test_a_small_numpy_integer_is_as_good_a_k_as_pythons(full, queries, kind):
 def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
     result = full.search(queries, k=7)
     np.testing.assert_array_equal(
-        result.scores, probit(result.mu, result.within, full.uec.fitted.beta)
+        result.scores, probit(result.mu, result.model_variance, full.uec.fitted.beta)
     )
     assert (np.diff(result.scores, axis=1) <= 0).all()
     assert (result.sigma2 > 0).all()
@@ -50,7 +50,7 @@ def test_the_hits_are_those_of_scoring_everything(
     )
 
 
-@pytest.mark.parametrize("coefficients", ["evidence", "uniform", "trace", [1, 2, 3]])
+@pytest.mark.parametrize("coefficients", ["adaptive", "uniform", "trace", [1, 2, 3]])
 def test_similarity_is_the_weighted_sum_of_the_encoders_own(
     encoders, fit_pairs, texts, queries, coefficients
 ):
@@ -102,11 +102,16 @@ def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, 
     odds = np.exp(own - own.max(axis=2, keepdims=True))
     pi = everything.coefficients[:, :, None]
     expected = (pi * (odds - (pi * odds).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    np.testing.assert_allclose(everything.between, expected, rtol=1e-3, atol=1e-6)
-    np.testing.assert_allclose(result.between, expected[:, :3], rtol=1e-3, atol=1e-6)
-    np.testing.assert_array_equal(result.sigma2, result.within + result.between)
+    np.testing.assert_allclose(everything.disagreement, expected, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(result.disagreement, expected[:, :3], rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(result.sigma2, result.model_variance + result.disagreement)
     told = result[0].metadata(1, details=True)
-    assert told["uec_sigma2"] == told["uec_within"] + told["uec_between"] > told["uec_within"] > 0
+    assert (
+        told["uec_sigma2"]
+        == told["uec_model_variance"] + told["uec_disagreement"]
+        > told["uec_model_variance"]
+        > 0
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -124,8 +129,8 @@ def test_the_paper_one_member_and_an_unfitted_ensemble_know_of_no_variance_betwe
 ):
     retriever = index_of(make([bag_of_words(16, "a"), bag_of_words(16, "b", 1)], fit_pairs), texts)
     result = retriever.search(queries, k=3)
-    assert not result.between.any()
-    np.testing.assert_array_equal(result.sigma2, result.within)
+    assert not result.disagreement.any()
+    np.testing.assert_array_equal(result.sigma2, result.model_variance)
 
 
 @pytest.mark.parametrize(("room", "expected"), [(1, [1] * 20), (3, [3] * 6 + [2])])

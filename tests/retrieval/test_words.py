@@ -75,7 +75,7 @@ def test_a_filter_hides_passages_and_changes_no_statistics(uec):
         )
 
 
-@pytest.mark.parametrize("coefficients", ["evidence", "uniform", [0.3, 0.7]])
+@pytest.mark.parametrize("coefficients", ["adaptive", "uniform", [0.3, 0.7]])
 def test_words_that_no_passage_holds_leave_the_member_out(coefficients):
     uec = UEC([bag_of_words(24, "bag"), "bm25"], coefficients=coefficients).fit(pairs(60))
     found = indexed(uec).search(["xylophone quartz", QUERIES[0]], k=3)
@@ -92,11 +92,13 @@ def test_hits_say_who_found_them_how_much_each_counted_and_by_which_words(uec):
     np.testing.assert_allclose(counted, expected, atol=1e-6)
     found = several[0]
     told = found.metadata(0, details=True)
-    assert list(told["uec_members"]) == ["bag", "bm25"]
-    for member in told["uec_members"].values():
+    assert list(told["uec_encoders"]) == ["bag", "bm25"]
+    for member in told["uec_encoders"].values():
         assert set(member) == {"similarity", "rank", "share"}
-    assert sum(m["share"] for m in told["uec_members"].values()) == pytest.approx(1)
-    ranks = [found.metadata(rank, details=True)["uec_members"]["bm25"]["rank"] for rank in range(3)]
+    assert sum(m["share"] for m in told["uec_encoders"].values()) == pytest.approx(1)
+    ranks = [
+        found.metadata(rank, details=True)["uec_encoders"]["bm25"]["rank"] for rank in range(3)
+    ]
     assert 1 in ranks
     assert {*told["uec_matched_terms"]} == {*QUERIES[0].split()} & {*found.passages[0].text.split()}
 

@@ -74,9 +74,11 @@ def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, chat_i
 def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
     asked = client.post("/ask", json=VAGUE).json()
     said = call("ask", **VAGUE)["structuredContent"]
-    assert asked["question_back"] == said["reason"] == "Do you mean git add, git push or rsync?"
+    assert (
+        asked["clarifying_question"] == said["reason"] == "Do you mean git add, git push or rsync?"
+    )
     assert asked["readings"] == said["readings"]
-    chosen = next(one for one in asked["readings"] if one["label"] == "git push")
+    chosen = next(one for one in asked["readings"] if one["title"] == "git push")
     for within in ("Git Push", "2", chosen["ids"]):
         found = client.post("/ask", json={**VAGUE, "within": within}).json()
         told = call("ask", **VAGUE, within=within)["structuredContent"]
@@ -85,7 +87,7 @@ def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
         assert found["decision"] == told["decision"] == "answer"
     turns = [
         {"role": "user", "content": VAGUE["question"]},
-        {"role": "assistant", "content": asked["question_back"]},
+        {"role": "assistant", "content": asked["clarifying_question"]},
     ]
     for reply in ("The one that pushes", "The second one."):
         body = {"question": reply, "history": turns}

@@ -78,7 +78,7 @@ def _methods(index):
             index.search_diverse,
             ("queries", "k", "fetch_k", "lambda_mult", "filter"),
         ),
-        "counting": (index.counting, ("coefficients",)),
+        "with_weights": (index.with_weights, ("coefficients",)),
         "snapshot": (index.store.snapshot, ("filter",)),
         "calibrate": (index.calibrate, ("queries", "relevant_ids", "unanswerable", "k")),
         "store.add": (store.add, ("passages", "gaussians")),
@@ -91,8 +91,8 @@ def _methods(index):
             functools.partial(UEC, uec.encoders),
             ("space", "structure", "coefficients", "temperature", "beta", "seed"),
         ),
-        "Gate.calibrate": (
-            functools.partial(Gate.calibrate, index),
+        "Gate.from_labels": (
+            functools.partial(Gate.from_labels, index),
             ("queries", "relevant_ids", "risk", "certainty", "k", "filter"),
         ),
         "risk_threshold": (risk_threshold, ("confidence", "correct", "risk", "delta")),

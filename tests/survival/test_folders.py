@@ -39,7 +39,7 @@ def saved(request, fitted, texts, tmp_path):
     index = Retriever(fitted, MemoryStore(**STORES[request.param]))
     ids = [f"p{i}" for i in range(60)]
     index.add(texts[:60], ids=ids, metadatas=[{"number": i} for i in range(60)])
-    index.calibrate(*labelled(texts[:60], 60, unanswerable=0.2))
+    index.calibrate(*labelled(texts[:60], 60, unanswerable_rate=0.2))
     index.save(tmp_path / "index")
     return tmp_path / "index", load_index(tmp_path / "index", fitted).search(QUERIES, k=5)
 

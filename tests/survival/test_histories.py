@@ -126,7 +126,7 @@ def brute(uec, query, texts):
 
 def told(index, queries):
     """What an index says; the share without an answer is each retriever's own, if not given."""
-    result = index.search(queries, 4, unanswerable=0.2)
+    result = index.search(queries, 4, unanswerable_rate=0.2)
     for name in NUMERIC:
         assert np.isfinite(getattr(result, name)).all(), name
     # Not the ids: of hits whose vectors are equal an engine gives either first.

@@ -154,7 +154,7 @@ def check_share(value: float, argument: str, expected: Share) -> float:
 
 def check_unanswerable(share: float) -> float:
     """Check a share of unanswerable questions, in [0, 1)."""
-    return check_share(share, "unanswerable", "a share in [0, 1)")
+    return check_share(share, "unanswerable_rate", "a share in [0, 1)")
 
 
 def check_beta(beta: float) -> float:

@@ -61,7 +61,16 @@ LEGEND = (
 def answer_record(result: SearchResult, row: int) -> dict[str, object]:
     """Return everything known about the answer to one question, for JSON."""
     one = result[row]
-    names = ("score", "mu", "sigma2", "within", "between", "relevance", "members", "matched_terms")
+    names = (
+        "score",
+        "mu",
+        "sigma2",
+        "model_variance",
+        "disagreement",
+        "relevance",
+        "encoders",
+        "matched_terms",
+    )
     passages = []
     for rank, passage in enumerate(one.passages):
         known = one.metadata(rank, details=True)
@@ -97,7 +106,7 @@ def print_answer(result: SearchResult, row: int, *, first: int, others: int) -> 
 
 
 def _weights(result: SearchResult, row: int) -> dict[str, float]:
-    """Return the weight of each model: its share of the scores, as in `uec_coefficients`."""
+    """Return the weight of each model: its share of the scores, as in `uec_weights`."""
     return dict(zip(result.names, result.shares[row].tolist(), strict=True))
 
 
@@ -154,7 +163,7 @@ def ask(
     if decides is not None and decides.threshold >= 1:
         raise ValueError(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
-            "with 'uec-rag gate', from more questions or with a higher --wrong or --risk"
+            "with 'uec-rag gate', from more questions or with a higher --max-wrong or --max-risk"
         )
     if decides is not None and place.gate is None:
         say(f"The index's gate decides (use --no-gate to turn it off). {decides.report}")
@@ -229,10 +238,10 @@ def _converse(
             turns += [clarifying_question(meant)] if meant else []
             asked, before = line, [*turns]
         decision = search(asked, before, chosen)
-        turns.append(line if chosen is None else chosen.label)
+        turns.append(line if chosen is None else chosen.title)
         meant = [*decision.readings] if decision.action == "clarify" else []
         for number, reading in enumerate(meant, start=1):
-            say(f"{number}: {reading.label}")
+            say(f"{number}: {reading.title}")
 
 
 def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:

@@ -140,7 +140,7 @@ def index_on_ray(
 ) -> None:
     """Index Parquet, JSON lines and text files with a fitted ensemble on Ray."""
     if uec is None:
-        raise ValueError("--engine ray: expected --uec, an ensemble that 'uec-rag fit' made")
+        raise ValueError("--backend ray: expected --uec, an ensemble that 'uec-rag fit' made")
     ensemble = load_ensemble(uec)
     from uec_rag.distributed import Resources, index, read_passages
     from uec_rag.retrieval import Retriever

@@ -55,7 +55,7 @@ Risk = Annotated[
 ]
 Certainty = Annotated[
     float | None,
-    typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
+    typer.Option(help="Probability that --max-risk is kept.", show_default=str(_CERTAINTY)),
 ]
 
 
@@ -65,8 +65,8 @@ def gate(
     to: Annotated[
         Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
     ] = None,
-    wrong: Wrong = None,
-    risk: Risk = None,
+    max_wrong: Wrong = None,
+    max_risk: Risk = None,
     certainty: Certainty = None,
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
@@ -87,9 +87,9 @@ def gate(
     and POST /labels wrote. A gate that would abstain on every question is not saved, unless with
     --force.
 
-    Example: uec-rag gate idx questions.csv --wrong 0.1
+    Example: uec-rag gate idx questions.csv --max-wrong 0.1
     """
-    _check_promise(wrong, risk, certainty)
+    _check_promise(max_wrong, max_risk, certainty)
     sure = _CERTAINTY if certainty is None else certainty
     from uec_rag.evaluation.labels import doubtful_labels
     from uec_rag.retrieval.gate import GATE_FILE, Gate
@@ -108,7 +108,7 @@ def gate(
     searched = LabelledSearch.of(retriever, [*labels.relevant], relevant, k=k)
     for said in doubtful_labels(searched.result, searched.relevant, k):
         note(said)
-    made = Gate.of_search(searched, risk, sure, wrong=wrong)
+    made = Gate.of_search(searched, max_risk, sure, max_wrong=max_wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(_too_little(searched, made.guarantee))
@@ -180,27 +180,33 @@ def questions(
         print_text("\n".join(f"{one.decision.confidence:.2f}  {one.query}" for one in found))
 
 
-def _check_promise(wrong: float | None, risk: float | None, certainty: float | None) -> None:
+def _check_promise(
+    max_wrong: float | None, max_risk: float | None, certainty: float | None
+) -> None:
     """Raise ValueError if the options do not make one guarantee."""
-    for name, value in {"--wrong": wrong, "--risk": risk, "--certainty": certainty}.items():
+    for name, value in {
+        "--max-wrong": max_wrong,
+        "--max-risk": max_risk,
+        "--certainty": certainty,
+    }.items():
         if value is not None:
             check_share(value, name, "a number in (0, 1)")
-    if wrong is not None and risk is not None:
+    if max_wrong is not None and max_risk is not None:
         raise ValueError(
-            "--wrong and --risk are mutually exclusive: --wrong counts all questions, --risk only "
-            "answered ones"
+            "--max-wrong and --max-risk are mutually exclusive: --max-wrong counts all questions, "
+            "--max-risk only answered ones"
         )
-    if certainty is not None and risk is None:
-        raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
+    if certainty is not None and max_risk is None:
+        raise ValueError("--certainty: expected --max-risk with it; --max-wrong is kept on average")
 
 
 def _too_little(searched: LabelledSearch, asked: Guarantee) -> str:
     """Explain why the labels do not suffice, and which risk they allow."""
-    option = "--wrong" if asked.delta is None else "--risk"
+    option = "--max-wrong" if asked.delta is None else "--max-risk"
     target = asked.target[0].upper() + asked.target[1:]
     shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
     found = (
-        searched.threshold(wrong=share)
+        searched.threshold(max_wrong=share)
         if asked.delta is None
         else searched.threshold(share, 1 - asked.delta)
         for share in shares

@@ -98,14 +98,14 @@ MaxCharacters = Annotated[
 Update = Annotated[
     bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
 ]
-Engine = Annotated[
+Backend = Annotated[
     Literal["local", "ray"],
     typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
 ]
 Workers = Annotated[
-    int, typer.Option(min=1, help="Encoding processes per model, with --engine ray.")
+    int, typer.Option(min=1, help="Encoding processes per model, with --backend ray.")
 ]
-Gpus = Annotated[float, typer.Option(min=0, help="GPUs per worker, with --engine ray.")]
+Gpus = Annotated[float, typer.Option(min=0, help="GPUs per worker, with --backend ray.")]
 
 
 def index(
@@ -123,7 +123,7 @@ def index(
     update: Update = False,
     store: StorePlace = None,
     trust: Trust = False,
-    engine: Engine = "local",
+    backend: Backend = "local",
     workers: Workers = 1,
     gpus: Gpus = 0.0,
     json: Json = False,
@@ -138,7 +138,7 @@ def index(
     folder that lacks most of them and has none unchanged is refused. Give the same --exclude and
     --include as before.
 
-    With --engine ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
+    With --backend ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
     "text", or lines of .txt. This requires --uec. After an interruption, run it again; it resumes
     if the passages are in a PLACE.
 
@@ -155,10 +155,10 @@ def index(
         "" if chunk_size is None else f"{chunk_size}/{overlap}",
         max_characters,
     )
-    if engine == "local" and (workers != 1 or gpus):
-        raise ValueError("--workers and --gpus: expected --engine ray with them")
+    if backend == "local" and (workers != 1 or gpus):
+        raise ValueError("--workers and --gpus: expected --backend ray with them")
     check_output(to)
-    if engine == "ray":
+    if backend == "ray":
         _check_ray_options(source, model, fit, update)
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
@@ -192,10 +192,10 @@ def _check_ray_options(
     source: Source, model: list[str] | None, fit: Path | None, update: bool
 ) -> None:
     if update:
-        raise ValueError("--update reads on this machine; expected no --engine")
+        raise ValueError("--update reads on this machine; expected no --backend")
     if model or fit or source.cut or any(source.selection.values()):
         raise ValueError(
-            "--engine ray reads rows, and encodes them with the ensemble of --uec; expected no "
+            "--backend ray reads rows, and encodes them with the ensemble of --uec; expected no "
             "--model, --fit, --chunk-size, --follow-symlinks, --exclude, --include"
         )
 

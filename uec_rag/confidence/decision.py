@@ -117,7 +117,7 @@ class Decision:
         return tuple(id_ for reading in self.readings for id_ in reading.ids)
 
     @property
-    def question_back(self) -> str:
+    def clarifying_question(self) -> str:
         """The question to the user, "Do you mean A or B?"; "" unless the action is "clarify"."""
         if self.action != "clarify":
             return ""
@@ -143,7 +143,7 @@ class Decision:
             "in_corpus": self.in_corpus,
             "underspecified": self.underspecified,
             "unfamiliar": self.unfamiliar,
-            "question_back": self.question_back,
+            "clarifying_question": self.clarifying_question,
             "readings": self.choices,
             "candidates": [*self.candidates],
         } | self.advice_metadata()

@@ -73,7 +73,7 @@ class Reading:
 
     Attributes
     ----------
-    label : str
+    title : str
         A title, a heading, the beginning of a long passage, or a few words of a short one that
         distinguish it from the other readings.
     ids : tuple of str
@@ -82,7 +82,7 @@ class Reading:
         Likelihood of the reading, see `readings`; that of all subjects sums to 1.
     """
 
-    label: str
+    title: str
     ids: tuple[str, ...]
     probability: float
 

@@ -93,7 +93,7 @@ def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) ->
     """
     if len(readings) < 2:
         return sentence("unclear", language)
-    return _offer([one.label for one in readings], language)
+    return _offer([one.title for one in readings], language)
 
 
 def _offer(labels: Sequence[str], language: str = ENGLISH) -> str:
@@ -298,7 +298,7 @@ def readings_named(reply: str, readings: Sequence[Reading]) -> list[Reading]:
     UnknownReading
         If the reply is anything else, or there are no readings.
     """
-    labels = [reading.label for reading in readings]
+    labels = [reading.title for reading in readings]
     places = places_named(reply, labels) if labels else None
     if places is None:
         raise UnknownReading(

@@ -266,7 +266,7 @@ class Evidence(_Rule):
     """
 
     weights: EvidenceWeights | None = None
-    name: ClassVar[str] = "evidence"
+    name: ClassVar[str] = "adaptive"
     _saved_as: ClassVar[Mapping[str, str]] = {"weights": "gate"}
 
 
@@ -290,8 +290,8 @@ def make_rule(
     Parameters
     ----------
     spec : str, sequence, mapping, CoefficientRule or None
-        "evidence", "trace", "uniform", one weight per encoder, a mapping of encoder names to
-        weights, or a rule. None means "evidence" in the direct sum and "trace" in
+        "adaptive", "trace", "uniform", one weight per encoder, a mapping of encoder names to
+        weights, or a rule. None means "adaptive" in the direct sum and "trace" in
         the shared space.
     names : sequence of str
         Names of the encoders, in order.
@@ -306,11 +306,11 @@ def make_rule(
         encoders, or the rule cannot be used in the space.
     """
     if spec is None:
-        spec = "evidence" if space == "direct" else "trace"
+        spec = "adaptive" if space == "direct" else "trace"
     named = spec if isinstance(spec, str) else getattr(spec, "name", None)
     if space == "shared" and named == Evidence.name:
         raise ValueError(
-            "coefficients: 'evidence' needs the similarities of each encoder, which a shared "
+            "coefficients: 'adaptive' needs the similarities of each encoder, which a shared "
             "space does not keep; use space='direct', or coefficients='trace'."
         )
     if isinstance(spec, str):
@@ -318,9 +318,9 @@ def make_rule(
             return Uniform()
         if spec == "trace":
             return Trace() if temperature is None else Trace(temperature)
-        if spec == "evidence":
+        if spec == "adaptive":
             return Evidence()
-        advice = did_you_mean(spec, ("evidence", "trace", "uniform"))
+        advice = did_you_mean(spec, ("adaptive", "trace", "uniform"))
         raise ValueError(f"{_EXPECTED}, got {spec!r}{advice or '.'}")
     if isinstance(spec, Mapping):
         if set(spec) != set(names):

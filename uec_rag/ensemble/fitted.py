@@ -383,7 +383,7 @@ class Fitted:
 
     @property
     def evidence_weights(self) -> EvidenceWeights | None:
-        """The weights of the rule "evidence"; None for another rule."""
+        """The weights of the rule "adaptive"; None for another rule."""
         return self.rule.weights if isinstance(self.rule, Evidence) else None
 
     def foreign_corpus(self, texts: Sequence[str], vectors: Sequence[FloatArray]) -> str | None:

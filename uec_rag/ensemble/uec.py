@@ -41,9 +41,9 @@ class UEC:
         folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex embedding, or a
         callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). If a list or fit options
         are given, the ensemble is unfitted until `fit` is called.
-    coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
+    coefficients : {"adaptive", "trace", "uniform"}, weights or rule, optional
         How to weight each encoder for a query (in the shared space, for every text). The default is
-        "evidence" in the direct sum and "trace" in the shared space, where encoders have no
+        "adaptive" in the direct sum and "trace" in the shared space, where encoders have no
         similarities of their own.
     options : FitOptions, optional
         The space of the embeddings, and the settings of `fit`.

@@ -76,7 +76,7 @@ def search_by_member(
     retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
     """Search by one encoder's similarity, which is then `mu`."""
-    view = retriever.counting({other: float(other == name) for other in retriever.uec.names})
+    view = retriever.with_weights({other: float(other == name) for other in retriever.uec.names})
     view.uec.fitted = replace(view.uec.fitted, beta=0.0)
     return view.search_encoded(queries, parts, k)
 

@@ -103,7 +103,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         confidence among its documents is used, `k` and `filter` are not supported, and a gate must
         be given.
     gate : Gate, optional
-        A gate from `Gate.calibrate`; by default, that of the retriever (`UECRetriever.gate`).
+        A gate from `Gate.from_labels`; by default, that of the retriever (`UECRetriever.gate`).
     advisor : BaseChatModel or callable(question, texts) -> Advice, optional
         LLM or callable consulted once per borderline question (`Gate.advisor`); a chat model
         receives the prompt of `chat_advisor`. If it says that the documents found do not answer the
@@ -117,7 +117,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     >>> retriever = UECRetriever.from_texts(texts, DeterministicFakeEmbedding(size=8), k=2)
     >>> chain = UECGate(retriever=retriever).route(
     ...     answer=RunnableLambda(lambda found: found["documents"][0].page_content),
-    ...     clarify=RunnableLambda(lambda found: found["question_back"]),
+    ...     clarify=RunnableLambda(lambda found: found["clarifying_question"]),
     ...     abstain=RunnableLambda(lambda found: "I do not know."),
     ... )
     >>> chain.invoke("dogs bark")
@@ -160,14 +160,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return self.gate
 
     @classmethod
-    def calibrate(
+    def from_labels(
         cls,
         retriever: UECRetriever,
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
-        wrong: float | None = None,
-        risk: float | None = None,
+        max_wrong: float | None = None,
+        max_risk: float | None = None,
         certainty: float = 0.95,
         advisor: BaseChatModel | Advisor | None = None,
     ) -> Self:
@@ -181,7 +181,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         advisor : BaseChatModel or callable, optional
             As in the class; asked once for each query.
         queries, relevant_ids, wrong, risk, certainty
-            As in `uec_rag.retrieval.gate.Gate.calibrate`.
+            As in `uec_rag.retrieval.gate.Gate.from_labels`.
         """
         cls._check_retriever(retriever)
         if not isinstance(retriever, UECRetriever):
@@ -190,12 +190,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
         reader = as_advisor(advisor)
-        gate = Gate.calibrate(
+        gate = Gate.from_labels(
             retriever.index,
             queries,
             relevant_ids,
-            wrong=wrong,
-            risk=risk,
+            max_wrong=max_wrong,
+            max_risk=max_risk,
             certainty=certainty,
             advisor=reader,
             k=retriever.k,

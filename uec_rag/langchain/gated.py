@@ -41,9 +41,9 @@ class GateOutput(TypedDict):
         If the decision is "clarify", the hits that the question may mean; all hits if these are
         not known, as after serialisation.
     readings : list of dict
-        If the decision is "clarify", the readings of the question, each with "label", "ids" and
+        If the decision is "clarify", the readings of the question, each with "title", "ids" and
         "probability"; empty if not known. Pass the chosen one as `within` to the next search.
-    question_back : str
+    clarifying_question : str
         "Do you mean A or B?" if the decision is "clarify", else "".
     confidence : float
     """
@@ -55,7 +55,7 @@ class GateOutput(TypedDict):
     reason_code: str
     candidates: list[Document]
     readings: list[dict[str, Any]]
-    question_back: str
+    clarifying_question: str
     confidence: float
 
 
@@ -120,7 +120,7 @@ def _joined(question: str, documents: Sequence[Document], decision: Decision) ->
         reason_code=decision.code,
         candidates=list(rivals),
         readings=decision.choices,
-        question_back=decision.question_back,
+        clarifying_question=decision.clarifying_question,
         confidence=decision.confidence,
     )
 
@@ -174,7 +174,7 @@ def retriever_tool(
         query: str, output: Mapping[str, Any] | Sequence[Document], runtime: object
     ) -> tuple[str, Gated]:
         found = read_decision(query, output)
-        labels = [reading["label"] for reading in found["readings"]]
+        labels = [reading["title"] for reading in found["readings"]]
         passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
         is_first = not _has_searched(runtime)
         reply = tool_reply(

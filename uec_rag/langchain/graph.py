@@ -154,6 +154,6 @@ class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
         if not found or (outcome := best(found))["decision"] == "answer":
             return None
         told = {f"uec_{key}": outcome[key] for key in ("decision", "reason", "reason_code")}
-        text = outcome["question_back"] or outcome["reason"]
+        text = outcome["clarifying_question"] or outcome["reason"]
         said = AIMessage(text, response_metadata=told)
         return {"messages": [said], "jump_to": "end"}

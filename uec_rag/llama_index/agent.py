@@ -31,8 +31,8 @@ class UECSearch(BaseModel):
     candidates : list of NodeWithScore
         If the decision is "clarify", the hits that the query may mean.
     readings : list of dict
-        If the decision is "clarify", the readings: "label", "ids" and "probability" of each.
-    question_back : str
+        If the decision is "clarify", the readings: "title", "ids" and "probability" of each.
+    clarifying_question : str
         "Do you mean A or B?" if the decision is "clarify", else "".
     text : str
     """
@@ -45,7 +45,7 @@ class UECSearch(BaseModel):
     nodes: list[NodeWithScore]
     candidates: list[NodeWithScore]
     readings: list[dict[str, Any]]
-    question_back: str
+    clarifying_question: str
     text: str
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ def retriever_tool(
     async def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
         nonlocal nudged
         decision, nodes = await decide(nodes, query, gate)
-        labels = [reading.label for reading in decision.readings]
+        labels = [reading.title for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
         may_search = not decision.advice and not nudged

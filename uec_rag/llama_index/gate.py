@@ -39,8 +39,8 @@ class UECGateEvent(BaseEvent):
     candidates : list of str
         If the decision is "clarify", the ids of the nodes that the query may mean.
     readings : list of dict
-        If the decision is "clarify", the readings: "label", "ids" and "probability" of each.
-    question_back : str
+        If the decision is "clarify", the readings: "title", "ids" and "probability" of each.
+    clarifying_question : str
         "Do you mean A or B?" if the decision is "clarify", else "".
     advice, searched_as : str
         See `Decision`.
@@ -55,7 +55,7 @@ class UECGateEvent(BaseEvent):
     underspecified: float
     candidates: list[str]
     readings: list[dict[str, Any]]
-    question_back: str
+    clarifying_question: str
     advice: str = ""
     searched_as: str = ""
 

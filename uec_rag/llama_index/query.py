@@ -131,7 +131,7 @@ def check_asked(
     if query.mode not in _MODES:
         raise ValueError(
             f"mode: expected one of {[mode.value for mode in _MODES]}, got {query.mode!r}; for "
-            "other weights of words and vectors, a store over Retriever.counting({name: weight})."
+            "other weights of words and vectors, use a store over Retriever.with_weights(...)."
         )
     where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
     index._check_filter(where)

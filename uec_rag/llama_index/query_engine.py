@@ -43,8 +43,8 @@ class UECQueryEngine(BaseQueryEngine):
     Otherwise, the LLM is not called: the response is a clarifying question, with the nodes that the
     query may mean as sources, or an abstention, without sources. `response.metadata` always has
     `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`,
-    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_question_back`. Use `UECQueryBundle`
-    for a query in a conversation.
+    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_clarifying_question`. Use
+    `UECQueryBundle` for a query in a conversation.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class UECQueryEngine(BaseQueryEngine):
     ) -> RESPONSE_TYPE:
         """Return a clarifying question or the reason to abstain, without an LLM."""
         rivals = competing(nodes, decision)
-        text = decision.question_back or decision.reason
+        text = decision.clarifying_question or decision.reason
         if not self._streaming:
             return Response(text, rivals, response_metadata(decision))
         if asynchronous:

@@ -138,7 +138,7 @@ def calibrate_with_labels(
     parts: Sequence[Gaussian],
     wanted: Sequence[frozenset[str]],
     *,
-    unanswerable: float,
+    unanswerable_rate: float,
     k: int,
     fingerprint: str,
 ) -> CorpusCalibration:
@@ -158,7 +158,7 @@ def calibrate_with_labels(
         Gaussians of the queries from each encoder.
     wanted : sequence of frozenset of str
         Ids of relevant passages, as `check_labels` returns them.
-    unanswerable : float
+    unanswerable_rate : float
         Share of queries that the corpus will not answer. If all labelled queries have answers,
         each is repeated with its answers hidden, weighted to make up this share.
     k : int
@@ -171,9 +171,9 @@ def calibrate_with_labels(
     weights = uec.fitted.evidence_weights
     method = Method(uec.fitted, weights, model, check_familiar=False)
     examples = [labelled_examples(method, store, queries, parts, wanted, k)]
-    if unanswerable > 0 and all(wanted):
+    if unanswerable_rate > 0 and all(wanted):
         hidden = without_answers(method, store, queries, parts, wanted, k)
-        odds = np.float32(unanswerable / (1 - unanswerable))
+        odds = np.float32(unanswerable_rate / (1 - unanswerable_rate))
         examples += [replace(each, weight=odds * each.weight) for each in hidden]
     joined = Examples.joined(examples)
     enough = known is None and len(queries) >= _ENOUGH and not joined.answerable.all()

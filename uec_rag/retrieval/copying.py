@@ -47,7 +47,7 @@ def copy_index(source: Retriever, store: Store) -> Retriever:
         )
     held = source.store if source.store.remote else source.store.snapshot()
     passages = held.passages()
-    copy = Retriever(uec, store, unanswerable=source.unanswerable)
+    copy = Retriever(uec, store, unanswerable_rate=source.unanswerable_rate)
     with filling(store), progress_bar("Copying passages", len(held)) as bar:
         while some := list(islice(passages, _AT_ONCE)):
             copy._add_vectors(some, held.vectors([passage.id for passage in some]))

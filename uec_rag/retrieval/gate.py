@@ -70,7 +70,7 @@ class Gate(Record):
     threshold : float
         The confidence above which to answer.
     guarantee : Guarantee or None
-        The limit on wrong answers that `calibrate` found the thresholds for.
+        The limit on wrong answers that `from_labels` found the thresholds for.
     advisor : callable or None
         LLM or callable consulted once per borderline question; see
         `uec_rag.confidence.advice.Advisor`.
@@ -106,10 +106,10 @@ class Gate(Record):
         Number of passages that were searched at calibration; 0 if unknown.
     labels : mapping of str to str
         Hashes of the passages that 'uec-rag gate' was told answer, by their names in its table.
-    wrong : float or None
+    max_wrong : float or None
         Without labels: the share of all questions that is expected to get a wrong answer at most.
         It chooses `threshold`, by what kept that share on four of five other collections
-        (`uec_rag.confidence.level`). Nothing is guaranteed; `calibrate` guarantees a share.
+        (`uec_rag.confidence.level`). Nothing is guaranteed; `from_labels` guarantees a share.
 
     Raises
     ------
@@ -121,7 +121,7 @@ class Gate(Record):
     >>> gate = Gate(0.7, advisor=lambda question, texts: "opening hours" in texts[0])
     >>> gate.threshold, gate.doubt
     (0.7, (0.05, 0.85))
-    >>> Gate(wrong=0.1).threshold > Gate(wrong=0.2).threshold > Gate().threshold
+    >>> Gate(max_wrong=0.1).threshold > Gate(max_wrong=0.2).threshold > Gate().threshold
     True
     """
 
@@ -139,11 +139,11 @@ class Gate(Record):
     confidences: tuple[float, ...] = field(default=(), repr=False)
     size: int = 0
     labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    wrong: float | None = None
+    max_wrong: float | None = None
 
     def __post_init__(self) -> None:
-        if self.wrong is not None:
-            object.__setattr__(self, "threshold", self._expected_threshold(self.wrong))
+        if self.max_wrong is not None:
+            object.__setattr__(self, "threshold", self._expected_threshold(self.max_wrong))
         check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
         numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
         numbers |= dict(zip(("doubt[0]", "doubt[1]"), self.doubt, strict=True))
@@ -169,33 +169,35 @@ class Gate(Record):
         if self.advisor is not None and self.guarantee is not None and not self.is_advised:
             raise ValueError(
                 "advisor: this gate was calibrated without one, so its guarantee would not hold "
-                "with one; pass it to Gate.calibrate(..., advisor=...), or give a plain threshold."
+                "with one; pass it to Gate.from_labels(..., advisor=...), or use a plain threshold."
             )
 
-    def _expected_threshold(self, wrong: float) -> float:
-        """Check `wrong` and what is given beside it, and return its threshold."""
-        threshold = shipped_level().threshold(check_share(wrong, "wrong", "a number in (0, 1)"))
+    def _expected_threshold(self, max_wrong: float) -> float:
+        """Check `max_wrong` and what is given beside it, and return its threshold."""
+        threshold = shipped_level().threshold(
+            check_share(max_wrong, "max_wrong", "a number in (0, 1)")
+        )
         if self.threshold not in (Gate.threshold, threshold):
             raise ValueError(
-                f"threshold, wrong: expected one of them, got {self.threshold} and {wrong}; "
-                f"{wrong} stands for a threshold of {threshold:.3f}."
+                f"threshold, max_wrong: expected one of them, got {self.threshold} and "
+                f"{max_wrong}; {max_wrong} stands for a threshold of {threshold:.3f}."
             )
         if self.guarantee is not None or self.advisor is not None or self.k != JUDGED:
             raise ValueError(
-                "wrong: the expected share is that of a gate without labels, without an advisor "
-                f"and with k={JUDGED}; omit it, or use Gate.calibrate(..., wrong={wrong})."
+                "max_wrong: without labels, it needs a gate without an advisor and with "
+                f"k={JUDGED}; omit it, or use Gate.from_labels(..., max_wrong={max_wrong})."
             )
         return threshold
 
     @classmethod
-    def calibrate(
+    def from_labels(
         cls,
         retriever: Searchable,
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
-        wrong: float | None = None,
-        risk: float | None = None,
+        max_wrong: float | None = None,
+        max_risk: float | None = None,
         certainty: float = 0.95,
         advisor: Advisor | None = None,
         k: int = 4,
@@ -203,11 +205,11 @@ class Gate(Record):
     ) -> Gate:
         """Choose the lowest thresholds that keep wrong answers below a target.
 
-        `wrong` limits the share of all questions that get a wrong answer, on average over random
-        calibration sets (`conformal_threshold`); a hundred labels are enough. `risk` limits the
-        share of wrong answers among those given, with probability `certainty` (`risk_threshold`),
-        which takes several hundred labels. An answer is wrong if none of its hits is relevant.
-        Future queries must come from the same distribution, over the same index.
+        `max_wrong` limits the share of all questions that get a wrong answer, on average over
+        random calibration sets (`conformal_threshold`); a hundred labels are enough. `max_risk`
+        limits the share of wrong answers among those given, with probability `certainty`
+        (`risk_threshold`), which takes several hundred labels. An answer is wrong if none of its
+        hits is relevant. Future queries must come from the same distribution, over the same index.
 
         Parameters
         ----------
@@ -217,17 +219,17 @@ class Gate(Record):
         relevant_ids : sequence of collection of str
             Ids of the passages that answer each query; empty if none does, or if the query does not
             say which of several answers it asks for.
-        wrong : float, optional
+        max_wrong : float, optional
             Largest share of all questions that get a wrong answer, in (0, 1); 0.1 by default. A
             question that gets a clarifying question gets no answer.
-        risk : float, optional
-            Instead of `wrong`: largest share of wrong answers among those given, in (0, 1).
+        max_risk : float, optional
+            Instead of `max_wrong`: largest share of wrong answers among those given, in (0, 1).
         certainty : float
-            Probability with which `risk` is kept, in (0, 1).
+            Probability with which `max_risk` is kept, in (0, 1).
         advisor : callable, optional
             The advisor of the gate, which is asked about each of these queries. The guarantee is
             that of the gate as it runs, with the advisor's errors, rewrites and failures. Not
-            possible with `risk`.
+            possible with `max_risk`.
         k : int
             Number of hits per query that an answer may use.
         filter : mapping or callable, optional
@@ -236,8 +238,8 @@ class Gate(Record):
         Raises
         ------
         TypeError, ValueError
-            As raised by `Retriever.calibrate`, or if a share is outside (0, 1), or `risk` is given
-            with `wrong` or `advisor`.
+            As raised by `Retriever.calibrate`, or if a share is outside (0, 1), or `max_risk` is
+            passed with `max_wrong` or `advisor`.
 
         Warns
         -----
@@ -245,22 +247,22 @@ class Gate(Record):
             If several queries are answered by the same passage.
         """
         check_k(k)
-        check_promise(wrong, risk, certainty, advisor)
+        check_promise(max_wrong, max_risk, certainty, advisor)
         searched = LabelledSearch.of(retriever, queries, relevant_ids, k=k, filter=filter)
-        return cls.of_search(searched, risk, certainty, wrong=wrong, advisor=advisor)
+        return cls.of_search(searched, max_risk, certainty, max_wrong=max_wrong, advisor=advisor)
 
     @classmethod
     def of_search(
         cls,
         searched: LabelledSearch,
-        risk: float | None = None,
+        max_risk: float | None = None,
         certainty: float = 0.95,
         *,
-        wrong: float | None = None,
+        max_wrong: float | None = None,
         advisor: Advisor | None = None,
     ) -> Gate:
-        """Make the gate of `calibrate` from labelled questions that are searched already."""
-        check_promise(wrong, risk, certainty, advisor)
+        """Make the gate of `from_labels` from labelled questions that are searched already."""
+        check_promise(max_wrong, max_risk, certainty, advisor)
         known = cls(
             k=searched.k,
             basis=searched.result.basis,
@@ -269,10 +271,10 @@ class Gate(Record):
             size=searched.size,
         )
         if advisor is None:
-            kept = searched.threshold(risk, certainty, wrong=wrong)
+            kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
             return replace(known, threshold=min(kept.threshold, 1.0), guarantee=kept)
         advice = searched.ask(advisor, known.timeout, known.usage)
-        found = searched.advised_thresholds(advice, wrong)
+        found = searched.advised_thresholds(advice, max_wrong)
         gate = replace(
             known,
             advisor=advisor,
@@ -598,7 +600,7 @@ class Gate(Record):
         """
         if not Path(path).exists():
             raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
-        mend = "recalibrate it with 'uec-rag gate' or Gate.calibrate, or delete it."
+        mend = "recalibrate it with 'uec-rag gate' or Gate.from_labels, or delete it."
         try:
             state = read_json(Path(path))
         except IndexCorrupted as error:
@@ -628,14 +630,14 @@ class Gate(Record):
         """The result of the calibration, in plain words."""
         if self.guarantee is None:
             said = f"Answering above confidence {self.threshold:.2f}."
-            if self.wrong is not None:
+            if self.max_wrong is not None:
                 level = shipped_level()
                 said += (
-                    f" Expected are at most {self.wrong:.1%} of all questions answered wrongly, as "
-                    f"on four of five of {level.collections} collections with "
+                    f" At most {self.max_wrong:.1%} of all questions are expected to be answered "
+                    f"wrongly, as on four of five of {level.collections} collections with "
                     f"{level.unanswerable:.0%} of the questions without an answer."
                 )
-            said += " Nothing is guaranteed; a guarantee requires labels and `calibrate`."
+            said += " Nothing is guaranteed; a guarantee requires labels and `from_labels`."
         else:
             said = self.guarantee.report
         if self.advisor is None:
@@ -667,21 +669,26 @@ def check_optional_threshold(threshold: float | None) -> float | None:
 
 
 def check_promise(
-    wrong: float | None, risk: float | None, certainty: float, advisor: Advisor | None = None
+    max_wrong: float | None,
+    max_risk: float | None,
+    certainty: float,
+    advisor: Advisor | None = None,
 ) -> None:
-    """Check the guarantee that `Gate.calibrate` is to give; TypeError or ValueError if invalid."""
-    if wrong is not None and risk is not None:
+    """Check the guarantee for `Gate.from_labels`; TypeError or ValueError if invalid."""
+    if max_wrong is not None and max_risk is not None:
         raise ValueError(
-            "wrong, risk: expected one of them, got both; wrong is a share of all questions, risk "
-            "a share of the answers that are given."
+            "max_wrong, max_risk: expected one of them, got both; max_wrong counts all questions, "
+            "max_risk only answered ones."
         )
-    shares = {"wrong": wrong, "risk": risk, "certainty": certainty}
+    shares = {"max_wrong": max_wrong, "max_risk": max_risk, "certainty": certainty}
     for name, value in shares.items():
         if value is not None or name == "certainty":
             check_share(cast(float, value), name, "a number in (0, 1)")
     _check_advisor(advisor)
-    if advisor is not None and risk is not None:
-        raise ValueError("advisor, risk: expected one of them, got both; use advisor with wrong.")
+    if advisor is not None and max_risk is not None:
+        raise ValueError(
+            "advisor, max_risk: expected one of them, got both; use advisor with max_wrong."
+        )
 
 
 def _check_advisor(advisor: object) -> None:

@@ -1,6 +1,6 @@
 """Labelled questions, searched once: the thresholds that keep a guarantee, and what they count.
 
-`uec_rag.Gate.calibrate` makes a gate of them.
+`uec_rag.Gate.from_labels` makes a gate of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNDERSPECIFIED = (0.5, 0.9)
 """P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
 
 WRONG = 0.1
-"""The default of `wrong`, the largest share of all questions that get a wrong answer."""
+"""The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
 
 _BATCH = 32  # queries between two steps of the progress bar
 _MOST = 1000  # confidences that a gate keeps
@@ -155,7 +155,7 @@ class LabelledSearch:
         Parameters
         ----------
         retriever, queries, relevant_ids, k, filter
-            As in `Gate.calibrate`, with the same errors.
+            As in `Gate.from_labels`, with the same errors.
         """
         check_k(k)
         if not isinstance(retriever, Index):
@@ -187,19 +187,23 @@ class LabelledSearch:
 
     def threshold(
         self,
-        risk: float | None = None,
+        max_risk: float | None = None,
         certainty: float = 0.95,
         *,
-        wrong: float | None = None,
+        max_wrong: float | None = None,
     ) -> Guarantee:
-        """Find the lowest threshold that keeps a guarantee, as `Gate.calibrate` does."""
+        """Find the lowest threshold that keeps a guarantee, as `Gate.from_labels` does."""
         asks = self._asks_back
-        if risk is not None:
+        if max_risk is not None:
             # The risk is a share of the answers, and a question that is asked back has none.
             given = ~asks if not asks.all() else asks
-            return risk_threshold(self.confidence[given], self.right[given], risk, 1 - certainty)
+            return risk_threshold(
+                self.confidence[given], self.right[given], max_risk, 1 - certainty
+            )
         confidence = np.where(asks, -np.inf, self.confidence)
-        return conformal_threshold(confidence, ~self.right, WRONG if wrong is None else wrong)
+        return conformal_threshold(
+            confidence, ~self.right, WRONG if max_wrong is None else max_wrong
+        )
 
     @cached_property
     def _asks_back(self) -> NDArray[np.bool_]:
@@ -234,7 +238,9 @@ class LabelledSearch:
         found = self.retriever.search([*rewrites.values()], self.k, filter=self.filter)
         return Advised(replies, dict(zip(rewrites, found, strict=True)))
 
-    def advised_thresholds(self, advice: Advised, wrong: float | None = None) -> AdvisedThresholds:
+    def advised_thresholds(
+        self, advice: Advised, max_wrong: float | None = None
+    ) -> AdvisedThresholds:
         """Find the thresholds at which a gate keeps a guarantee with its advisor."""
         # Without a rewrite, no threshold answers it.
         sure = np.full(len(self.result), -np.inf)
@@ -253,7 +259,7 @@ class LabelledSearch:
             right,
             unsaid <= unclear,
             self._asks_back,
-            WRONG if wrong is None else wrong,
+            WRONG if max_wrong is None else max_wrong,
         )
 
 

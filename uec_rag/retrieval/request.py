@@ -43,7 +43,7 @@ class Options(TypedDict, total=False):
     """The options of a search besides its queries and k; see `Retriever.search`."""
 
     filter: Filter | None
-    unanswerable: float | None
+    unanswerable_rate: float | None
     history: Sequence[Sequence[str]] | None
     within: Within | None
 
@@ -229,7 +229,7 @@ class Request:
         The different texts to encode: `texts_of(queries)`.
     k : int
         Number of hits to search for.
-    filter, unanswerable
+    filter, unanswerable_rate
         As in `Retriever.search`.
     chosen : tuple of str
         The ids of the chosen reading; none if it was chosen by its label, or not at all.
@@ -246,7 +246,7 @@ class Request:
     texts: list[str]
     k: int
     filter: Filter | None
-    unanswerable: float | None
+    unanswerable_rate: float | None
     chosen: tuple[str, ...] = ()
     label: str | None = None
     diversity: tuple[int, float] | None = None

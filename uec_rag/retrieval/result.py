@@ -61,7 +61,7 @@ class Members:
         positive = np.maximum(self.counted[:, rank], 0)
         shares = positive / max(float(positive.sum()), 1e-30)
         found: dict[str, Any] = {
-            "uec_members": {
+            "uec_encoders": {
                 name: {
                     "similarity": float(self.similarities[k, rank]),
                     "rank": int(self.ranks[k, rank]) or None,
@@ -87,7 +87,7 @@ class Result:
         s_hat, the uncertainty-aware score by which the hits are ordered (paper eq. 6).
     mu : array, shape (k,)
         Mean of the similarity.
-    within, between : array, shape (k,)
+    model_variance, disagreement : array, shape (k,)
         The two parts of its variance `sigma2`: the part due to the members' posteriors (paper
         eq. 5), which lowers the score, and the members' disagreement (`Fitted.disagreement`).
     relevance : array, shape (k,)
@@ -117,8 +117,8 @@ class Result:
     passages: list[Passage]
     scores: FloatArray
     mu: FloatArray
-    within: FloatArray
-    between: FloatArray
+    model_variance: FloatArray
+    disagreement: FloatArray
     relevance: FloatArray
     coefficients: FloatArray
     shares: FloatArray
@@ -186,8 +186,8 @@ class Result:
 
     @property
     def sigma2(self) -> FloatArray:
-        """The variance of the similarity, shape (k,), the sum of `within` and `between`."""
-        total: FloatArray = self.within + self.between
+        """The variance of the similarity, shape (k,): `model_variance` + `disagreement`."""
+        total: FloatArray = self.model_variance + self.disagreement
         return total
 
     def select(self, places: Sequence[int]) -> Result:
@@ -220,8 +220,8 @@ class Result:
             passages=[self.passages[place] for place in at],
             scores=self.scores[at],
             mu=self.mu[at],
-            within=self.within[at],
-            between=self.between[at],
+            model_variance=self.model_variance[at],
+            disagreement=self.disagreement[at],
             relevance=self.relevance[at],
             members=None if self.members is None else self.members.select(at),
         )
@@ -282,18 +282,21 @@ class Result:
         rank : int
             Position of the hit, from 0.
         details : bool
-            Whether to add details of the score and the decision: `uec_mu`, `uec_within`,
-            `uec_between`, `uec_members`, `uec_matched_terms`, `uec_coefficients`,
+            Whether to add details of the score and the decision: `uec_mu`, `uec_model_variance`,
+            `uec_disagreement`, `uec_encoders`, `uec_matched_terms`, `uec_weights`,
             `uec_readings`, `uec_basis`, and `uec_unfamiliar` if the question is unlike those of the
             fit.
         """
-        within, between = float(self.within[rank]), float(self.between[rank])
         found: dict[str, Any] = {
             "uec_score": float(self.scores[rank]),
-            "uec_sigma2": within + between,
+            "uec_sigma2": float(self.sigma2[rank]),
         }
         if details:
-            found |= {"uec_mu": float(self.mu[rank]), "uec_within": within, "uec_between": between}
+            found |= {
+                "uec_mu": float(self.mu[rank]),
+                "uec_model_variance": float(self.model_variance[rank]),
+                "uec_disagreement": float(self.disagreement[rank]),
+            }
         if not self.judged:
             return found
         decision = self.decision
@@ -309,7 +312,7 @@ class Result:
         found |= {f"{KEY}{key}": value for key, value in decision.advice_metadata().items()}
         if decision.action == "clarify":
             hit = self.passages[rank].id
-            labels = [reading.label for reading in decision.readings if hit in reading.ids]
+            labels = [reading.title for reading in decision.readings if hit in reading.ids]
             found["uec_reading"] = labels[0] if labels else ""
         if not details:
             return found
@@ -324,7 +327,7 @@ class Result:
                 "hits": decision.hits,
                 "size": decision.size,
             },
-            "uec_coefficients": dict(zip(self.names, self.shares.tolist(), strict=True)),
+            "uec_weights": dict(zip(self.names, self.shares.tolist(), strict=True)),
         }
 
     def traced(self) -> dict[str, Value]:
@@ -386,18 +389,18 @@ class SearchResult:
         return _stacked([one.mu for one in self.results])
 
     @property
-    def within(self) -> FloatArray:
+    def model_variance(self) -> FloatArray:
         """The part of the variance due to the members' posteriors (paper eq. 5), shape (n, k)."""
-        return _stacked([one.within for one in self.results])
+        return _stacked([one.model_variance for one in self.results])
 
     @property
-    def between(self) -> FloatArray:
+    def disagreement(self) -> FloatArray:
         """The part of the variance due to the members' disagreement, shape (n, k)."""
-        return _stacked([one.between for one in self.results])
+        return _stacked([one.disagreement for one in self.results])
 
     @property
     def sigma2(self) -> FloatArray:
-        """The variance of the similarity, shape (n, k), the sum of `within` and `between`."""
+        """The variance of the similarity, shape (n, k): `model_variance` + `disagreement`."""
         return _stacked([one.sigma2 for one in self.results])
 
     @property
@@ -613,7 +616,7 @@ def _details_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
     basis = told if isinstance(told, Mapping) else {}
     try:
         readings = tuple(
-            Reading(one_line(one["label"]), tuple(map(str, one["ids"])), float(one["probability"]))
+            Reading(one_line(one["title"]), tuple(map(str, one["ids"])), float(one["probability"]))
             for one in metadata.get("uec_readings", ())
         )
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError):

@@ -76,7 +76,7 @@ class Retriever(Index):
     uec : UEC
     store : Store, optional
         Where the Gaussians are stored; in memory by default.
-    unanswerable : float, optional
+    unanswerable_rate : float, optional
         Expected share of questions that the corpus does not answer, in [0, 1), if known. By
         default, the share that confidence was fitted with.
     language : str, optional
@@ -104,12 +104,12 @@ class Retriever(Index):
         uec: UEC,
         store: Store | None = None,
         *,
-        unanswerable: float | None = None,
+        unanswerable_rate: float | None = None,
         language: str | None = None,
     ) -> None:
-        share = None if unanswerable is None else check_unanswerable(unanswerable)
+        share = None if unanswerable_rate is None else check_unanswerable(unanswerable_rate)
         super().__init__(uec, MemoryStore() if store is None else store)
-        self.unanswerable, self.language = share, language
+        self.unanswerable_rate, self.language = share, language
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
@@ -179,7 +179,7 @@ class Retriever(Index):
         k: int = 4,
         *,
         filter: Filter | None = None,
-        unanswerable: float | None = None,
+        unanswerable_rate: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
     ) -> SearchResult:
@@ -194,9 +194,10 @@ class Retriever(Index):
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. A key that no passage has raises a warning, once.
-        unanswerable : float, optional
+        unanswerable_rate : float, optional
             Share of the questions that the corpus does not answer, in [0, 1). It shifts the odds of
-            `in_corpus`, and confidence accordingly. By default, the retriever's `unanswerable`.
+            `in_corpus`, and confidence accordingly. The default is the retriever's
+            `unanswerable_rate`.
         history : sequence of n sequences of str, optional
             The turns before each query in a conversation, oldest first: those of the user and the
             questions that the user was asked back. Only the last 64 turns are looked at, and of
@@ -220,7 +221,7 @@ class Retriever(Index):
         """
         options: Options = {
             "filter": filter,
-            "unanswerable": unanswerable,
+            "unanswerable_rate": unanswerable_rate,
             "history": history,
             "within": within,
         }
@@ -372,7 +373,7 @@ class Retriever(Index):
         *,
         correct: bool = True,
         filter: Filter | None = None,
-        unanswerable: float | None = None,
+        unanswerable_rate: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
     ) -> Request:
@@ -380,7 +381,11 @@ class Retriever(Index):
         label = within if isinstance(within, str) else None
         chosen = () if within is None or label is not None else chosen_ids(within)
         self._check_filter(narrowed({"$id": [*chosen]}, filter) if chosen else filter)
-        share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
+        share = (
+            self.unanswerable_rate
+            if unanswerable_rate is None
+            else check_unanswerable(unanswerable_rate)
+        )
         before = None if history is None else check_history(history)
         said = check_queries(queries)
         corrected = correct_spelling(said, self.uec.encoders, self.store) if correct else said
@@ -425,7 +430,7 @@ class Retriever(Index):
     def _search_rewrites(self, request: Request, rewrites: Sequence[str]) -> SearchResult:
         """Search for what an advisor rewrote, which needs no turns before it, without a gate."""
         again = self._parse(
-            rewrites, request.k, filter=request.filter, unanswerable=request.unanswerable
+            rewrites, request.k, filter=request.filter, unanswerable_rate=request.unanswerable_rate
         )
         again = replace(again, diversity=request.diversity)
         return self._run(again, self.uec.encode(again.texts, "query"))
@@ -523,7 +528,7 @@ class Retriever(Index):
             self._accept_fit()
         self._notice_changes()
         store = self.store.snapshot(among)
-        method = self._method(request.filter, request.unanswerable)
+        method = self._method(request.filter, request.unanswerable_rate)
         with span("search", queries=len(queries), k=request.k) as note:
             found = run(method, store, queries, rows, parts, request.k)
             decisions = [one.decision for one in found]
@@ -532,7 +537,9 @@ class Retriever(Index):
             note(shown, passages=size, **outcome(decisions))
         return found
 
-    def _method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
+    def _method(
+        self, filter: Filter | None = None, unanswerable_rate: float | None = None
+    ) -> Method:
         """Return the method of a search: the ensemble and what was learned from the corpus.
 
         The model from logits to probabilities is the calibrated, the fitted or the default one. The
@@ -543,7 +550,7 @@ class Retriever(Index):
         ----------
         filter : mapping or callable, optional
             The order of its keys is ignored, and of a callable, everything but its type.
-        unanswerable : float, optional
+        unanswerable_rate : float, optional
             As in `search`.
 
         Raises
@@ -555,7 +562,7 @@ class Retriever(Index):
         model = None if calibration is None else calibration.model
         model = model or fitted.confidence_model or shipped_model("unfitted")
         weights = fitted.evidence_weights
-        share = self.unanswerable if unanswerable is None else unanswerable
+        share = self.unanswerable_rate if unanswerable_rate is None else unanswerable_rate
         try:
             filtered = "NoneType" if filter is None else _as_text(filter)
         except RecursionError as error:
@@ -613,7 +620,7 @@ class Retriever(Index):
         view.store, view._is_snapshot = self.store.snapshot(), True
         return view
 
-    def counting(self, coefficients: Mapping[str, float]) -> Self:
+    def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.
 
         Parameters
@@ -632,7 +639,7 @@ class Retriever(Index):
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
-        unanswerable: float = 0.1,
+        unanswerable_rate: float = 0.1,
         k: int = 10,
     ) -> Self:
         """Fit relevance and confidence to labelled queries of this corpus.
@@ -644,7 +651,7 @@ class Retriever(Index):
             answer.
         relevant_ids : sequence of collection of str
             Ids of the passages that answer each query; empty if none does.
-        unanswerable : float
+        unanswerable_rate : float
             Share of the users' queries that the corpus does not answer. It is used if all labelled
             queries have an answer; unanswerable ones are then made by hiding answers.
         k : int
@@ -662,7 +669,7 @@ class Retriever(Index):
             query has any ids, or if there are too few queries.
         """
         k = check_k(k)
-        check_unanswerable(unanswerable)
+        check_unanswerable(unanswerable_rate)
         store = self.store.snapshot()
         wanted, changes = check_labels(queries, relevant_ids, store), self._changes
         calibration = calibrate_with_labels(
@@ -671,7 +678,7 @@ class Retriever(Index):
             queries,
             self.uec.encode(queries, "query"),
             wanted,
-            unanswerable=unanswerable,
+            unanswerable_rate=unanswerable_rate,
             k=k,
             fingerprint=corpus_fingerprint(store),
         )
@@ -713,8 +720,8 @@ class Retriever(Index):
                 "learned on other ensembles' similarities, standardised over the corpus. Fit "
                 "the ensemble or calibrate to improve them."
             )
-        if self.unanswerable is not None:
-            notes = [*notes, f"Assumed unanswerable share: {self.unanswerable:.0%}."]
+        if self.unanswerable_rate is not None:
+            notes = [*notes, f"Assumed unanswerable share: {self.unanswerable_rate:.0%}."]
         if self.store.remote:
             notes = [*notes, _APPROXIMATE]
         return " ".join([rests, *notes])

@@ -77,7 +77,7 @@ class Method:
     model : ConfidenceModel
     basis : str
         Fingerprint of everything that confidence depends on.
-    unanswerable : float or None
+    unanswerable_rate : float or None
         Share of the questions that the corpus does not answer, if known.
     check_familiar : bool
         Whether to detect questions unlike those of the fit; False after `calibrate`.
@@ -89,7 +89,7 @@ class Method:
     weights: EvidenceWeights | None
     model: ConfidenceModel
     basis: str = ""
-    unanswerable: float | None = None
+    unanswerable_rate: float | None = None
     check_familiar: bool = True
     language: str | None = None
 
@@ -637,7 +637,7 @@ def assess(rankings: Iterator[Ranking]) -> Iterator[Assessment]:
     for ranking in rankings:
         method, each = ranking.method, None
         if ranking.features is not None:
-            each = method.model.probabilities(ranking.features, method.unanswerable)
+            each = method.model.probabilities(ranking.features, method.unanswerable_rate)
         for row in range(len(ranking.queries)):
             if each is None:
                 yield Assessment(ranking, row)

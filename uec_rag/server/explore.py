@@ -65,8 +65,8 @@ class Question(BaseModel, strict=True):
 class Guarantee(BaseModel):
     """The guarantee of a gate: the share of wrong answers, of all questions or of the answers."""
 
-    wrong: float | None = Field(None, gt=0, lt=1)
-    risk: float | None = Field(None, gt=0, lt=1)
+    max_wrong: float | None = Field(None, gt=0, lt=1)
+    max_risk: float | None = Field(None, gt=0, lt=1)
 
 
 class Session:
@@ -126,9 +126,9 @@ class Session:
         """Save the gate of the questions that were searched last."""
         if (tuned := self.tuned) is None:
             raise HTTPException(409, "Search labelled questions first; then save.")
-        if (limit.wrong is None) == (limit.risk is None):
-            raise HTTPException(422, "wrong, risk: expected one of them.")
-        gate = Gate.of_search(tuned, limit.risk, wrong=limit.wrong)
+        if (limit.max_wrong is None) == (limit.max_risk is None):
+            raise HTTPException(422, "max_wrong, max_risk: expected one of them.")
+        gate = Gate.of_search(tuned, limit.max_risk, max_wrong=limit.max_wrong)
         if gate.guarantee is None or not gate.guarantee.answered:
             raise HTTPException(422, f"Not saved. {gate.report}")
 

@@ -119,7 +119,7 @@ class Answer(BaseModel):
     )
     reason: str = Field(examples=["The documents do not seem to answer this."])
     reason_code: Code | Literal[""] = Field(examples=["no_answer"])
-    question_back: str = Field(
+    clarifying_question: str = Field(
         description="The question to ask the user, if the decision is to clarify; else empty."
     )
     readings: list[ReadingFound] = Field(

@@ -135,7 +135,7 @@ def ask_view(
         "reason": visible(decision.reason),
         "language": decision.language,
         "told": tables()[decision.language]["page"],
-        "readings": [one | {"label": visible(one["label"])} for one in decision.choices],
+        "readings": [one | {"title": visible(one["title"])} for one in decision.choices],
         "confidence": decision.confidence,
         "in_corpus": decision.in_corpus,
         "threshold": 0.5 if gate is None else gate.threshold,
@@ -182,7 +182,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
     coverage, risk = risk_over_coverage(sure[told], right[told])
     places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
     promises = {
-        "wrongs": [searched.threshold(wrong=share) for share in RISKS],
+        "wrongs": [searched.threshold(max_wrong=share) for share in RISKS],
         "risks": [searched.threshold(share) for share in RISKS],
     }
     return {

@@ -93,8 +93,8 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
         assert hit["mu"] == pytest.approx(known["uec_mu"])
         assert hit["sigma"] ** 2 == pytest.approx(known["uec_sigma2"])
         assert hit["relevance"] == pytest.approx(known["uec_relevance"])
-        assert hit["members"].keys() == known["uec_members"].keys()
-        assert hit["members"]["bm25"] == pytest.approx(known["uec_members"]["bm25"])
+        assert hit["members"].keys() == known["uec_encoders"].keys()
+        assert hit["members"]["bm25"] == pytest.approx(known["uec_encoders"]["bm25"])
     assert ["mark", "honey"] in shown["passages"][0]["body"][0]
 
 
@@ -163,7 +163,7 @@ def test_each_share_has_the_threshold_that_a_gate_has(client, index, promise):
     found = tuned(client, k=3)
     rows = [line.split(",") for line in table().decode().splitlines()[1:]]
     queries, relevant = [row[0] for row in rows], [{row[1]} - {""} for row in rows]
-    gate = Gate.calibrate(Retriever.load(index), queries, relevant, **{promise: 0.2}, k=3)
+    gate = Gate.from_labels(Retriever.load(index), queries, relevant, **{promise: 0.2}, k=3)
     [shown] = [one for one in found[f"{promise}s"] if one["risk"] == 0.2]
     assert shown["threshold"] == pytest.approx(gate.threshold)
     assert (shown["answered"], shown["wrong"]) == (

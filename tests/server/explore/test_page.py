@@ -152,7 +152,7 @@ def test_what_is_shown_of_a_question_is_what_a_search_finds(page, index):
     page.locator(".hits summary").first.click()
     label = page.locator(".hits svg").first.get_attribute("aria-label")
     assert label.startswith(f"Mean {result.mu[0, 0]:.3f}, from ")
-    member = result[0].metadata(0, details=True)["uec_members"]["bm25"]
+    member = result[0].metadata(0, details=True)["uec_encoders"]["bm25"]
     row = (
         page.locator(".hits table.listed")
         .first.locator("tr", has_text="bm25")
@@ -190,7 +190,7 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
         queries, ids = zip(*(row.split(",") for row in rows), strict=True)
         relevant = [{id_} - {""} for id_ in ids]
         told = {name: percent / 100}
-        gate = Gate.calibrate(Retriever.load(index), queries, relevant, **told, k=4)
+        gate = Gate.from_labels(Retriever.load(index), queries, relevant, **told, k=4)
         found = gate.guarantee
         assert page.inner_text("#risk-report") == found.report
         shown = f"{found.answered} of {found.queries} questions answered, {found.wrong} wrongly"

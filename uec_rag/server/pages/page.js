@@ -154,7 +154,7 @@ let latest = 0;
 // The address of a thread; a reading that was chosen narrows its last question down.
 const asking = (turns, k, reading = null) => to("ask", [
   ...turns.map((turn) => ["q", turn]), ["k", k],
-  ...(reading ? [["label", reading.label], ...reading.ids.map((id) => ["id", id])] : []),
+  ...(reading ? [["title", reading.title], ...reading.ids.map((id) => ["id", id])] : []),
 ]);
 const turnsOf = (one) => [...one.before, one.question];
 const known = (turns) => asked.find((one) => JSON.stringify(turnsOf(one)) === JSON.stringify(turns));
@@ -230,7 +230,7 @@ function showHit(hit, low, high, question) {
 // A sentence in the question's language, with values in place of "{confidence}" and the like.
 const filled = (sentence, values) => sentence.split(/\{(\w+)\}/).map((part, at) => (at % 2 ? values[part] : part));
 
-function showAnswer(found, turns, k, label) {
+function showAnswer(found, turns, k, title) {
   const told = found.told;
   const shares = Object.entries(found.shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   const low = Math.min(...found.passages.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
@@ -243,7 +243,7 @@ function showAnswer(found, turns, k, label) {
       h("h3", {}, found.question),
       h("p", {}, h("strong", {}, told[found.decision]), " ", found.reason),
       found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
-        h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.label, dim(` ${percent(reading.probability)}`))))) : "",
+        h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.title, dim(` ${percent(reading.probability)}`))))) : "",
       label ? h("p", {}, filled(told.among, { label: h("b", {}, label) }), " ", h("a", { href: asking(turns, k) }, told.all)) : "",
       h("p", { class: "dim" }, filled(found.threshold === null ? told.no_threshold : told.confidence, {
         confidence: h("b", { id: "confidence" }, percent(found.confidence)),
@@ -294,10 +294,10 @@ function showHistory() {
 
 async function showAsk(given) {
   const section = $("#ask"), form = $("form", section), turns = given.getAll("q");
-  const k = Number(given.get("k") ?? 4), label = given.get("label");
+  const k = Number(given.get("k") ?? 4), title = given.get("title");
   const mine = ++latest;
   $('nav a[data-view="ask"]').href = location.hash.startsWith("#ask") ? location.hash : "#ask";
-  thread = label ? [...turns, label] : turns;
+  thread = title ? [...turns, title] : turns;
   form.elements.question.value = turns.length > 1 ? "" : turns.join();
   showThread(turns, k);
   if (!turns.length) {
@@ -315,7 +315,7 @@ async function showAsk(given) {
   await attempt(section, async () => {
     const found = await post("api/ask", { question: turns.at(-1), k, history, within: given.has("id") ? given.getAll("id") : null });
     if (mine !== latest) return;
-    showAnswer(found, turns, k, label);
+    showAnswer(found, turns, k, title);
     say($(".message", section), `${DO[found.decision]}: ${count(found.passages.length, "passage")} found.`, false, true);
     asked = await call("api/asked");
     showHistory();
@@ -474,7 +474,7 @@ function startTune() {
   $("#save").addEventListener("click", async () => {
     try {
       const share = thresholds()[$("#risk").valueAsNumber].risk;
-      const saved = await post("api/gate", $("#promise").value === "wrongs" ? { wrong: share } : { risk: share });
+      const saved = await post("api/gate", $("#promise").value === "wrongs" ? { max_wrong: share } : { max_risk: share });
       await showFacts();
       baseline = { name: `the saved gate (${promised(saved)})`, threshold: saved.threshold };
       showRisk();
