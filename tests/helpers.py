@@ -289,7 +289,7 @@ def agree(result):
     assert (result.confidence <= result.in_corpus + 1e-5).all()
     if result.relevance.shape[1] >= JUDGED:
         assert (result.confidence <= total + 1e-5).all()
-    assert not (np.diff(result.by_cutoff, axis=1) < -1e-6).any()
+    assert not (np.diff(result.confidence_at_k, axis=1) < -1e-6).any()
 
 
 def of_members(result, name):

@@ -71,9 +71,9 @@ def test_an_editor_knows_the_options_of_an_ensemble():
 
 
 def test_an_editor_knows_the_options_of_a_call_of_a_retriever():
-    from uec_rag.langchain.vectorstore import _OF_A_CALL, _OPTIONS, CallOptions
+    from uec_rag.langchain.vectorstore import _CALL_ONLY, _OPTIONS, CallOptions
 
-    options = {*_OF_A_CALL}.union(*_OPTIONS.values())
+    options = {*_CALL_ONLY}.union(*_OPTIONS.values())
     assert CallOptions.__annotations__.keys() == options
     for name in ("invoke", "ainvoke"):
         method = inspect.signature(getattr(UECRetriever, name))

@@ -39,7 +39,7 @@ from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, Encoder, load_enco
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
-from uec_rag.retrieval.search import Method, best_of, compare, fuse, standardised_line
+from uec_rag.retrieval.search import Method, best_of, compare, fuse, unfitted_logit_line
 
 LEARNED = {
     "belebele_en": "encyclopaedia",
@@ -221,7 +221,7 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         coefficients = uec.fitted.weigh(None, parts, own, best)
         query = uec.fitted.combine(parts, coefficients)
         mu = fuse(uec.fitted, view, query, own, coefficients)
-        slope, offset = standardised_line(view, parts)
+        slope, offset = unfitted_logit_line(view, parts)
         logits = slope * mu + offset[:, None]
         place = {id_: column for column, id_ in enumerate(collection.passages)}
         relevant = np.zeros(logits.shape, dtype=bool)
@@ -261,7 +261,11 @@ def certainty(model: ConfidenceModel, examples: Examples, k: int):
     """Confidence at k, whether one of the first k hits is relevant, and that the corpus answers."""
     sure = model.probabilities(examples.features)
     last = min(k, examples.relevant.shape[1])
-    return sure.by_cutoff[:, last - 1], examples.relevant[:, :last].any(axis=1), sure.in_corpus
+    return (
+        sure.confidence_at_k[:, last - 1],
+        examples.relevant[:, :last].any(axis=1),
+        sure.in_corpus,
+    )
 
 
 def figures(model: ConfidenceModel, cells: Sequence[Cell]) -> dict[str, float]:

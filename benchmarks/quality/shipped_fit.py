@@ -79,7 +79,7 @@ def search(uec: UEC, collection: Collection) -> Found:
         result.model_variance,
         result.relevance,
         np.array(relevant),
-        result.by_cutoff[:, 3],
+        result.confidence_at_k[:, 3],
     )
 
 

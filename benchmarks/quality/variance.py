@@ -164,7 +164,7 @@ def figures(one: Seen, others: Sequence[Seen]) -> dict[str, dict[str, float]]:
     variances = {"within": whole.within, "both": whole.sigma2}
     first = {"within": whole.within[:, 0], "shared": shared[:, 0], "between": whole.between[:, 0]}
     first |= {"both": whole.sigma2[:, 0], "-mu": -whole.mu[:, 0]}
-    first["-confidence"] = -whole.by_cutoff[:, 0]
+    first["-confidence"] = -whole.confidence_at_k[:, 0]
     sides = whole.mu[:, :_K].ravel(), one.truth.ravel()
     error = np.abs(whole.relevance[:, 0] - one.relevant[:, 0])
     best = int(np.argmax(np.mean([o.ndcg for o in others], axis=0)))

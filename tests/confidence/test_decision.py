@@ -116,7 +116,7 @@ def test_figures_show_which_of_confidence_and_threshold_is_higher():
             "no_answer",
             "The documents do not seem to answer this.",
         ),
-        (Decision.of_nothing(), "nothing_found", SENTENCES["nothing_found"]),
+        (Decision.empty(), "nothing_found", SENTENCES["nothing_found"]),
         (decide_again(decide_one(0.9), 0.95), "uncertain", SENTENCES["uncertain"]),
         (advised(decide_one(0.4), Advice("no")), "no_answer", SENTENCES["no_answer"]),
         (advised(decide_one(0.4), Advice("answer")), "answered", SENTENCES["answered"]),

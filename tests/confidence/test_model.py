@@ -62,7 +62,7 @@ def test_every_member_that_thinks_more_of_the_first_hit_raises_confidence(member
 @pytest.mark.parametrize("k", [1, 3, 4, 5, 12])
 def test_confidence_is_that_of_the_first_hits_that_are_judged(k):
     sure = model().probabilities(observed([np.linspace(3, -3, 12)]).first(k))
-    assert sure.confidence == sure.by_cutoff[:, min(k, JUDGED) - 1]
+    assert sure.confidence == sure.confidence_at_k[:, min(k, JUDGED) - 1]
 
 
 @pytest.mark.parametrize("name", ["wording_penalty", "foreign_script_penalty"])
@@ -94,10 +94,10 @@ def test_relevance_falls_with_the_variance_of_a_promising_hit():
 def coherent(sure):
     """max r <= C(k) <= min(H, sum r) over the first k, for every k; C rises, r does not."""
     most = np.maximum.accumulate(sure.relevance, axis=1)
-    assert (most <= sure.by_cutoff).all()
-    assert (sure.by_cutoff <= sure.in_corpus[:, None]).all()
-    assert (sure.by_cutoff <= np.cumsum(sure.relevance, axis=1) * (1 + 1e-5) + 1e-7).all()
-    assert (np.diff(sure.by_cutoff, axis=1) >= 0).all()
+    assert (most <= sure.confidence_at_k).all()
+    assert (sure.confidence_at_k <= sure.in_corpus[:, None]).all()
+    assert (sure.confidence_at_k <= np.cumsum(sure.relevance, axis=1) * (1 + 1e-5) + 1e-7).all()
+    assert (np.diff(sure.confidence_at_k, axis=1) >= 0).all()
     assert (np.diff(sure.relevance, axis=1) <= 0).all()
     assert (sure.relevance >= 0).all()
     assert (sure.in_corpus <= 1).all()
@@ -158,8 +158,8 @@ def test_relevance_confidence_and_in_corpus_agree_whatever_was_learned(
     assert (mixed.in_corpus <= np.maximum(sure.in_corpus, other) + 1e-6).all()
     first = model.probabilities(seen.first(1), unanswerable)
     np.testing.assert_array_equal(first.in_corpus, sure.in_corpus)
-    np.testing.assert_allclose(first.confidence, sure.by_cutoff[:, 0], rtol=1e-5)
-    np.testing.assert_allclose(sure.relevance[:, 0], sure.by_cutoff[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(first.confidence, sure.confidence_at_k[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(sure.relevance[:, 0], sure.confidence_at_k[:, 0], rtol=1e-5)
 
 
 @given(models(), st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(0, 20))
@@ -168,7 +168,7 @@ def test_asking_for_more_hits_changes_nothing_of_the_first(model, seed, k, more)
     seen = observed(hits, temperature=model.temperature)
     few, many = (model.probabilities(seen.first(count)) for count in (k, k + more))
     np.testing.assert_array_equal(few.in_corpus, many.in_corpus)
-    np.testing.assert_array_equal(few.by_cutoff, many.by_cutoff[:, :k])
+    np.testing.assert_array_equal(few.confidence_at_k, many.confidence_at_k[:, :k])
     np.testing.assert_array_equal(few.relevance, many.relevance[:, :k])
 
 

@@ -154,7 +154,9 @@ def test_deviation_counts_only_where_other_corpora_say_what_it_means():
     # There the second is as sure, of passages that answer nothing.
     beside = [OtherCorpus([other[0], 2 * other[1][:, ::-1]], answers, unusual)]
     alone, together = (
-        dict(zip(FEATURES, learned(*fit_set(foreign=0.5), beside=others).weights, strict=True))
+        dict(
+            zip(FEATURES, learned(*fit_set(foreign=0.5), other_corpora=others).weights, strict=True)
+        )
         for others in ((), beside)
     )
     assert alone["deviation"] == 0

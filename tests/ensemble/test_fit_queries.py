@@ -6,7 +6,7 @@ import pytest
 from tests.helpers import bag_of_words, pairs
 from uec_rag import UEC
 from uec_rag.encoders.lexical import split_words
-from uec_rag.ensemble.fit_queries import LANGUAGES, Language, Questions, translated_to_made_up
+from uec_rag.ensemble.fit_queries import LANGUAGES, Language, Questions, to_pseudo_language
 
 TEXTS = Questions(
     ["Who came late to the party?", "Какие ошибки 42?"],
@@ -20,7 +20,7 @@ def words(texts):
 
 
 def test_words_stay_told_from_one_another():
-    strange = translated_to_made_up(TEXTS, Language(1.0), seed=3)
+    strange = to_pseudo_language(TEXTS, Language(1.0), seed=3)
     asked, held = [*TEXTS.queries, *TEXTS.corpus], [*strange.queries, *strange.corpus]
     assert len(words(held)) == len(words(asked))
     for row, places in enumerate(strange.relevant):
@@ -30,7 +30,7 @@ def test_words_stay_told_from_one_another():
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_in_every_language_words_are_what_they_were_in_all_texts(language):
-    strange = translated_to_made_up(TEXTS, language, seed=3)
+    strange = to_pseudo_language(TEXTS, language, seed=3)
     (query,) = (q for q in strange.queries if "42" not in q)
     held = strange.corpus[next(i for i, text in enumerate(TEXTS.corpus) if "CAME" in text)]
     assert any(c.isalpha() for c in query)
@@ -39,29 +39,27 @@ def test_in_every_language_words_are_what_they_were_in_all_texts(language):
 
 
 def test_another_script_has_no_letter_of_the_old_one():
-    strange = translated_to_made_up(TEXTS, Language(1.0, "абвгдежзийклмнопрстуфхцчшщ"), seed=3)
+    strange = to_pseudo_language(TEXTS, Language(1.0, "абвгдежзийклмнопрстуфхцчшщ"), seed=3)
     assert not re.search("[A-Za-z]", " ".join([*strange.queries, *strange.corpus]))
 
 
 def test_without_spaces_a_word_is_a_pair_of_ideographs():
-    strange = translated_to_made_up(TEXTS, Language(1.0, spaces=False), seed=3)
+    strange = to_pseudo_language(TEXTS, Language(1.0, spaces=False), seed=3)
     assert not any(" " in text for text in [*strange.queries, *strange.corpus])
     came = next(text for text in strange.corpus if len(text) == 2 * 3 + 1)  # "He came late."
     assert came[2:4] in next(q for q in strange.queries if "42" not in q)
 
 
 def test_letters_change_and_nothing_else():
-    strange = translated_to_made_up(TEXTS, Language(1.0), seed=3)
+    strange = to_pseudo_language(TEXTS, Language(1.0), seed=3)
     assert not words(strange.corpus) & {"party", "nobody", "ошибки"}
     assert sum("42" in text for text in strange.corpus) == 1
     assert any(any(c.isupper() for c in text) for text in strange.corpus)
 
 
 def test_a_share_of_the_words_stays_as_it_is():
-    assert sorted(translated_to_made_up(TEXTS, Language(0.0), seed=3).corpus) == sorted(
-        TEXTS.corpus
-    )
-    half = words(translated_to_made_up(TEXTS, Language(0.5), seed=3).corpus) & words(TEXTS.corpus)
+    assert sorted(to_pseudo_language(TEXTS, Language(0.0), seed=3).corpus) == sorted(TEXTS.corpus)
+    half = words(to_pseudo_language(TEXTS, Language(0.5), seed=3).corpus) & words(TEXTS.corpus)
     assert 0 < len(half) < len(words(TEXTS.corpus))
 
 

@@ -78,7 +78,7 @@ def test_the_first_hit_and_confidence_at_every_number_of_hits_are_right_as_often
     _, after, right = judged
     assert calibration_error(after.relevance[:, 0], right[:, 0]) < 0.06
     for k in (1, 4, 10):
-        assert calibration_error(after.by_cutoff[:, k - 1], right[:, :k].any(axis=1)) < 0.06
+        assert calibration_error(after.confidence_at_k[:, k - 1], right[:, :k].any(axis=1)) < 0.06
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
@@ -96,7 +96,7 @@ def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_tex
                 np.testing.assert_allclose(result.in_corpus, found[0].in_corpus, rtol=1e-6)
                 np.testing.assert_allclose(
                     [decision.confidence for decision in result.decide(0.5, k)],
-                    found[-1].by_cutoff[:, k - 1],
+                    found[-1].confidence_at_k[:, k - 1],
                     rtol=1e-4,
                 )
 
@@ -107,7 +107,7 @@ def test_an_ensemble_that_was_never_fitted_is_calibrated_too(encoders, own_texts
     queries, relevant = labelled(own_texts, 1000, seed=1, unanswerable_rate=0.3)
     result = retriever.search(queries, 10)
     right = rightness(result, relevant)
-    assert calibration_error(result.by_cutoff[:, 9], right.any(axis=1)) < 0.08
+    assert calibration_error(result.confidence_at_k[:, 9], right.any(axis=1)) < 0.08
     assert calibration_error(result.relevance.ravel(), right.ravel()) < 0.03
     assert len({decision.action for decision in result.decisions}) > 1
 

@@ -63,7 +63,7 @@ def test_what_calibration_sees_of_a_question_is_what_a_search_makes_its_confiden
     of_model = model.probabilities(seen.features)
     found = asked.index.search(asked.queries, 40)
     np.testing.assert_allclose(of_model.in_corpus, found.in_corpus, atol=1e-5)
-    np.testing.assert_allclose(of_model.by_cutoff, found.by_cutoff[:, :k], atol=1e-5)
+    np.testing.assert_allclose(of_model.confidence_at_k, found.confidence_at_k[:, :k], atol=1e-5)
     for row, one in enumerate(found):
         places = {}
         for place, passage in enumerate(one.passages):
@@ -210,7 +210,7 @@ class TestEqualPassages:
             np.testing.assert_allclose(many.confidence, once.confidence, atol=0.02)
             np.testing.assert_allclose(many.in_corpus, once.in_corpus, atol=0.02)
             np.testing.assert_allclose(many.relevance[0, 0], once.relevance[0, 0], atol=0.02)
-            assert (np.diff(many.by_cutoff) >= 0).all()
+            assert (np.diff(many.confidence_at_k) >= 0).all()
             agree(many)
 
     @pytest.mark.parametrize("k", [1, 3, 4, 10])

@@ -96,7 +96,7 @@ def test_writers_at_the_same_time_lose_nothing_and_words_are_counted_exactly(sto
     keys = np.unique(np.concatenate([point.words[0].keys for point in points]))
     found = store.frequencies(0, keys)
     held = [sum(key in point.words[0].keys for point in points) for key in keys]
-    assert found.held(keys).tolist() == held
+    assert found.counts_of(keys).tolist() == held
     assert found.passages == len(points) == len(store)
     assert found.length == sum(float(point.words[0].counts.sum()) for point in points)
     for one in stores[1:]:

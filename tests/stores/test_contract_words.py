@@ -109,7 +109,7 @@ def test_frequencies_are_exact_whatever_happened_before(kind, steps, tmp_path_fa
         keys = np.unique(np.concatenate([terms.keys for terms in reference.values()]))
         found = store.frequencies(0, keys)
         held = [sum(key in terms.keys for terms in reference.values()) for key in keys]
-        assert found.held(keys).tolist() == held
+        assert found.counts_of(keys).tolist() == held
         assert found.passages == len(reference)
         assert found.length == sum(float(terms.lengths[0]) for terms in reference.values())
     store.close()

@@ -245,7 +245,7 @@ def clean_line(text: str) -> str:
     return " ".join(_CONTROLS.sub("", " ".join(_SEQUENCES.sub("", text).split())).split())
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Format a number with a noun, with the plural "s" unless the number is 1.
 
     Examples

@@ -164,7 +164,7 @@ class Frequencies:
         Number of passages.
     length : float
         Sum of their lengths.
-    holding : mapping of int to int
+    document_frequency : mapping of int to int
         Number of passages that contain each term; 0 for absent terms.
 
     Examples
@@ -175,20 +175,22 @@ class Frequencies:
 
     passages: int
     length: float
-    holding: Mapping[int, int]
+    document_frequency: Mapping[int, int]
 
     @property
     def mean_length(self) -> float:
         """The mean length of a passage."""
         return self.length / max(1, self.passages)
 
-    def held(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that contain each term."""
-        return np.array([self.holding.get(key, 0) for key in keys.tolist()], dtype=np.int64)
+        return np.array(
+            [self.document_frequency.get(key, 0) for key in keys.tolist()], dtype=np.int64
+        )
 
     def idf(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Return the inverse document frequency of each term."""
-        return idf(self.held(keys), self.passages)
+        return idf(self.counts_of(keys), self.passages)
 
 
 def idf(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
@@ -389,7 +391,7 @@ class Postings:
                 rare.append(asked.idf[mine])
         return out, rare
 
-    def holding(self, keys: NDArray[np.uint64], corpus: Corpus) -> NDArray[np.int64]:
+    def document_frequency(self, keys: NDArray[np.uint64], corpus: Corpus) -> NDArray[np.int64]:
         """Return the number of passages that contain each term."""
         distinct, place = np.unique(keys, return_inverse=True)
         return self._find(distinct, corpus)[1][place]
@@ -418,7 +420,7 @@ class Postings:
                 rows = segment.rows[span]
                 pieces.append(_Piece(i, rows, segment.weights[span]))
                 held[i] += len(rows) if alive is None else np.count_nonzero(alive.take(rows))
-        return pieces, held if corpus.frequencies is None else corpus.frequencies.held(keys)
+        return pieces, held if corpus.frequencies is None else corpus.frequencies.counts_of(keys)
 
     def _norms(self, lengths: FloatArray, mean_length: float) -> FloatArray:
         """Return the BM25 damping of counts in passages of given lengths."""

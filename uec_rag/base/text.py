@@ -73,7 +73,7 @@ FUNCTION_WORDS = ENGLISH | frozenset(_FURTHER.split())
 """English words that say little about the subject of a question."""
 
 
-def unless_long(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:  # noqa: ANN401
+def skip_long_texts(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:  # noqa: ANN401
     """Let a function of texts return `otherwise`, without work, if one has over `LONGEST_ASKED`."""
 
     def limit(function: Callable[_P, _T]) -> Callable[_P, _T]:

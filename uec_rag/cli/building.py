@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from uec_rag.base.checks import counted
+from uec_rag.base.checks import pluralize
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.cli.console import note, print_json, print_text, say
@@ -68,7 +68,7 @@ def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
 
 def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
     """Add passages with a progress bar."""
-    say(f"Indexing {counted(len(passages), 'passage')} ...")
+    say(f"Indexing {pluralize(len(passages), 'passage')} ...")
     with progress_bar("Indexing passages", len(passages)) as bar:
         for start in range(0, len(passages), _AT_ONCE):
             some = passages[start : start + _AT_ONCE]
@@ -155,6 +155,6 @@ def index_on_ray(
         print_json({"path": str(to), "passages": done.read, "written": done.written})
         return
     print_text(
-        f"{counted(done.read, 'passage')} read, {done.written:,} of them encoded now; "
+        f"{pluralize(done.read, 'passage')} read, {done.written:,} of them encoded now; "
         f"the index is {to}."
     )

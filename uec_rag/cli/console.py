@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from uec_rag.base.checks import counted, one_line, visible, visible_json
+from uec_rag.base.checks import one_line, pluralize, visible, visible_json
 from uec_rag.base.errors import UECWarning
 from uec_rag.base.saved.manifest import MANIFEST
 from uec_rag.stores.places import check_engine, open_store
@@ -201,7 +201,7 @@ def note_labels(labels: Labels, table: str, gate: Path) -> None:
 
     if labels.gone:
         note(
-            f"{table}: {counted(len(labels.gone), 'label')} not in the index, first "
+            f"{table}: {pluralize(len(labels.gone), 'label')} not in the index, first "
             f"{labels.gone[0]!r}; questions without another answer are left out"
         )
     before: Mapping[str, str] = {}
@@ -210,8 +210,8 @@ def note_labels(labels: Labels, table: str, gate: Path) -> None:
     changed = sorted(n for n, text in labels.digests.items() if before.get(n, text) != text)
     if changed:
         note(
-            f"{table}: {counted(len(changed), 'label')} whose passages have changed since the gate "
-            f"was made, first {changed[0]!r}; check that they still answer"
+            f"{table}: {pluralize(len(changed), 'label')} whose passages have changed since the "
+            f"gate was made, first {changed[0]!r}; check that they still answer"
         )
 
 

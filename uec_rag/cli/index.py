@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from uec_rag.base.checks import counted
+from uec_rag.base.checks import pluralize
 from uec_rag.base.saved.manifest import MANIFEST
 from uec_rag.cli.building import (
     add_passages,
@@ -251,7 +251,7 @@ def make_index(
     _note_other_files(source)
     passages = passages_of(documents, **chunks_of(ensemble, source.cut))
     add_file_metadata(passages, documents, source.cut)
-    say(f"{counted(len(documents), 'file')}, {counted(len(passages), 'passage')}")
+    say(f"{pluralize(len(documents), 'file')}, {pluralize(len(passages), 'passage')}")
     if pairs is not None:
         fit_ensemble(ensemble, pairs)
     elif fits and not ensemble.is_fitted and len(made := fitting_pairs(documents)) >= _FEWEST_PAIRS:
@@ -274,7 +274,7 @@ def make_index(
         )
     else:
         left = f" Left out: {left_out(read)}." if read.empty or read.unreadable else ""
-        what = f"{counted(len(passages), 'passage')} of {counted(len(documents), 'file')}"
+        what = f"{pluralize(len(passages), 'passage')} of {pluralize(len(documents), 'file')}"
         print_text(f"Indexed {what} in {to}.{left}")
         _say_how_to_ask(to, None if store is None else store.address)
 
@@ -324,7 +324,7 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
     removed = changes.removed - read.unreadable.keys()
     known = changes.changed | changes.unchanged | changes.removed
     if kept := sorted(known & read.unreadable.keys()):
-        note(f"the index keeps its passages of {counted(len(kept), 'file')}{named(kept)}")
+        note(f"the index keeps its passages of {pluralize(len(kept), 'file')}{named(kept)}")
     counts = {"new": len(new), "changed": len(changed), "removed": len(removed)}
     if json:
         more = {"unchanged": len(changes.unchanged), "empty": len(read.empty)}
@@ -333,7 +333,7 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
-        f"{to}: {parts}{named(sorted(removed))}; {counted(passages, 'passage')}, "
+        f"{to}: {parts}{named(sorted(removed))}; {pluralize(passages, 'passage')}, "
         f"{files.encoded:,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
@@ -351,7 +351,7 @@ def _check_removed(changes: Changes, source: Source) -> None:
     if len(changes.removed) > len(changes.changed) and not changes.unchanged:
         raise ValueError(
             f"FOLDER: no file of the index is unchanged in {str(source.folder)!r}, and "
-            f"{counted(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
+            f"{pluralize(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
             "removed; expected the folder that it was made from. If the new files are to "
             "replace it, leave out --update"
         )
@@ -373,7 +373,7 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
     _note_other_files(source)
     read = FolderRead()
     if unknown := changes.new | changes.changed:
-        say(f"Reading {counted(len(unknown), 'file')} ...")
+        say(f"Reading {pluralize(len(unknown), 'file')} ...")
         read = read_files(
             source.folder,
             max_characters=source.max_characters,
@@ -397,7 +397,7 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
             more = changes_since(index, hashes, unreadable).pending - changes.pending
             if more:
                 raise SavedMeanwhile(
-                    f"{counted(len(more), 'file')} were changed in the index meanwhile"
+                    f"{pluralize(len(more), 'file')} were changed in the index meanwhile"
                 )
         now: dict[str, str] = {}
         if files.sources:
@@ -421,7 +421,7 @@ def _note_other_files(source: Source) -> None:
     from uec_rag.corpora.folder import other_files
 
     if files := other_files(source.folder, **source.selection):
-        note(f"left out {counted(len(files), 'file')} of other kinds{named(files)}")
+        note(f"left out {pluralize(len(files), 'file')} of other kinds{named(files)}")
 
 
 def copy(
@@ -479,7 +479,7 @@ def copy(
         print_json({"path": str(folder), "passages": len(made)})
         return
     where = folder if engine is None else engine.address
-    print_text(f"{counted(len(made), 'passage')} in {where}.")
+    print_text(f"{pluralize(len(made), 'passage')} in {where}.")
     _say_how_to_ask(folder, None if engine is None else engine.address)
 
 

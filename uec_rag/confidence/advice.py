@@ -21,7 +21,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from uec_rag.base.checks import clean_line, counted, quoted
+from uec_rag.base.checks import clean_line, pluralize, quoted
 from uec_rag.confidence.readings import shortened
 
 Verdict: TypeAlias = Literal["answer", "clarify", "no"]
@@ -263,7 +263,7 @@ async def ask_advisor(
                 _log.warning(
                     "The advisor gave no advice on %s (most recently, %s); the gate decides "
                     "without. This is reported once a minute at most.",
-                    counted(count, "question"),
+                    pluralize(count, "question"),
                     advice,
                 )
             return advice

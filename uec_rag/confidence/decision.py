@@ -93,7 +93,7 @@ class Decision:
     language: str = field(default=ENGLISH, compare=False)
 
     @classmethod
-    def of_nothing(cls, basis: str = "", language: str = ENGLISH) -> Self:
+    def empty(cls, basis: str = "", language: str = ENGLISH) -> Self:
         """Create the decision to abstain if nothing was found."""
         code: Code = "nothing_found"
         reason = sentence(code, language)

@@ -16,7 +16,7 @@ from typing import Any
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, unless_long
+from uec_rag.base.text import FUNCTION_WORDS, skip_long_texts
 
 ENGLISH = "en"
 """The language of what is told about a question whose own language is not known."""
@@ -85,7 +85,7 @@ def _languages_of_words() -> Mapping[str, tuple[str, ...]]:
 
 
 @lru_cache(4096)
-@unless_long("")
+@skip_long_texts("")
 def language_of(text: str) -> str:
     """Return the code of the language that a text is in; "" if it is uncertain or another.
 

@@ -321,27 +321,27 @@ class Probabilities:
     ----------
     in_corpus : array, shape (n,)
         P(the corpus answers the question).
-    by_cutoff : array, shape (n, k)
+    confidence_at_k : array, shape (n, k)
         P(one of the first 1, 2, ... k texts answers it), the product of `in_corpus` and P(an answer
         in the corpus is among these texts). Does not decrease along a row.
     relevance : array, shape (n, k)
         P(this text is relevant). Does not increase along a row; starts with the first value of
-        `by_cutoff`, and its cumulative sum is at least `by_cutoff`.
+        `confidence_at_k`, and its cumulative sum is at least `confidence_at_k`.
     """
 
     in_corpus: FloatArray
-    by_cutoff: FloatArray
+    confidence_at_k: FloatArray
     relevance: FloatArray
 
     @property
     def confidence(self) -> FloatArray:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
-        return self.by_cutoff[:, min(JUDGED, self.by_cutoff.shape[1]) - 1]
+        return self.confidence_at_k[:, min(JUDGED, self.confidence_at_k.shape[1]) - 1]
 
     def of(self, row: int) -> Probabilities:
         """Return the probabilities of one of the questions."""
         one = slice(row, row + 1)
-        return Probabilities(self.in_corpus[one], self.by_cutoff[one], self.relevance[one])
+        return Probabilities(self.in_corpus[one], self.confidence_at_k[one], self.relevance[one])
 
     def mixed(self, in_corpus: FloatArray, share: float) -> Probabilities:
         """Average the log odds of `in_corpus` with those of another search.
@@ -360,7 +360,7 @@ class Probabilities:
         factor = (held / np.maximum(self.in_corpus, _SMALLEST))[:, None]
         found, each = (
             np.minimum(numbers * factor, held[:, None])
-            for numbers in (self.by_cutoff, self.relevance)
+            for numbers in (self.confidence_at_k, self.relevance)
         )
         return Probabilities(held, found, each)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import regex
 
-from uec_rag.base.text import WORD, unless_long
+from uec_rag.base.text import WORD, skip_long_texts
 from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.confidence.reply_words import Token, languages_of_replies, tokens_of
@@ -111,7 +111,7 @@ def is_clarifying_question(text: str) -> bool:
     return language_asked_in(text) is not None
 
 
-@unless_long(None)
+@skip_long_texts(None)
 def extract_clarifying_question(answer: str) -> str | None:
     r"""Return the clarifying question in an answer; None if it does not ask one.
 
@@ -162,7 +162,7 @@ def labels_offered(asked: str) -> list[str]:
     return [label.strip("“”") for label in labels]
 
 
-@unless_long(None)
+@skip_long_texts(None)
 def places_named(reply: str, labels: Sequence[str]) -> list[int] | None:
     """Return the positions of the labels that a reply chooses; None if the reply is anything else.
 
@@ -321,7 +321,7 @@ def label_chosen(asked: str, reply: str) -> str:
     return labels[places[0]] if places is not None and len(places) == 1 else reply
 
 
-@unless_long(False)
+@skip_long_texts(False)
 def is_unclear(reply: str) -> bool:
     """Return whether a reply that chooses no reading is a place, a mere "yes" or a "not".
 

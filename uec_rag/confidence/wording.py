@@ -13,7 +13,7 @@ from itertools import islice
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, SPACELESS, WORD, unless_long
+from uec_rag.base.text import FUNCTION_WORDS, SPACELESS, WORD, skip_long_texts
 from uec_rag.confidence.languages import ENGLISH, language_of
 
 
@@ -74,7 +74,7 @@ _PROPERTIES = _words(
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
 
 
-@unless_long(False)
+@skip_long_texts(False)
 def is_question(text: str) -> bool:
     """Return whether a text has a question mark or begins like an English question or request.
 
@@ -87,7 +87,7 @@ def is_question(text: str) -> bool:
     return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _OPENINGS)
 
 
-@unless_long(False)
+@skip_long_texts(False)
 def is_small_talk(text: str) -> bool:
     """Return whether a text only thanks, greets, agrees or is a bare command, and asks nothing.
 
@@ -107,7 +107,7 @@ def is_small_talk(text: str) -> bool:
     return polite and not _ASKS.search(text)
 
 
-@unless_long("")
+@skip_long_texts("")
 def concept_asked(question: str) -> str:
     """Return what an English question asks the meaning of, and nothing else; "" if it does not.
 
@@ -140,7 +140,7 @@ def is_name(term: str) -> bool:
     return any(map(_CAPITALISED.match, term.split()))
 
 
-@unless_long(False)
+@skip_long_texts(False)
 def lacks_referent(question: str) -> bool:
     """Return whether an English question refers to something that it does not name.
 
@@ -177,7 +177,7 @@ def _names_something(question: str) -> bool:
     return any(capitals) and not (len(capitals) > 1 and all(capitals))
 
 
-@unless_long(frozenset())
+@skip_long_texts(frozenset())
 def named_words(question: str) -> frozenset[str]:
     """Find the words of names, numbers, identifiers and quotations in an English question.
 
@@ -222,7 +222,7 @@ def _identifiers(question: str) -> frozenset[str]:
     return frozenset(part for word in marked for part in (word, *WORD.findall(word)))
 
 
-@unless_long(False)
+@skip_long_texts(False)
 def refers_back(question: str) -> bool:
     """Return whether a question refers to the turns before it, in English or Chinese.
 

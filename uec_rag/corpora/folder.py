@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict, Unpack
 
-from uec_rag.base.checks import counted, listed, visible
+from uec_rag.base.checks import listed, pluralize, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
 from uec_rag.base.progress import progress_bar
@@ -126,7 +126,7 @@ def read_folder(
         count = len(read.empty) + len(read.unreadable)
         raise ValueError(
             f"{str(Path(folder).expanduser())!r}: expected files with text to index, found none "
-            f"among {counted(count, 'file')}"
+            f"among {pluralize(count, 'file')}"
         )
     return read.documents
 
@@ -193,7 +193,7 @@ def read_files(
     if links:  # one warning for all, since there may be hundreds
         warn(
             visible(
-                f"left out {counted(len(links), 'link')}{named(links)}; follow_symlinks "
+                f"left out {pluralize(len(links), 'link')}{named(links)}; follow_symlinks "
                 "(--follow-symlinks) reads what they lead to"
             )
         )

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uec_rag.base.checks import counted
+from uec_rag.base.checks import pluralize
 from uec_rag.base.saved.files import replace_file
 from uec_rag.corpora.passages import anchor
 from uec_rag.stores.base import Passage
@@ -145,7 +145,7 @@ class Labels:
         """Raise ValueError if any answer is gone; `where`: name of the table."""
         if self.gone:
             raise ValueError(
-                f"{where}: {counted(len(self.gone), 'passage')} not in the index, first "
+                f"{where}: {pluralize(len(self.gone), 'passage')} not in the index, first "
                 f"{self.gone[0]!r}; expected {_NAMES}"
             )
 
@@ -254,8 +254,8 @@ def _read_cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[
             where = f"{path.name}, line {reader.line_num}"
             if rest := "".join(cells[len(header) :]).strip():
                 raise ValueError(
-                    f"{where}: expected {counted(len(header), 'cell')} ({', '.join(header)}), got "
-                    f"{len(cells)}; {rest!r:.60} belongs to none. Quote a cell that holds "
+                    f"{where}: expected {pluralize(len(header), 'cell')} ({', '.join(header)}), "
+                    f"got {len(cells)}; {rest!r:.60} belongs to none. Quote a cell that holds "
                     f"{reader.dialect.delimiter!r}, and put each further id in a row of its own."
                 )
             yield where, cells

@@ -145,7 +145,7 @@ def fit_evidence_weights(
     learn_prior: bool = False,
     penalty: float = 0.03,
     seed: int = 0,
-    beside: Sequence[OtherCorpus] = (),
+    other_corpora: Sequence[OtherCorpus] = (),
 ) -> EvidenceWeights:
     """Learn the weights that maximise the relevant passages' share of the fused posterior.
 
@@ -181,12 +181,12 @@ def fit_evidence_weights(
     from scipy.optimize import minimize
 
     if features is None:
-        features = LEARNED_WITH_OTHERS if beside else LEARNED
+        features = LEARNED_WITH_OTHERS if other_corpora else LEARNED
     unknown = set(features) - set(FEATURES)
     if unknown:
         raise ValueError(f"features: expected some of {FEATURES}, got {sorted(unknown)}.")
     views, cuts, evidence = _cut_views(similarities, relevant, slopes, intercepts, trace, seed)
-    for other in beside:
+    for other in other_corpora:
         views += corpus_views(other.relevant, other.similarities[0].shape[1], sizes=(1 << 30,))
         cuts.append([views[-1].cut(similarity) for similarity in other.similarities])
         of_queries = np.asarray(other.trace, dtype=np.float32)[views[-1].queries]

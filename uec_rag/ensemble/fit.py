@@ -20,7 +20,7 @@ from uec_rag.ensemble.fit_queries import (
     FitQueries,
     Questions,
     choose_questions,
-    translated_to_made_up,
+    to_pseudo_language,
 )
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.save import shipped_fit
@@ -66,7 +66,9 @@ def fit(
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
     questions = found.asked(fitted, options.seed)
     if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
-        strange = _in_no_language(encoders, fitted, found.questions, options.seed, show_progress)
+        strange = _encode_pseudo_languages(
+            encoders, fitted, found.questions, options.seed, show_progress
+        )
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
     bar.update()
@@ -109,7 +111,7 @@ def fit(
     )
 
 
-def _in_no_language(
+def _encode_pseudo_languages(
     encoders: Sequence[Encoder],
     fitted: Fitted,
     questions: Questions,
@@ -124,7 +126,7 @@ def _in_no_language(
         return []
     out = []
     for number, language in enumerate(LANGUAGES):
-        strange = translated_to_made_up(questions, language, seed + number)
+        strange = to_pseudo_language(questions, language, seed + number)
         shown = {"show_progress": show_progress}
         queries = fitted.gaussians([e.encode(strange.queries, "query", **shown) for e in encoders])
         corpus = fitted.gaussians([e.encode(strange.corpus, "passage", **shown) for e in encoders])

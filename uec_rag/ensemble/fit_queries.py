@@ -75,7 +75,7 @@ class FitQueries:
             fitted.standardised_traces(self.queries),
             learn_prior=True,
             seed=self.seed,
-            beside=beside,
+            other_corpora=beside,
         )
 
     def views(self, fitted: Fitted, sizes: Sequence[int] = CORPUS_SIZES) -> list[FitView]:
@@ -200,7 +200,7 @@ _IDEOGRAPHS = 1000
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def translated_to_made_up(questions: Questions, language: Language, seed: int) -> Questions:
+def to_pseudo_language(questions: Questions, language: Language, seed: int) -> Questions:
     """Translate some questions and passages into a made-up language.
 
     `seed`: random seed of the sample and of the permutation of letters.
@@ -208,7 +208,7 @@ def translated_to_made_up(questions: Questions, language: Language, seed: int) -
     Examples
     --------
     >>> asked = Questions(["Who came?"], ["He came late.", "Nobody came."], [[0]])
-    >>> strange = translated_to_made_up(asked, Language(1.0), seed=1)
+    >>> strange = to_pseudo_language(asked, Language(1.0), seed=1)
     >>> strange.relevant, strange.queries == asked.queries, len(strange.corpus)
     ([[0]], False, 2)
     """

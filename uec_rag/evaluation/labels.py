@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from uec_rag.base.checks import counted, one_line
+from uec_rag.base.checks import one_line, pluralize
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
@@ -94,6 +94,6 @@ def _sentence(questions: Sequence[str], labelled: str, advice: str) -> str:
     more = ", ..." if len(questions) > _QUOTED else ""
     have = "has" if len(questions) == 1 else "have"
     return (
-        f"{counted(len(questions), 'question')} labelled {labelled} {have} a confidence above "
+        f"{pluralize(len(questions), 'question')} labelled {labelled} {have} a confidence above "
         f"{CONFIDENT}: {shown}{more}; {advice}."
     )

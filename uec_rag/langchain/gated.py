@@ -96,7 +96,7 @@ def decision_on(documents: Sequence[Document], origin: str = "documents") -> Dec
     the one with the highest confidence. ValueError if none has a decision, with their `origin`.
     """
     if not documents:
-        return Decision.of_nothing()
+        return Decision.empty()
     decision = surest_decision(document.metadata for document in documents)
     if decision is None:
         raise ValueError(

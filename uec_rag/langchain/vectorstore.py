@@ -64,9 +64,9 @@ _OPTIONS = {
     "mmr": ("k", "filter", "fetch_k", "lambda_mult"),
 }
 """The options of each kind of search."""
-_USUAL: dict[str, Any] = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
+_DEFAULTS: dict[str, Any] = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
 
-_OF_A_CALL = ("history", "within")
+_CALL_ONLY = ("history", "within")
 
 
 class CallOptions(TypedDict, total=False):
@@ -833,15 +833,15 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
         known = _OPTIONS[self.search_type]
         refuse_unknown(self.search_kwargs, "search_kwargs: UECRetriever", known)
-        refuse_unknown(call, "invoke", (*known, *_OF_A_CALL))
+        refuse_unknown(call, "invoke", (*known, *_CALL_ONLY))
         own = {"k": self.k, "filter": self.filter}
         given = {key: value for key, value in call.items() if value is not None}
-        given = _USUAL | own | self.search_kwargs | given
+        given = _DEFAULTS | own | self.search_kwargs | given
         check_k(given["k"])
         check_k(given["fetch_k"], "fetch_k")
         for name in ("score_threshold", "lambda_mult"):
             check_share(given[name], name, "a number from 0 to 1")
-        return {name: given[name] for name in known} | {n: call.get(n) for n in _OF_A_CALL}
+        return {name: given[name] for name in known} | {n: call.get(n) for n in _CALL_ONLY}
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """Return LangChain's tracing parameters, with the names of the encoders."""

@@ -129,7 +129,7 @@ def decision_on(nodes: Sequence[NodeWithScore]) -> Decision:
     Raises ValueError if no node has one.
     """
     if not nodes:
-        return Decision.of_nothing()
+        return Decision.empty()
     decision = surest_decision(node.metadata for node in nodes)
     if decision is None:
         raise ValueError(

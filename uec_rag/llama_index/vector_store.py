@@ -333,7 +333,7 @@ class UECVectorStore(BasePydanticVectorStore):
             return _as_result(await asked.snapshot.asearch_encoded(**asked.arguments))
         if asked.gate is None:
             return _as_result(asked.found)
-        return _as_result(await asked.gate.settle(asked.found))
+        return _as_result(await asked.gate.adecide(asked.found))
 
     def _asked(self, query: VectorStoreQuery, kwargs: Mapping[str, Any]) -> _Asked:
         text, vector, where = check_asked(self._retriever, query)

@@ -208,7 +208,7 @@ def labelled_examples(
             bar.update(len(found.queries))
             if found.features is None:
                 continue
-            relevant = found.holding(labels)
+            relevant = found.document_frequency(labels)
             examples.append(
                 Examples(
                     found.features.first(k),

@@ -295,7 +295,9 @@ class Gate(Record):
             if self.is_doubted(decision):
                 again = None if rewrite is None else rewrite.decide(self.threshold, self.k)
                 query = "" if rewrite is None else rewrite.query
-                decision, is_rewritten = self._settled(decision, advice.replies[row], again, query)
+                decision, is_rewritten = self._apply_advice(
+                    decision, advice.replies[row], again, query
+                )
                 if is_rewritten and rewrite is not None:
                     is_right = not searched.relevant[row].isdisjoint(rewrite.ids)
             answered += decision.action == "answer"
@@ -346,7 +348,7 @@ class Gate(Record):
 
             may_search = search is not None and not request.is_narrowed
             settled = run_to_end(
-                self.settle(result, again if may_search else None, request.history)
+                self.adecide(result, again if may_search else None, request.history)
             )
         return settled.first(self.handed_over(k))
 
@@ -357,10 +359,10 @@ class Gate(Record):
         again = None
         if search is not None and not request.is_narrowed:
             again = partial(asyncio.to_thread, partial(search, request))
-        settled = await self.settle(result, again, request.history)
+        settled = await self.adecide(result, again, request.history)
         return settled.first(self.handed_over(k))
 
-    async def settle(
+    async def adecide(
         self,
         result: SearchResult,
         again: Callable[[Sequence[str]], Awaitable[SearchResult]] | None = None,
@@ -413,7 +415,7 @@ class Gate(Record):
         """
         if self.advisor is None:
             return self._decided(result)
-        return run_to_end(self.settle(result)).decisions
+        return run_to_end(self.adecide(result)).decisions
 
     async def advise(
         self,
@@ -459,7 +461,7 @@ class Gate(Record):
                 again = dict(zip(rewrites, await search([*rewrites.values()]), strict=True))
             for row, advice in zip(rows, replies, strict=True):
                 other, found = again.get(row, (None, None))
-                decision, is_rewritten = self._settled(
+                decision, is_rewritten = self._apply_advice(
                     decisions[row], advice, other, rewrites.get(row, "")
                 )
                 final[row] = decision, found if is_rewritten else None
@@ -467,7 +469,7 @@ class Gate(Record):
             note(failed=failed, rewritten=len(rewrites), **outcome([one for one, _ in final]))
         return final
 
-    def _settled(
+    def _apply_advice(
         self, known: Decision, advice: Advice | str, again: Decision | None, rewrite: str
     ) -> tuple[Decision, bool]:
         """Return the final decision on a doubted question, and whether its rewrite is answered.

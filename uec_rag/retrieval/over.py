@@ -89,7 +89,7 @@ class Candidates:
             texts = [passage.text for passage in passages]
             parts = encode_with_vectors(self._uec, texts, [held[id_] for id_ in found])
         gaussians = self._uec.fitted.combine_as(parts, "passage")
-        return MemoryStore.holding(passages, gaussians).snapshot(self._filter)
+        return MemoryStore.document_frequency(passages, gaussians).snapshot(self._filter)
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter."""

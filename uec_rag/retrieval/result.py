@@ -42,7 +42,7 @@ class Members:
     names: tuple[str, ...]
     similarities: FloatArray
     ranks: NDArray[np.int64]
-    counted: FloatArray
+    contributions: FloatArray
     words: list[dict[str, float]] | None
 
     def select(self, places: Sequence[int]) -> Members:
@@ -52,13 +52,13 @@ class Members:
             self.names,
             self.similarities[:, at],
             self.ranks[:, at],
-            self.counted[:, at],
+            self.contributions[:, at],
             None if self.words is None else [self.words[place] for place in at],
         )
 
     def metadata(self, rank: int) -> dict[str, Any]:
         """Return the metadata to add to a hit, in plain Python types."""
-        positive = np.maximum(self.counted[:, rank], 0)
+        positive = np.maximum(self.contributions[:, rank], 0)
         shares = positive / max(float(positive.sum()), 1e-30)
         found: dict[str, Any] = {
             "uec_encoders": {
@@ -96,7 +96,7 @@ class Result:
         pi_k, the coefficient of each encoder for the question.
     shares : array, shape (K,)
         Share of each encoder in the scores: ``pi_k w_k``, divided by their sum.
-    by_cutoff : array, shape (m,)
+    confidence_at_k : array, shape (m,)
         P(one of the first 1, 2, ... m hits answers the question), for all hits that were judged.
     decision : Decision
         The decision at a threshold of one half; `decide` applies another threshold. It has the
@@ -122,7 +122,7 @@ class Result:
     relevance: FloatArray
     coefficients: FloatArray
     shares: FloatArray
-    by_cutoff: FloatArray
+    confidence_at_k: FloatArray
     decision: Decision
     exact: bool
     names: tuple[str, ...]
@@ -130,7 +130,7 @@ class Result:
     members: Members | None = None
 
     @classmethod
-    def of_nothing(
+    def empty(
         cls,
         query: str,
         coefficients: FloatArray,
@@ -141,7 +141,7 @@ class Result:
     ) -> Self:
         """Create the result of a question without any hits."""
         none = np.zeros(0, dtype=np.float32)
-        decision = Decision.of_nothing(basis, language)
+        decision = Decision.empty(basis, language)
         numbers = (none, none, none, none, none, coefficients, shares, none)
         return cls(query, [], *numbers, decision, exact=True, names=names)
 
@@ -200,9 +200,11 @@ class Result:
         taken = self._at(places)
         if not taken.passages or not self.judged:
             return taken
-        sure = np.minimum(self.by_cutoff[: len(places)], np.cumsum(taken.relevance))
-        taken = replace(taken, by_cutoff=np.maximum(sure, np.maximum.accumulate(taken.relevance)))
-        judged = float(taken.by_cutoff[min(JUDGED, len(places)) - 1])
+        sure = np.minimum(self.confidence_at_k[: len(places)], np.cumsum(taken.relevance))
+        taken = replace(
+            taken, confidence_at_k=np.maximum(sure, np.maximum.accumulate(taken.relevance))
+        )
+        judged = float(taken.confidence_at_k[min(JUDGED, len(places)) - 1])
         confidence = max(judged, float(taken.relevance.max()))
         known = self.decision
         if confidence == known.confidence:
@@ -247,7 +249,7 @@ class Result:
         limited = replace(
             self,
             decision=decision,
-            by_cutoff=np.minimum(self.by_cutoff, np.float32(most)),
+            confidence_at_k=np.minimum(self.confidence_at_k, np.float32(most)),
             relevance=np.minimum(self.relevance, np.float32(most)),
         )
         return limited.with_threshold(decision.threshold)
@@ -272,7 +274,7 @@ class Result:
         check_k(k)
         if not self.passages:
             return self.decision.confidence
-        return float(self.by_cutoff[min(k, len(self.by_cutoff)) - 1])
+        return float(self.confidence_at_k[min(k, len(self.confidence_at_k)) - 1])
 
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
         """Return the metadata that every adapter adds to a hit, in plain Python types.
@@ -409,9 +411,9 @@ class SearchResult:
         return _stacked([one.relevance for one in self.results])
 
     @property
-    def by_cutoff(self) -> FloatArray:
+    def confidence_at_k(self) -> FloatArray:
         """P(one of the first 1, 2, ... m hits answers the question), shape (n, m)."""
-        return _stacked([one.by_cutoff for one in self.results])
+        return _stacked([one.confidence_at_k for one in self.results])
 
     @property
     def coefficients(self) -> FloatArray:

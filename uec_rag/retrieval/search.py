@@ -168,7 +168,7 @@ class Ranking:
     features: Features | None = None
 
     @classmethod
-    def of_nothing(
+    def empty(
         cls, method: Method, view: MemoryStore, queries: Sequence[Query], parts: Sequence[Gaussian]
     ) -> Self:
         """Return the ranking of a search without any passages."""
@@ -193,7 +193,7 @@ class Ranking:
             unfamiliar=[""] * count,
         )
 
-    def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
+    def document_frequency(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
         """Return which different texts have a wanted id or a copy with one, shape (n, m)."""
         of_text = np.zeros(self.text_number.shape, dtype=bool)
         for row, (passages, ids) in enumerate(zip(self.passages, wanted, strict=True)):
@@ -279,7 +279,7 @@ def clearest(question: str, views: Mapping[int | None, Assessment]) -> Assessmen
     """
     most = clearest_view(question, views)
     chosen = views[most]
-    return chosen if most == 0 else with_alone(chosen, views[0], question)
+    return chosen if most == 0 else combine_with_standalone(chosen, views[0], question)
 
 
 def clearest_view(question: str, views: Mapping[int | None, Assessment]) -> int | None:
@@ -298,7 +298,7 @@ def clearest_view(question: str, views: Mapping[int | None, Assessment]) -> int 
     return None
 
 
-def with_alone(in_turn: Assessment, alone: Assessment, question: str) -> Assessment:
+def combine_with_standalone(in_turn: Assessment, alone: Assessment, question: str) -> Assessment:
     """Combine the estimates for a question with its turns and alone.
 
     A question that refers back to its turns ("Do they expire?") says nothing alone. Of another, the
@@ -349,7 +349,7 @@ def _rank_block(
         fewest = _FEWEST * max(k, NEAREST)
         view = cast(RemoteStore, store).fetch(query.joined, combined, fewest)
     if not len(view):
-        return Ranking.of_nothing(method, view, queries, parts)
+        return Ranking.empty(method, view, queries, parts)
     to_columns = compare(fitted, view, parts)
     best = best_of(to_columns, len(queries))
     pi = fitted.weigh(method.weights, parts, to_columns, best)
@@ -504,12 +504,12 @@ def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> F
     """
     method, parts, pi = ranking.method, ranking.parts, ranking.coefficients
     if method.model.standardised:
-        slope, offset = standardised_line(store, parts)
+        slope, offset = unfitted_logit_line(store, parts)
     else:
         slope, offset = method.fitted.logit_line(pi)
     mu, to_hits, places = ranking.top.mu, ranking.to_hits, ranking.distinct
     if to_hits.size and any(query.turns for query in ranking.queries):
-        mu, to_hits = at_unit_length(ranking)
+        mu, to_hits = rescale_mixed_queries(ranking)
     mu = np.where(places >= 0, np.take_along_axis(mu, places, axis=1), -np.inf)
     sigma2 = np.take_along_axis(ranking.top.sigma2, places, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
@@ -528,7 +528,7 @@ def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> F
     )
 
 
-def at_unit_length(ranking: Ranking) -> tuple[FloatArray, FloatArray]:
+def rescale_mixed_queries(ranking: Ranking) -> tuple[FloatArray, FloatArray]:
     """Return mu_s and `to_hits` as if the means of queries with turns had length 1.
 
     The mean of several texts is shorter, which lowers all similarities to it, and the confidence
@@ -547,7 +547,7 @@ _UNRELATED = 64  # passages to compare with each other
 _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
-def standardised_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float32, FloatArray]:
+def unfitted_logit_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float32, FloatArray]:
     """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset`` without a fit.
 
     They standardise similarities by the mean and standard deviation between passages of the corpus,
@@ -684,7 +684,7 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     [shares], probabilities = fitted.shares(pi), assessed.probabilities
     language = method.language_for(query)
     if probabilities is None:
-        return Result.of_nothing(query.text, pi[0], shares, fitted.names, method.basis, language)
+        return Result.empty(query.text, pi[0], shares, fitted.names, method.basis, language)
     kept = slice(0, min(k, top.mu.shape[1]))
     between, members = np.zeros_like(top.sigma2[row, kept]), None
     similarities = ranking.to_hits[one, :, kept]
@@ -702,7 +702,7 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         unfamiliar=ranking.unfamiliar[row],
         language=language,
     )
-    relevance = at_hits(probabilities.relevance[0], ranking.text_number[row], top.mu[row])
+    relevance = spread_to_hits(probabilities.relevance[0], ranking.text_number[row], top.mu[row])
     return Result(
         query.text,
         [*map(own_copy, ranking.passages[row][kept])],
@@ -713,7 +713,7 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         relevance[kept],
         pi[0],
         shares,
-        probabilities.by_cutoff[0],
+        probabilities.confidence_at_k[0],
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         names=fitted.names,
@@ -721,7 +721,9 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     )
 
 
-def at_hits(of_texts: FloatArray, text_number: NDArray[np.intp], mu: FloatArray) -> FloatArray:
+def spread_to_hits(
+    of_texts: FloatArray, text_number: NDArray[np.intp], mu: FloatArray
+) -> FloatArray:
     """Assign a value per different text to each of one question's hits, shape (m,).
 
     Copies of a text get the same value. Equally similar texts get that of the first of them, since

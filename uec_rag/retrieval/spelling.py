@@ -51,14 +51,14 @@ def correct_spelling(
         return [*questions]
     (block, tokens), count = words[0], token_counter(encoders)
 
-    def holding(forms: Sequence[str]) -> NDArray[np.int64]:
+    def document_frequency(forms: Sequence[str]) -> NDArray[np.int64]:
         return store.document_frequencies(block, tokens.stem_keys(forms))
 
     def is_token(word: str) -> bool:
         return count(word) == 1
 
     return [
-        correct_text(text, holding, is_token)
+        correct_text(text, document_frequency, is_token)
         if len(text) <= LONGEST_ASKED and (tokens.language or writing_of(text) == LATIN)
         else text
         for text in questions
@@ -67,7 +67,7 @@ def correct_spelling(
 
 def correct_text(
     text: str,
-    holding: Callable[[Sequence[str]], NDArray[np.int64]],
+    document_frequency: Callable[[Sequence[str]], NDArray[np.int64]],
     is_token: Callable[[str], bool],
 ) -> str:
     """Replace misspelt words of a question.
@@ -75,7 +75,7 @@ def correct_text(
     Parameters
     ----------
     text : str
-    holding : callable
+    document_frequency : callable
         Returns the number of passages that contain each of several lower-case words, in any
         inflection.
     is_token : callable
@@ -84,16 +84,16 @@ def correct_text(
 
     Examples
     --------
-    >>> def holding(words):
+    >>> def document_frequency(words):
     ...     return np.array([{"virtual": 3, "package": 9, "shell": 5}.get(w, 0) for w in words])
     >>> known = {"sell", "shell", "virtual", "package"}
-    >>> correct_text("Who can sell a virtul pacakge", holding, known.__contains__)
+    >>> correct_text("Who can sell a virtul pacakge", document_frequency, known.__contains__)
     'Who can sell a virtual package'
     """
     if len({word.lower() for word in _ANY_WORD.findall(text)} - FUNCTION_WORDS) < 2:
         return text
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
-    counts = holding(words).tolist() if words else []
+    counts = document_frequency(words).tolist() if words else []
     missing = [word for word, held in zip(words, counts, strict=True) if not held]
     if len(missing) > _MOST:
         return text
@@ -109,7 +109,9 @@ def correct_text(
         if is_token(word):
             continue
         others = _one_letter_away(word)
-        ranks = [rank(*pair) for pair in zip(others, holding(others).tolist(), strict=True)]
+        ranks = [
+            rank(*pair) for pair in zip(others, document_frequency(others).tolist(), strict=True)
+        ]
         best = max(range(len(others)), key=ranks.__getitem__)
         if ranks[best][0]:
             found[word] = others[best]

@@ -224,7 +224,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
+def describe_invalid_request(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
     """Describe pydantic's validation errors in one line that does not repeat the input.
 
     `depth`: number of leading parts to drop from each location, such as "body".
@@ -264,7 +264,7 @@ def _said(error: Mapping[str, Any]) -> str:
     return _SAID.get(error["type"].partition("_")[0], said)
 
 
-def explained(error: Exception) -> tuple[int, str]:
+def describe_error(error: Exception) -> tuple[int, str]:
     """Return the HTTP status and the message for an error, without details meant for the log."""
     if isinstance(error, BlockingIOError):
         return 409, "Another process is saving the index; nothing was changed. Try again."

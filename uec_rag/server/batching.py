@@ -37,7 +37,7 @@ class WaitingQuery:
     came: float = field(default_factory=time.perf_counter)
 
     @property
-    def alike(self) -> str:
+    def batch_key(self) -> str:
         """A key that is equal for queries that one search can answer."""
         return json.dumps([self.k, self.filter, self.within], sort_keys=True)
 
@@ -104,8 +104,8 @@ class Batcher:
             with self.metrics.stages.labels("encode").time():
                 parts = retriever.uec.encode(different, "query")
             found = dict[int, SearchResult]()
-            for alike in {query.alike: None for query in batch}:
-                rows = [row for row, query in enumerate(batch) if query.alike == alike]
+            for alike in {query.batch_key: None for query in batch}:
+                rows = [row for row, query in enumerate(batch) if query.batch_key == alike]
                 one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = retriever.search_encoded(

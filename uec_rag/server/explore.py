@@ -30,9 +30,9 @@ from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.retrieval.request import LONGEST_QUERY
-from uec_rag.server.access import Access, Guard, explained, problem, sanitised
+from uec_rag.server.access import Access, Guard, describe_error, problem, sanitised
 from uec_rag.server.conversation import Chosen, Message, turns
-from uec_rag.server.http import LARGEST_K, refused
+from uec_rag.server.http import LARGEST_K, validation_error_response
 from uec_rag.server.labels import add_labels, labels_view
 from uec_rag.server.running import log_to_stderr, serve
 from uec_rag.server.static import add_pages
@@ -163,7 +163,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         live.close()
 
     async def failed(_: Request, error: Exception) -> Response:
-        return problem(*explained(error))
+        return problem(*describe_error(error))
 
     expected = (ValueError, TypeError, KeyError, ImportError, OSError)
     app = FastAPI(
@@ -171,7 +171,10 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         redoc_url=None,
         openapi_url=None,
         lifespan=running,
-        exception_handlers={RequestValidationError: refused, **dict.fromkeys(expected, failed)},
+        exception_handlers={
+            RequestValidationError: validation_error_response,
+            **dict.fromkeys(expected, failed),
+        },
     )
     add_pages(app, _PAGES)
     app.include_router(index_routes(session, access.limits.body))

@@ -27,7 +27,14 @@ from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.request import LONGEST_QUERY, check_history
-from uec_rag.server.access import Access, Guard, explained, invalid, problem, sanitised
+from uec_rag.server.access import (
+    Access,
+    Guard,
+    describe_error,
+    describe_invalid_request,
+    problem,
+    sanitised,
+)
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import Metrics, log_to_stderr, serve
@@ -321,7 +328,10 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `search`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
-        exception_handlers={RequestValidationError: refused, StarletteHTTPException: declined},
+        exception_handlers={
+            RequestValidationError: validation_error_response,
+            StarletteHTTPException: http_error_response,
+        },
     )
     routes = [*ROUTES, *(WRITE_ROUTES if write else ())]
     routes += [LABEL_ROUTE] if write or access.token else []
@@ -343,7 +353,7 @@ def _explained(*, mine: bool = True) -> Iterator[None]:
     except (OSError, TypeError, ValueError, RecursionError) as error:  # too deep a filter
         if not (mine or isinstance(error, OSError | UnknownReading)):
             raise
-        status, detail = explained(error)
+        status, detail = describe_error(error)
         raise HTTPException(status, _ARGUMENT.sub(_field, detail)) from None
 
 
@@ -363,7 +373,7 @@ async def _watch(live: LiveIndex) -> None:
         await asyncio.to_thread(live.refresh)
 
 
-async def declined(request: Request, error: Exception) -> Response:
+async def http_error_response(request: Request, error: Exception) -> Response:
     """Explain errors 404 and 405 of the router; other HTTP errors keep their detail."""
     assert isinstance(error, StarletteHTTPException)
     detail = error.detail
@@ -378,7 +388,7 @@ async def declined(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": detail}, error.status_code, error.headers)
 
 
-async def refused(request: Request, error: Exception) -> Response:
+async def validation_error_response(request: Request, error: Exception) -> Response:
     """Explain why a request failed validation."""
     assert isinstance(error, RequestValidationError)
     first, kind = error.errors()[0], request.headers.get("content-type", "")
@@ -386,7 +396,7 @@ async def refused(request: Request, error: Exception) -> Response:
         return problem(422, "Content-Type: expected application/json, with an object as the body.")
     if first["type"] == "json_invalid":
         return problem(422, "body: expected JSON; it cannot be read.")
-    return problem(422, invalid(error.errors(), depth=1))
+    return problem(422, describe_invalid_request(error.errors(), depth=1))
 
 
 def run(place: Place, access: Access, port: int, *, write: bool = False) -> None:

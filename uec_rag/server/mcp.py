@@ -21,7 +21,7 @@ from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
-from uec_rag.server.access import Access, Guard, invalid, log, sanitised
+from uec_rag.server.access import Access, Guard, describe_invalid_request, log, sanitised
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.http import LARGEST_K
 from uec_rag.server.running import log_to_stderr, serve
@@ -125,13 +125,13 @@ class _Server(FastMCP):
             known = tool.inputSchema["properties"]
             if others := [*arguments.keys() - known.keys()]:
                 unknown = [{"loc": (one,), "type": "extra_forbidden", "msg": ""} for one in others]
-                raise ToolError(invalid(unknown))
+                raise ToolError(describe_invalid_request(unknown))
         try:
             return await super().call_tool(name, arguments)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            raise ToolError(invalid(error.__cause__.errors())) from None
+            raise ToolError(describe_invalid_request(error.__cause__.errors())) from None
 
 
 @contextmanager

@@ -117,7 +117,7 @@ class StoreHits:
     exact: bool
 
     @classmethod
-    def nothing(cls, queries: int) -> Self:
+    def empty(cls, queries: int) -> Self:
         """Create the result of a number of queries to an empty store."""
         empty = np.zeros((queries, 0), dtype=np.float32)
         return cls([[] for _ in range(queries)], empty, empty, empty, exact=True)

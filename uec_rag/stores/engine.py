@@ -38,17 +38,17 @@ _CHECKED_KEYS = 20  # filter keys that are checked for a warning; requests may h
 
 
 @dataclass
-class _Read:
+class _ReadCache:
     """A cache of reads, valid until the next write to the engine."""
 
-    notes: CollectionSchema | None = None
+    schema: CollectionSchema | None = None
     was_there: bool = False  # whether the collection existed
     stamped: str | None = None
     written: str | None = None
     samples: dict[tuple[str, int], Gaussian] = field(default_factory=dict)
     rarities: dict[int, Frequencies] = field(default_factory=dict)  # by block
 
-    def of(self, written: str) -> _Read:
+    def of(self, written: str) -> _ReadCache:
         """Return the cache for a state of the engine, emptied if the state is new."""
         if written != self.written:
             self.written, self.samples, self.rarities = written, {}, {}
@@ -84,7 +84,7 @@ class EngineStore(ABC):
         self._condition: Condition | None = None
         self._fingerprint: str | None = None
         self._is_view = False
-        self._read = _Read()  # shared with views
+        self._read = _ReadCache()  # shared with views
         self._looked_up: set[str] = set()  # keys of filters; shared with views
         # For views only:
         self._size: int | None = None
@@ -104,31 +104,31 @@ class EngineStore(ABC):
         return self._size
 
     def _gaussians(self, points: Sequence[Point]) -> Gaussian:
-        notes = self.notes()
+        notes = self.schema()
         if notes is None:
             return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
         return notes.gaussians(points)
 
-    def notes(self) -> CollectionSchema | None:
+    def schema(self) -> CollectionSchema | None:
         """Return the schema of the stored Gaussians; None if there is no collection.
 
         RuntimeError if the collection was removed.
         """
         read = self._read
-        if read.notes is None:
-            found = self.read_notes()
+        if read.schema is None:
+            found = self.read_schema()
             if found is None and read.was_there:
                 raise RuntimeError(
                     f"store: the collection was removed from {self.engine}. Open the store "
                     "again; the passages must be added again."
                 )
-            read.notes, read.was_there = found, found is not None
-        return read.notes
+            read.schema, read.was_there = found, found is not None
+        return read.schema
 
     @property
-    def _noted(self) -> CollectionSchema:
+    def _require_schema(self) -> CollectionSchema:
         """The schema of a collection that exists."""
-        notes = self.notes()
+        notes = self.schema()
         assert notes is not None
         return notes
 
@@ -138,7 +138,7 @@ class EngineStore(ABC):
         FingerprintMismatch if the stored passages are of another ensemble.
         """
         self._fingerprint = fingerprint
-        notes = self.notes()
+        notes = self.schema()
         if notes is None or notes.fingerprint in (None, fingerprint) or not self.count(None):
             return
         raise FingerprintMismatch(
@@ -156,7 +156,7 @@ class EngineStore(ABC):
             return self._stamp
         stamp, read = self.read_stamp(), self._read
         if read.stamped not in (None, stamp):
-            read.notes = None
+            read.schema = None
             if self._fingerprint is not None:
                 self.bind(self._fingerprint)
         read.stamped = stamp
@@ -189,8 +189,8 @@ class EngineStore(ABC):
         if not passages:
             return
         self.stamp()  # another process may have recreated the collection
-        wanted, notes = CollectionSchema.of(gaussians, self._fingerprint), self.notes()
-        if notes is None or not notes.admit(wanted):
+        wanted, notes = CollectionSchema.of(gaussians, self._fingerprint), self.schema()
+        if notes is None or not notes.is_compatible_with(wanted):
             if notes is not None and self.count(None):
                 raise ValueError(
                     f"gaussians: expected dimension {notes.dimension}, {len(notes.words)} blocks "
@@ -204,7 +204,7 @@ class EngineStore(ABC):
                     "an encoder to it, or use a MemoryStore."
                 )
             self.make(replace(wanted, id=uuid.uuid4().hex))
-            self._read.notes = None
+            self._read.schema = None
         self.put(points_of(passages, gaussians))
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -281,16 +281,16 @@ class EngineStore(ABC):
         for block, queried in enumerate(terms):
             known, keys = cache.get(block) or shared.get(block), np.unique(queried.keys)
             if known is not None:
-                keys = keys[[key not in known.holding for key in keys.tolist()]]
+                keys = keys[[key not in known.document_frequency for key in keys.tolist()]]
             if known is None or len(keys):
                 found = self.frequencies(block, keys)
-                holding = {key: found.holding.get(key, 0) for key in keys.tolist()}
+                holding = {key: found.document_frequency.get(key, 0) for key in keys.tolist()}
                 if known is not None:
-                    found, holding = known, {**known.holding, **holding}
+                    found, holding = known, {**known.document_frequency, **holding}
                 known = Frequencies(found.passages, found.length, holding)
             cache[block] = shared[block] = known
         counted = [cache[block] for block in range(len(terms))]
-        if max(len(known.holding) for known in counted) > _CACHED_TERMS:
+        if max(len(known.document_frequency) for known in counted) > _CACHED_TERMS:
             shared.clear()
         return counted
 
@@ -300,13 +300,13 @@ class EngineStore(ABC):
         These are at least `count` passages of approximately the highest mu_s, and as many by the
         words of each block; all passages if there are no more.
         """
-        notes, size = self.notes(), len(self)
+        notes, size = self.schema(), len(self)
         if notes is None or not size:
             return MemoryStore()
         check_query(query, notes.dimension)
         count, frequencies = max(count, self.candidates), self._frequencies(query.terms)
         wanted = [
-            noted.wanted(terms, known)
+            noted.query_terms(terms, known)
             for noted, terms, known in zip(notes.words, query.terms, frequencies, strict=False)
         ]
         points = self.near(self._condition, query.mean[0], wanted, count, exact=size <= count)
@@ -314,11 +314,11 @@ class EngineStore(ABC):
             points = self.near(self._condition, query.mean[0], wanted, count, exact=True)
         self._by_id(points)
         passages = [point.passage for point in points]
-        return MemoryStore.holding(passages, self._gaussians(points), frequencies)
+        return MemoryStore.document_frequency(passages, self._gaussians(points), frequencies)
 
     def save(self, folder: Path) -> None:
         """Write the address of the passages into an existing folder; they stay in the engine."""
-        known = self._read.notes  # not requested now: the engine may be unreachable
+        known = self._read.schema  # not requested now: the engine may be unreachable
         place = {"store": self.engine, "address": self.address, "id": known.id if known else ""}
         write_json(folder / "store.json", place)
 
@@ -341,7 +341,7 @@ class EngineStore(ABC):
         ]
         count = min((len(row.passages[0]) for row in found), default=0)
         if not count:
-            return StoreHits.nothing(len(query))
+            return StoreHits.empty(len(query))
         return StoreHits(
             [row.passages[0][:count] for row in found],
             np.concatenate([row.scores[:, :count] for row in found]),
@@ -353,11 +353,11 @@ class EngineStore(ABC):
     # The methods that an engine implements.
 
     @abstractmethod
-    def read_notes(self) -> CollectionSchema | None:
+    def read_schema(self) -> CollectionSchema | None:
         """Return the schema of the stored Gaussians; None if there is no collection."""
 
     @abstractmethod
-    def make(self, notes: CollectionSchema) -> None:
+    def make(self, schema: CollectionSchema) -> None:
         """Create the collection, in place of an existing empty one."""
 
     @abstractmethod
@@ -462,7 +462,7 @@ class QueryTerms(NamedTuple):
     # shape (t,): a term's contribution to the similarity of a passage, to be multiplied by its
     # saturated count
     shares: FloatArray
-    held: NDArray[np.int64]  # shape (t,): number of passages that contain each term
+    counts: NDArray[np.int64]  # shape (t,): number of passages that contain each term
     mean_length: float  # of passages, for the saturation
 
 
@@ -503,12 +503,12 @@ class BlockSchema:
         weights: FloatArray = words.counts / (words.counts + damping)
         return weights
 
-    def wanted(self, query: Terms, frequencies: Frequencies) -> QueryTerms:
+    def query_terms(self, query: Terms, frequencies: Frequencies) -> QueryTerms:
         """Return the terms of one query, weighted by their rarity."""
         keys = query.keys
         scale = float(query.scale[0]) * self.scale
         share = shares(query.weights, frequencies.idf(keys), scale).astype(np.float32)
-        held = frequencies.held(keys)
+        held = frequencies.counts_of(keys)
         order = np.argsort(held, kind="stable")
         return QueryTerms(keys[order], share[order], held[order], frequencies.mean_length)
 
@@ -559,7 +559,7 @@ class CollectionSchema:
         """The number of scales of a Gaussian."""
         return self.dimension if self.profile is None else len(self.profile)
 
-    def admit(self, other: CollectionSchema) -> bool:
+    def is_compatible_with(self, other: CollectionSchema) -> bool:
         """Return whether Gaussians of another schema may be stored in the same collection."""
         one, two = self.fingerprint, other.fingerprint
         mine, others = (

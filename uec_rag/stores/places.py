@@ -165,7 +165,7 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
                 f"were saved in {address!r:.300}; check the name (uec-rag: --store), or copy them "
                 "there first: uec-rag copy."
             )
-        if (notes := given.notes()) and noted.get("id", notes.id) not in ("", notes.id):
+        if (notes := given.schema()) and noted.get("id", notes.id) not in ("", notes.id):
             warn(
                 f"store: the collection at {given.address!r:.300} is not the one that this index "
                 f"was saved with, at {address!r:.300}: its passages may be of other documents. If "

@@ -416,7 +416,7 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     scan = store._state.scan
     bound = 1e-5 * size_of
     if scan is not None:
-        bound = scan.bound(query.mean)[:, None]
+        bound = scan.error_bound(query.mean)[:, None]
     seen = store.compare([query.mean])[0]
     assert (np.abs(seen - exact) <= bound).all()
     in_parts = sum(store.compare([query.mean[:, :9], query.mean[:, 9:]]))
@@ -456,7 +456,7 @@ def test_a_block_of_one_number_is_searched_exactly_in_int8():
     query = Gaussian(rng.standard_normal((4, 6)), np.zeros((4, 6)))
     assert_same_scores(store.search(query, K, beta=BETA), query, stored)
     off = np.abs(store.compare([query.mean])[0] - query.mean @ mean.T)
-    assert (off <= store._state.scan.bound(query.mean)[:, None]).all()
+    assert (off <= store._state.scan.error_bound(query.mean)[:, None]).all()
 
 
 def assert_same_scores(found, query, stored):

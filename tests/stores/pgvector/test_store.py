@@ -233,7 +233,7 @@ def test_rows_that_others_delete_by_hand_are_counted_out(store):
     rows(store, 'DELETE FROM "{}" WHERE id <> %s', "p3")
     keys = with_words(0, 20).terms[0][[3]].keys
     assert len(store) == 1
-    assert store.frequencies(0, np.unique(keys)).held(keys).tolist() == [1] * len(keys)
+    assert store.frequencies(0, np.unique(keys)).counts_of(keys).tolist() == [1] * len(keys)
 
 
 def test_a_table_of_someone_else_is_refused(store):

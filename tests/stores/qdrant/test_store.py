@@ -29,7 +29,7 @@ def test_a_collection_of_someone_else_is_not_taken_for_that_of_the_mark():
     ours = QdrantStore(client=client, collection="docs")
     with pytest.raises(ValueError, match="stored in 'docs_kept', which exists and has other"):
         ours.add(numbered(range(3)), gaussians(0, 3))
-    assert (len(theirs), ours.notes()) == (3, None)
+    assert (len(theirs), ours.schema()) == (3, None)
 
 
 @pytest.mark.parametrize("version", ["1.13.2", "1.15.5-dev"])

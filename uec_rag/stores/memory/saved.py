@@ -19,7 +19,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.saved.files import GrowingArray, read_array, read_json, write_json
 from uec_rag.stores.base import Passage, checked_addition
-from uec_rag.stores.memory.state import PassageLog, State, bound, check_fits, line_of
+from uec_rag.stores.memory.state import PassageLog, State, check_fits, line_of, with_fingerprint
 from uec_rag.stores.memory.vectors import Dtype, Means, QuantisedMeans, Rows, longest, make_scan
 
 _MEAN = "mean.{}.npy"
@@ -218,7 +218,7 @@ class StreamedStore:
     def bind(self, fingerprint: str) -> None:
         """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
         with self._writing:
-            self._state = bound(self._state, fingerprint)
+            self._state = with_fingerprint(self._state, fingerprint)
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Append passages to the files.

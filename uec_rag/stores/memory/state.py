@@ -425,7 +425,7 @@ def without_leftovers(state: State) -> State:
     return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
 
 
-def bound(state: State, fingerprint: str) -> State:
+def with_fingerprint(state: State, fingerprint: str) -> State:
     """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
     if not state.count or state.fingerprint in (None, fingerprint):
         return replace(state, fingerprint=fingerprint)

@@ -33,10 +33,10 @@ from uec_rag.stores.memory.saved import read_state, write_state
 from uec_rag.stores.memory.state import (
     PassageLog,
     State,
-    bound,
     check_fits,
     compacted,
     filtered,
+    with_fingerprint,
     without_leftovers,
 )
 from uec_rag.stores.memory.vectors import (
@@ -116,7 +116,7 @@ class MemoryStore:
         self._is_snapshot = False
 
     @classmethod
-    def holding(
+    def document_frequency(
         cls,
         passages: Sequence[Passage],
         gaussians: Gaussian,
@@ -174,7 +174,7 @@ class MemoryStore:
             If the stored passages are of another ensemble.
         """
         with self._writing:
-            self._state = bound(self._state, fingerprint)
+            self._state = with_fingerprint(self._state, fingerprint)
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those with the same ids.
@@ -306,7 +306,7 @@ class MemoryStore:
         state, variance = self._state, query.variance
         second: FloatArray = query.mean**2 + variance
         weights: FloatArray = second if state.profile is None else second @ state.profile.T
-        errors = np.zeros(len(query)) if state.scan is None else state.scan.bound(query.mean)
+        errors = np.zeros(len(query)) if state.scan is None else state.scan.error_bound(query.mean)
 
         def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
             rows = self._rows(columns)
@@ -382,7 +382,7 @@ class MemoryStore:
     def document_frequencies(self, block: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that contain each term of a sparse block."""
         held, corpus = self._postings()[block]
-        return held.holding(keys, corpus)
+        return held.document_frequency(keys, corpus)
 
     def _rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         selected = self._state.selected
@@ -416,7 +416,7 @@ class MemoryStore:
             check_query(query, state.means.dimension)
         k = min(k, len(view))
         if not k or not len(query):
-            return StoreHits.nothing(len(query))
+            return StoreHits.empty(len(query))
         found, step = [], max(1, _BLOCK // len(view))
         for start in range(0, len(query), step):
             some = query[start : start + step]

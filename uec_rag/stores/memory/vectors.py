@@ -241,7 +241,7 @@ class QuantisedMeans:
             out.append(total)
         return out
 
-    def bound(self, query: FloatArray) -> NDArray[np.float64]:
+    def error_bound(self, query: FloatArray) -> NDArray[np.float64]:
         """Bound the error of each query's products, shape (n,), for any division into parts.
 
         By Cauchy-Schwarz, it is at most the query's norm times the largest error of a row, plus the

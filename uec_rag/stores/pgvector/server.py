@@ -90,7 +90,7 @@ class Server:
         self._secrets = sorted(secrets, key=len, reverse=True)
         self._timeout = max(1, round(timeout))
         self._pool: ConnectionPool[Connection] | None = None
-        self.asked(self._reach)
+        self.call_with_retries(self._reach)
         self._pool = ConnectionPool(
             dsn,
             min_size=0,
@@ -105,7 +105,7 @@ class Server:
     def _reach(self) -> None:
         psycopg.connect(self._dsn, connect_timeout=self._timeout).close()
 
-    def asked(self, function: Callable[..., _T], *arguments: object) -> _T:
+    def call_with_retries(self, function: Callable[..., _T], *arguments: object) -> _T:
         """Call a function that uses the server; retry if it is briefly unreachable.
 
         ConnectionError if it stays unreachable. PermissionError if the role lacks a privilege.
@@ -166,7 +166,7 @@ class Server:
             with self.transaction() as connection:
                 return function(connection, *arguments, **named)
 
-        return self.asked(whole)
+        return self.call_with_retries(whole)
 
     def rows(self, text: sql.Composed, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one statement."""
@@ -222,7 +222,7 @@ def make_tables(
             "CREATE EXTENSION vector in this database once."
         ) from error
     made = notes_of(connection, collection)
-    if made is not None and made.admit(notes):
+    if made is not None and made.is_compatible_with(notes):
         return
     tables = Tables.of(collection)
     if made is not None:

@@ -297,7 +297,7 @@ def bm25_query(
     The most common words of a query are skipped if it has more than `_MAX_POSTINGS` postings; they
     count when the candidates are scored.
     """
-    used = max(1, int(np.searchsorted(np.cumsum(wanted.held), _MAX_POSTINGS, "right")))
+    used = max(1, int(np.searchsorted(np.cumsum(wanted.counts), _MAX_POSTINGS, "right")))
     k1, b = noted.saturation.k1, noted.saturation.b
     damping = [k1 * (1 - b), k1 * b / max(wanted.mean_length, 1e-30)]
     among = sql.SQL("held.number IN (SELECT number FROM {} WHERE {})")

@@ -106,7 +106,7 @@ class PgVectorStore(EngineStore):
         """Close the connections."""
         self._server.close()
 
-    def read_notes(self) -> CollectionSchema | None:
+    def read_schema(self) -> CollectionSchema | None:
         """Return the schema of the stored Gaussians; None if there is no table."""
         return self._server.run_in_transaction(notes_of, self._collection)
 
@@ -157,13 +157,13 @@ class PgVectorStore(EngineStore):
         with progress_bar("Storing passages", len(rows)) as bar:
             for start in range(0, len(rows), _WRITE_BATCH):
                 batch = rows[start : start + _WRITE_BATCH]
-                self._server.asked(self._put, batch)
+                self._server.call_with_retries(self._put, batch)
                 bar.update(len(batch))
 
     def _put(self, rows: Sequence[tuple[object, ...]]) -> None:
         with self._server.transaction() as connection, connection.cursor() as cursor:
-            notes, known = notes_of(connection, self._collection), self.notes()
-            if notes is None or known is None or not notes.admit(known):
+            notes, known = notes_of(connection, self._collection), self.schema()
+            if notes is None or known is None or not notes.is_compatible_with(known):
                 raise ValueError(
                     f"store: the table {self._collection!r} was recreated for other Gaussians "
                     "during the write. Open the store again."
@@ -190,7 +190,7 @@ class PgVectorStore(EngineStore):
 
     def count(self, condition: Condition | AnyFact | None) -> int:
         """Return the number of points that match a condition."""
-        if self.notes() is None:
+        if self.schema() is None:
             return 0
         where = statements.clause(condition)
         text = sql.SQL("SELECT passages FROM {}").format(self._tables.notes)
@@ -201,7 +201,7 @@ class PgVectorStore(EngineStore):
         return int(self._server.rows(text, where.values)[0][0])
 
     def _columns(self, vectors: bool) -> sql.SQL:
-        notes = self.notes()
+        notes = self.schema()
         return statements.point(notes) if vectors and notes is not None else statements.PASSAGE
 
     def check(self, condition: Condition) -> None:
@@ -212,7 +212,7 @@ class PgVectorStore(EngineStore):
         """Iterate over the points of those distinct ids that exist."""
         text = sql.SQL("SELECT {} FROM {} WHERE point = ANY(%s::uuid[])")
         statement = text.format(self._columns(vectors), self._tables.points)
-        for start in range(0, len(ids) if self.notes() else 0, _READ_BATCH):
+        for start in range(0, len(ids) if self.schema() else 0, _READ_BATCH):
             batch = [*map(point_id, ids[start : start + _READ_BATCH])]
             yield from map(statements.point_of, self._server.rows(statement, [batch]))
 
@@ -222,7 +222,7 @@ class PgVectorStore(EngineStore):
         """Iterate over points in the order of their UUIDs, which is random."""
         where, last, left = statements.clause(condition), "", limit
         text = statements.scanned(self._tables.points, self._columns(vectors), where)
-        while self.notes() is not None and (left is None or left > 0):
+        while self.schema() is not None and (left is None or left > 0):
             count = _READ_BATCH if left is None else min(left, _READ_BATCH)
             rows = self._server.rows(text, [last, last, *where.values, count])
             yield from (statements.point_of(row[:-1]) for row in rows)
@@ -253,7 +253,7 @@ class PgVectorStore(EngineStore):
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
         where = statements.clause(condition)
-        query = statements.candidates(self._tables, self._noted, where, mean, words, count)
+        query = statements.candidates(self._tables, self._require_schema, where, mean, words, count)
         settings = {
             "hnsw.ef_search": str(min(count, _MAX_EF_SEARCH)),
             "hnsw.iterative_scan": "strict_order",  # until `count` points match
@@ -272,7 +272,7 @@ class PgVectorStore(EngineStore):
 
     def read_stamp(self) -> str:
         """Return a value that changes with every write."""
-        if self.notes() is None:
+        if self.schema() is None:
             return ""
         text = sql.SQL("SELECT written::text FROM {}").format(self._tables.notes)
         return str(self._server.rows(text)[0][0])

@@ -74,7 +74,7 @@ class Place:
         # Local mode has no payload indexes, and needs none.
         self.indexed = options.get("location") != ":memory:" and options.get("path") is None
         if url is not None:
-            version = self.ask(self.client.info).version
+            version = self.call_with_retries(self.client.info).version
             if Version(version.split("-")[0]) < Version(_OLDEST):
                 self.client.close()
                 raise RuntimeError(
@@ -82,7 +82,7 @@ class Place:
                     f"{_OLDEST} or newer; update the server."
                 )
 
-    def ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
+    def call_with_retries(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
         """Call Qdrant; retry a few times if it is briefly unreachable.
 
         ConnectionError if it stays unreachable. PermissionError if the key lacks a permission.
@@ -129,7 +129,7 @@ class Place:
     def create(self, collection: str, **settings: Any) -> None:
         """Create a collection, unless another process already has."""
         try:
-            self.ask(self.client.create_collection, collection, **settings)
+            self.call_with_retries(self.client.create_collection, collection, **settings)
         except UnexpectedResponse as error:
             if error.status_code != _CONFLICT:
                 raise
@@ -145,7 +145,7 @@ class WriteMark:
     """
 
     def __init__(self, place: Place, collection: str) -> None:
-        self._place, self._ask, self._client = place, place.ask, place.client
+        self._place, self._ask, self._client = place, place.call_with_retries, place.client
         self._collection = f"{collection}_kept"
 
     def make(self) -> None:

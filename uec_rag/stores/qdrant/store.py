@@ -136,7 +136,7 @@ class QdrantStore(EngineStore):
         check_collection(collection, _LONGEST_NAME, "any of " + _SIGNS, _SIGNS + _CONTROLS)
         where = None if path is None else str(path)
         self._place = Place(location, where, url, api_key, timeout, client)
-        self._client, self._ask = self._place.client, self._place.ask
+        self._client, self._ask = self._place.client, self._place.call_with_retries
         self._collection, self._settings = collection, settings
         self._mark, self._is_indexed = WriteMark(self._place, collection), False
 
@@ -144,7 +144,7 @@ class QdrantStore(EngineStore):
         """Close the connection, or release the folder for another process."""
         self._client.close()
 
-    def read_notes(self) -> CollectionSchema | None:
+    def read_schema(self) -> CollectionSchema | None:
         """Return the schema of the stored Gaussians; None if there is no collection."""
         if not self._ask(self._client.collection_exists, self._collection):
             return None
@@ -154,8 +154,10 @@ class QdrantStore(EngineStore):
     def make(self, notes: CollectionSchema) -> None:
         """Create the collection, in place of an existing empty one."""
         self._is_indexed = False
-        if (there := self.notes()) is not None:
-            if there.admit(notes):  # another process has just created it, and may have written
+        if (there := self.schema()) is not None:
+            if there.is_compatible_with(
+                notes
+            ):  # another process has just created it, and may have written
                 return
             self._ask(self._client.delete_collection, self._collection)
         self._mark.make()
@@ -176,15 +178,15 @@ class QdrantStore(EngineStore):
             metadata={_NOTES: notes.metadata()},
             **self._settings,
         )
-        made = self.read_notes()
-        if made is None or not made.admit(notes):
+        made = self.read_schema()
+        if made is None or not made.is_compatible_with(notes):
             raise ValueError(
                 f"store: another process has just created {self._collection!r} for another fit."
             )
 
     def put(self, points: Sequence[Point]) -> None:
         """Write points in batches, and wait until each is stored."""
-        notes = self._noted
+        notes = self._require_schema
         if not self._is_indexed:  # the process that created it may have ended before this
             self._index(len(notes.words))
             self._is_indexed = True
@@ -230,7 +232,7 @@ class QdrantStore(EngineStore):
 
     def count(self, condition: Condition | AnyFact | None) -> int:
         """Return the number of points that match a condition."""
-        if self.notes() is None:
+        if self.schema() is None:
             return 0
         return self._ask(self._client.count, self._collection, _where(condition), exact=True).count
 
@@ -240,7 +242,7 @@ class QdrantStore(EngineStore):
 
     def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
         """Iterate over the points of those distinct ids that exist."""
-        for start in range(0, len(ids) if self.notes() else 0, _READ_BATCH):
+        for start in range(0, len(ids) if self.schema() else 0, _READ_BATCH):
             found = self._ask(
                 self._client.retrieve,
                 self._collection,
@@ -254,7 +256,7 @@ class QdrantStore(EngineStore):
         self, condition: Condition | None, limit: int | None = None, *, vectors: bool = True
     ) -> Iterator[Point]:
         """Iterate over points in the order of their UUIDs, which is random."""
-        if self.notes() is None:
+        if self.schema() is None:
             return
         offset, left = None, limit
         while left is None or left > 0:
@@ -278,7 +280,7 @@ class QdrantStore(EngineStore):
         Qdrant has no request for several counts, so the requests run concurrently. A facet would
         return them together, but with those of all other terms of the same passages.
         """
-        notes, name = self.notes(), query.words_name(block)
+        notes, name = self.schema(), query.words_name(block)
         if notes is None:
             return Frequencies(0, 0.0, {})
         wheres = [
@@ -338,16 +340,16 @@ class QdrantStore(EngineStore):
 
     def read_stamp(self) -> str:
         """Return a value that changes with every write."""
-        return "" if self.notes() is None else self._mark.read()
+        return "" if self.schema() is None else self._mark.read()
 
     def _payload(self, vectors: bool) -> list[str]:
         """Return the keys of a point's payload to read, with or without vectors."""
-        notes = self.notes()
+        notes = self.schema()
         blocks = range(len(notes.words) if notes and vectors else 0)
         return [*query.PASSAGE, *map(query.words_name, blocks)]
 
     def _point(self, point: models.Record | models.ScoredPoint) -> Point:
-        return query.point_of(point, len(self._noted.words))
+        return query.point_of(point, len(self._require_schema.words))
 
     @property
     def address(self) -> str:
