@@ -226,7 +226,7 @@ def assert_alike(one, other, rtol=1e-4, atol=1e-5):
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=name)
 
 
-def labelled(texts, count, seed=0, unanswerable=0.0):
+def labelled(texts, count, seed=0, unanswerable_rate=0.0):
     """Queries with the ids ("p" and the number of the text) that answer them; [] where none does.
 
     A query has one to six words of its text, so that some are easy, and one of its own; where
@@ -236,7 +236,7 @@ def labelled(texts, count, seed=0, unanswerable=0.0):
     queries, relevant = [], []
     for _ in range(count):
         number = int(rng.integers(len(texts)))
-        answered = rng.random() >= unanswerable
+        answered = rng.random() >= unanswerable_rate
         source = texts[number].split() if answered else WORDS
         known = rng.choice(source, rng.integers(1, 7))
         queries.append(" ".join([*known, rng.choice(WORDS)]))

@@ -21,7 +21,6 @@ those in doubt, and of all; nDCG@10 and the share rewritten.
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 import warnings
@@ -36,7 +35,7 @@ import typer
 
 from benchmarks.quality.conversation import SETS, load_conversations, ndcg
 from benchmarks.quality.first_hour import has_any
-from benchmarks.quality.first_week import QUESTIONS, RIGHT, corpora_of, named
+from benchmarks.quality.first_week import QUESTIONS, RIGHT, corpora_of, named, questions_of
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
@@ -83,7 +82,7 @@ def erring(replies: Mapping[str, Advice], seed: int) -> Advisor:
 def shares(
     rows: Sequence[Mapping[str, str]], found: Sequence[Result], asked: Counter[str]
 ) -> list[str]:
-    """Right by kind, their mean, and calls by kind."""
+    """Right by kind, their mean, the number of wrong answers, and calls by kind and in all."""
     of_kind = {
         kind: [right(row, one) for row, one in zip(rows, found, strict=True) if row["kind"] == kind]
         for kind in KINDS
@@ -93,7 +92,13 @@ def shares(
         float(np.mean([asked[row["question"]] for row in rows if row["kind"] == kind] or [0]))
         for kind in KINDS
     ]
-    return [*(f"{m:.2f}" for m in means), f"{np.nanmean(means):.3f}", *(f"{c:.2f}" for c in calls)]
+    wrong = sum(
+        result.decision.action == "answer" and not right(row, result)
+        for row, result in zip(rows, found, strict=True)
+    )
+    calls.append(sum(asked.values()) / len(rows))
+    cells = [*(f"{m:.2f}" for m in means), f"{np.nanmean(means):.3f}", str(wrong)]
+    return [*cells, *(f"{c:.2f}" for c in calls)]
 
 
 def fates(
@@ -120,11 +125,7 @@ def main(
 ) -> None:
     """Print the tables."""
     warnings.simplefilter("ignore")
-    rows = [
-        row
-        for path in (QUESTIONS, OWN_WORDS)
-        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-    ]
+    rows = questions_of(QUESTIONS, OWN_WORDS)
     replies = read_replies(json.loads(REPLIES.read_text(encoding="utf-8")))
     indexes, kept = {}, []
     for name, passages in corpora_of(folder).items():
@@ -168,7 +169,7 @@ def main(
     draws = [shares(rows, *decided(Gate(advisor=erring(replies, seed)))) for seed in range(10)]
     means = np.array(draws, dtype=float).mean(axis=0)
     table.insert(3, ["a fifth wrong", *(f"{mean:.2f}" for mean in means)])
-    head = ["", *KINDS, "mean", *(f"calls, {kind}" for kind in KINDS)]
+    head = ["", *KINDS, "mean", "wrong answers", *(f"calls, {kind}" for kind in (*KINDS, "all"))]
     print_table("Right, and calls a question", head, table, markdown=markdown)
     table = fates(rows, *decided(ways["with rewrites"]), replies)
     header = ["advisor", "decision", "questions"]

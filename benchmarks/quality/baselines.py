@@ -13,7 +13,6 @@ the sets.
 
 from __future__ import annotations
 
-import csv
 import warnings
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +22,7 @@ import typer
 
 from benchmarks.quality.advisor import OWN_WORDS
 from benchmarks.quality.first_hour import has_any
-from benchmarks.quality.first_week import QUESTIONS, corpora_of, named
+from benchmarks.quality.first_week import QUESTIONS, corpora_of, named, questions_of
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
@@ -48,12 +47,7 @@ def main(
 ) -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
-    rows = [
-        row
-        for path in (QUESTIONS, OWN_WORDS)
-        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-        if row.get("kind") != "ambiguous"
-    ]
+    rows = [row for row in questions_of(QUESTIONS, OWN_WORDS) if row["kind"] != "ambiguous"]
     uec, found, sizes = shipped(CACHE), [], []
     for name, passages in corpora_of(folder).items():
         index = Retriever(uec)

@@ -71,6 +71,12 @@ class Asked:
         return self.outcome == RIGHT[self.kind]
 
 
+def questions_of(*tables: Path) -> list[dict[str, str]]:
+    """The rows of tables of questions."""
+    texts = [path.read_text(encoding="utf-8") for path in tables]
+    return [row for text in texts for row in csv.DictReader(text.splitlines())]
+
+
 def ask(
     uec: UEC, passages: Sequence[Passage], rows: Sequence[dict[str, str]], threshold: float = 0.5
 ) -> list[Asked]:
@@ -97,9 +103,7 @@ def main(
 ) -> None:
     """Print the decisions by kind of question, and each wrong one."""
     warnings.simplefilter("ignore")
-    with QUESTIONS.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    corpora = corpora_of(folder)
+    rows, corpora = questions_of(QUESTIONS), corpora_of(folder)
     counts: Counter[tuple[str, str, str]] = Counter()
     wrong = []
     for name, passages in corpora.items():

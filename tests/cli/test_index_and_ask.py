@@ -38,15 +38,15 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     for name in ("decision", "reason"):
         assert answer[name] == known[f"uec_{name}"]
     assert answer["candidates"] == [*found.decision.candidates]
-    for name in ("confidence", "in_corpus", "underspecified", "coefficients"):
+    for name in ("confidence", "in_corpus", "underspecified", "weights"):
         assert answer[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
     for name in ("score", "mu", "sigma2", "relevance"):
         assert first[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
     assert first["score"] == float(f"{known['uec_score']:.6g}")
     assert first["matched_terms"] == known["uec_matched_terms"]
     assert first["matched_terms"][0] in ("hive", "honey")
-    assert first["members"].keys() == {words.name, "bm25"}
-    assert first["members"]["bm25"].keys() == {"similarity", "rank", "share"}
+    assert first["encoders"].keys() == {words.name, "bm25"}
+    assert first["encoders"]["bm25"].keys() == {"similarity", "rank", "share"}
     assert [passage["id"] for passage in answer["passages"]] == found.ids
 
 

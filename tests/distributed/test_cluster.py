@@ -91,6 +91,7 @@ def test_an_actor_killed_in_mid_run_costs_nothing_and_nothing_comes_twice(cluste
 
 
 def test_several_workers_share_the_work(cluster, fitted, tmp_path):
+    (tmp_path / "together").touch()
     done = index(Retriever(fitted), PASSAGES, Resources(workers=2, num_cpus=0.5))
     assert done.written == len(TEXTS)
     _, processes = encoded(tmp_path, "large")

@@ -10,7 +10,7 @@ from uec_rag.evaluation.evaluate import _coverage, compared, evaluate
 
 @pytest.fixture(scope="module")
 def labels(texts):
-    queries, relevant = labelled(texts, 120, seed=3, unanswerable=0.2)
+    queries, relevant = labelled(texts, 120, seed=3, unanswerable_rate=0.2)
     return dict(zip(queries, relevant, strict=True))
 
 

@@ -183,8 +183,8 @@ ASKED = ["badero golugo", "mapifi"]
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"risk": math.nan}, ValueError, "risk: expected a number in (0, 1), got nan."),
-        ({"risk": True}, TypeError, "risk: expected a number in (0, 1)"),
+        ({"max_risk": math.nan}, ValueError, "max_risk: expected a number in (0, 1), got nan."),
+        ({"max_risk": True}, TypeError, "max_risk: expected a number in (0, 1)"),
         ({"certainty": 95}, ValueError, "certainty: expected a number in (0, 1), got 95."),
         ({"certainty": None}, TypeError, "certainty: expected a number in (0, 1)"),
         ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
@@ -352,10 +352,10 @@ class TestExpected:
 
     def test_its_report_and_metadata_promise_nothing(self):
         gate = Gate(max_wrong=0.1)
-        assert "Expected are at most 10.0% of all questions answered wrongly" in gate.report
+        assert "At most 10.0% of all questions are expected to be answered wrongly" in gate.report
         assert "Nothing is guaranteed" in gate.report
         known = gate.metadata()
-        assert (known["wrong"], known["guarantee"]) == (0.1, None)
+        assert (known["max_wrong"], known["guarantee"]) == (0.1, None)
         assert Gate.restore(known) == gate
 
     @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ class TestNumbers:
             found.decide(0.5, 0)
 
 
-@pytest.mark.parametrize("promise", [{"risk": 0.2}, {"risk": 0.4}, {"wrong": 0.05}])
+@pytest.mark.parametrize("promise", [{"max_risk": 0.2}, {"max_risk": 0.4}, {"max_wrong": 0.05}])
 def test_one_search_makes_the_gate_of_every_promise(full, texts, promise):
     queries, relevant = labelled(texts, 100, unanswerable_rate=0.2)
     searched = LabelledSearch.of(full, queries, relevant)
@@ -457,9 +457,9 @@ class TestOfAllQuestions:
         assert "at most 10.0% of all questions answered wrongly" in made.report
 
     def test_only_one_promise_is_made(self, full):
-        with pytest.raises(ValueError, match="wrong, risk: expected one of them, got both"):
+        with pytest.raises(ValueError, match="max_wrong, max_risk: expected one of them, got both"):
             Gate.from_labels(full, ["a"], [["p1"]], max_wrong=0.1, max_risk=0.1)
-        with pytest.raises(ValueError, match="advisor, risk: expected one of them, got both"):
+        with pytest.raises(ValueError, match="advisor, max_risk: expected one of them, got both"):
             Gate.from_labels(full, ["a"], [["p1"]], max_risk=0.1, advisor=lambda *_: True)
         with pytest.raises(TypeError, match="advisor: expected a callable"):
             Gate.from_labels(full, ["a"], [["p1"]], advisor="judge")

@@ -105,7 +105,7 @@ HUGE = 10**400
     [
         (lambda index: index.search_vector([HUGE] * index.uec.dimension), "embedding: expected"),
         (lambda index: index.search_vector([1e39] * index.uec.dimension), "embedding: row 0"),
-        (lambda index: index.search(["a"], unanswerable_rate=HUGE), "unanswerable: expected"),
+        (lambda index: index.search(["a"], unanswerable_rate=HUGE), "unanswerable_rate: expected"),
         (lambda index: index.search_diverse(["a"], 2, lambda_mult=HUGE), "lambda_mult: expected"),
         (
             lambda index: index.with_weights(dict.fromkeys(index.uec.names, HUGE)),

@@ -161,7 +161,7 @@ def test_a_told_share_without_an_answer_lowers_confidence_and_is_the_retrievers_
     assert told.confidence.mean() < plain.confidence.mean()
     own = Retriever(full.uec, full.store, unanswerable_rate=0.7)
     np.testing.assert_allclose(own.search(asked).confidence, told.confidence)
-    with pytest.raises(ValueError, match=r"unanswerable: expected a share in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"unanswerable_rate: expected a share in \[0, 1\)"):
         full.search(asked, unanswerable_rate=1.0)
 
 
@@ -240,7 +240,14 @@ class TestEqualPassages:
                 agree(found)
             (one, texts_of_one), (other, texts_of_other) = told
             moved += texts_of_one != texts_of_other
-            for name in ("scores", "relevance", "confidence", "in_corpus", "by_cutoff", "sigma2"):
+            for name in (
+                "scores",
+                "relevance",
+                "confidence",
+                "in_corpus",
+                "confidence_at_k",
+                "sigma2",
+            ):
                 np.testing.assert_allclose(
                     getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-7, err_msg=name
                 )

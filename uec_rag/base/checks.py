@@ -152,7 +152,7 @@ def check_share(value: float, argument: str, expected: Share) -> float:
     return float(value)
 
 
-def check_unanswerable(share: float) -> float:
+def check_unanswerable_rate(share: float) -> float:
     """Check a share of unanswerable questions, in [0, 1)."""
     return check_share(share, "unanswerable_rate", "a share in [0, 1)")
 
@@ -250,7 +250,7 @@ def pluralize(number: int, noun: str) -> str:
 
     Examples
     --------
-    >>> counted(1, "file"), counted(2000, "file of other kinds")
+    >>> pluralize(1, "file"), pluralize(2000, "file of other kinds")
     ('1 file', '2,000 files of other kinds')
     """
     word, blank, rest = noun.partition(" ")

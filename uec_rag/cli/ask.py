@@ -80,7 +80,7 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
     return {
         "question": one.query,
         **six_digits(one.decision.metadata()),
-        "coefficients": six_digits(_weights(result, row)),
+        "weights": six_digits(_weights(result, row)),
         "exact": result.exact,
         "passages": passages,
     }

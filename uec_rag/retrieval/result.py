@@ -289,15 +289,17 @@ class Result:
             `uec_readings`, `uec_basis`, and `uec_unfamiliar` if the question is unlike those of the
             fit.
         """
+        model_variance = float(self.model_variance[rank])
+        disagreement = float(self.disagreement[rank])
         found: dict[str, Any] = {
             "uec_score": float(self.scores[rank]),
-            "uec_sigma2": float(self.sigma2[rank]),
+            "uec_sigma2": model_variance + disagreement,
         }
         if details:
             found |= {
                 "uec_mu": float(self.mu[rank]),
-                "uec_model_variance": float(self.model_variance[rank]),
-                "uec_disagreement": float(self.disagreement[rank]),
+                "uec_model_variance": model_variance,
+                "uec_disagreement": disagreement,
             }
         if not self.judged:
             return found

@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import check_k, check_unanswerable, listed
+from uec_rag.base.checks import check_k, check_unanswerable_rate, listed
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -107,7 +107,7 @@ class Retriever(Index):
         unanswerable_rate: float | None = None,
         language: str | None = None,
     ) -> None:
-        share = None if unanswerable_rate is None else check_unanswerable(unanswerable_rate)
+        share = None if unanswerable_rate is None else check_unanswerable_rate(unanswerable_rate)
         super().__init__(uec, MemoryStore() if store is None else store)
         self.unanswerable_rate, self.language = share, language
         self.calibration: CorpusCalibration | None = None
@@ -384,7 +384,7 @@ class Retriever(Index):
         share = (
             self.unanswerable_rate
             if unanswerable_rate is None
-            else check_unanswerable(unanswerable_rate)
+            else check_unanswerable_rate(unanswerable_rate)
         )
         before = None if history is None else check_history(history)
         said = check_queries(queries)
@@ -669,7 +669,7 @@ class Retriever(Index):
             query has any ids, or if there are too few queries.
         """
         k = check_k(k)
-        check_unanswerable(unanswerable_rate)
+        check_unanswerable_rate(unanswerable_rate)
         store = self.store.snapshot()
         wanted, changes = check_labels(queries, relevant_ids, store), self._changes
         calibration = calibrate_with_labels(

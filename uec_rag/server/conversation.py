@@ -45,7 +45,7 @@ Chosen = Annotated[
 class ReadingFound(BaseModel):
     """One of the possible meanings of a question."""
 
-    label: str
+    title: str
     ids: list[str] = Field(description="Ids of its passages, best first.")
     probability: float = Field(
         description="Likelihood of the reading; the likelihoods of all "

@@ -125,7 +125,7 @@ def ask_view(
     for rank, passage in enumerate(result.passages[0]):
         known = found.metadata(rank, details=True)
         hit = whole_view(passage, words[rank] if words else _WORDS.findall(question))
-        hit |= {name: known.get(f"uec_{name}") for name in ("score", "mu", "relevance", "members")}
+        hit |= {name: known.get(f"uec_{name}") for name in ("score", "mu", "relevance", "encoders")}
         hit |= {"sigma": math.sqrt(known["uec_sigma2"]), "place_here": rank + 1}
         hits.append(hit | {"is_candidate": passage.id in decision.candidates})
     shares = dict(zip(result.names, result.shares[0].tolist(), strict=True))
@@ -139,7 +139,7 @@ def ask_view(
         "confidence": decision.confidence,
         "in_corpus": decision.in_corpus,
         "threshold": 0.5 if gate is None else gate.threshold,
-        "shares": shares,
+        "weights": shares,
         "exact": result.exact,
         "passages": hits,
     }

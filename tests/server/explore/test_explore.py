@@ -93,8 +93,8 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
         assert hit["mu"] == pytest.approx(known["uec_mu"])
         assert hit["sigma"] ** 2 == pytest.approx(known["uec_sigma2"])
         assert hit["relevance"] == pytest.approx(known["uec_relevance"])
-        assert hit["members"].keys() == known["uec_encoders"].keys()
-        assert hit["members"]["bm25"] == pytest.approx(known["uec_encoders"]["bm25"])
+        assert hit["encoders"].keys() == known["uec_encoders"].keys()
+        assert hit["encoders"]["bm25"] == pytest.approx(known["uec_encoders"]["bm25"])
     assert ["mark", "honey"] in shown["passages"][0]["body"][0]
 
 
@@ -103,7 +103,7 @@ def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, 
     shown, retriever = ask(client, question, 3), Retriever.load(index)
     parts = retriever.uec.encode([question], "query")
     alone = search_by_each_member(retriever, [question], parts, 100)
-    first = max(shown["shares"], key=shown["shares"].get)
+    first = max(shown["weights"], key=shown["weights"].get)
     own, fusion = ([hit["id"] for hit in one["passages"]] for one in shown["others"])
     assert own == [*alone[first][0].ids[:3]]
     assert fusion == [p.id for p in fused([one.passages for one in alone.values()])[0][:3]]
@@ -163,7 +163,9 @@ def test_each_share_has_the_threshold_that_a_gate_has(client, index, promise):
     found = tuned(client, k=3)
     rows = [line.split(",") for line in table().decode().splitlines()[1:]]
     queries, relevant = [row[0] for row in rows], [{row[1]} - {""} for row in rows]
-    gate = Gate.from_labels(Retriever.load(index), queries, relevant, **{promise: 0.2}, k=3)
+    gate = Gate.from_labels(
+        Retriever.load(index), queries, relevant, **{f"max_{promise}": 0.2}, k=3
+    )
     [shown] = [one for one in found[f"{promise}s"] if one["risk"] == 0.2]
     assert shown["threshold"] == pytest.approx(gate.threshold)
     assert (shown["answered"], shown["wrong"]) == (
@@ -183,7 +185,7 @@ def test_each_share_has_the_threshold_that_a_gate_has(client, index, promise):
 
 def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, index):
     tuned(client, k=3)
-    saved = client.post("/api/gate", json={"risk": 0.2}).json()
+    saved = client.post("/api/gate", json={"max_risk": 0.2}).json()
     gate = Gate.load(index / "gate.json")
     assert saved["threshold"] == gate.threshold
     assert gate.fits(Retriever.load(index))
@@ -191,21 +193,21 @@ def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, inde
     assert client.get("/api/index").json()["gate"]["fits"]
     add_text(index, "Something else is there now.")
     assert not client.get("/api/index").json()["gate"]["fits"]
-    assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
+    assert client.post("/api/gate", json={"max_risk": 0.2}).status_code == 409
 
 
 def test_a_gate_makes_one_promise(client, index):
     tuned(client, k=3)
-    saved = client.post("/api/gate", json={"wrong": 0.2}).json()
+    saved = client.post("/api/gate", json={"max_wrong": 0.2}).json()
     assert (saved["risk"], saved["delta"]) == (0.2, None)
-    for both in ({}, {"wrong": 0.2, "risk": 0.2}):
+    for both in ({}, {"max_wrong": 0.2, "max_risk": 0.2}):
         assert client.post("/api/gate", json=both).status_code == 422
 
 
 def test_a_gate_that_abstains_on_everything_is_not_saved(client, index):
-    assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
+    assert client.post("/api/gate", json={"max_risk": 0.2}).status_code == 409
     tuned(client, content=table([("honey hive?", "bees-0"), ("why?", "")]))
-    refused = client.post("/api/gate", json={"risk": 0.05})
+    refused = client.post("/api/gate", json={"max_risk": 0.05})
     assert (refused.status_code, (index / "gate.json").exists()) == (422, False)
     assert "takes at least 59 calibration questions" in refused.json()["detail"]
 
@@ -216,7 +218,7 @@ def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not
     with exploring(tmp_path / "idx") as client:
         [said] = tuned(client, content=table(rows))["doubtful"]
         assert said.startswith("4 questions labelled as without an answer have a confidence above")
-        refused = client.post("/api/gate", json={"wrong": 0.1})
+        refused = client.post("/api/gate", json={"max_wrong": 0.1})
         assert tuned(client, content=table(rows[:12]))["doubtful"] == []
     assert (refused.status_code, (tmp_path / "idx" / "gate.json").exists()) == (422, False)
     assert "Of 16 questions, 0 answered" in refused.json()["detail"]

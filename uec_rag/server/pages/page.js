@@ -211,7 +211,7 @@ async function showLabels() {
 }
 
 function showHit(hit, low, high, question) {
-  const members = Object.entries(hit.members ?? {}).map(([name, own]) =>
+  const members = Object.entries(hit.encoders ?? {}).map(([name, own]) =>
     [name, fixed(own.similarity), own.rank === null ? "–" : String(own.rank), percent(own.share)]);
   const relevance = hit.relevance ?? null;
   return h("li", {},
@@ -232,7 +232,7 @@ const filled = (sentence, values) => sentence.split(/\{(\w+)\}/).map((part, at) 
 
 function showAnswer(found, turns, k, title) {
   const told = found.told;
-  const shares = Object.entries(found.shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
+  const shares = Object.entries(found.weights).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   const low = Math.min(...found.passages.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.passages.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
   const columns = [{ name: "This index", passages: found.passages }, ...found.others];
@@ -248,7 +248,7 @@ function showAnswer(found, turns, k, title) {
       h("p", { class: "dim" }, filled(found.threshold === null ? told.no_threshold : told.confidence, {
         confidence: h("b", { id: "confidence" }, percent(found.confidence)),
         threshold: percent(found.threshold), in_corpus: percent(found.in_corpus) })),
-      h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
+      h("p", { class: "dim" }, `Weights: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
       alone ? mark("Nothing answers", alone, null) : ""),
     h("ol", { class: "hits" }, found.passages.map((hit) => showHit(hit, low, high, alone))));
   $("#others").replaceChildren(
