@@ -86,7 +86,7 @@ def test_words_that_no_passage_holds_leave_the_member_out(coefficients):
 
 def test_hits_say_who_found_them_how_much_each_counted_and_by_which_words(uec):
     several = indexed(uec).search(QUERIES, k=5)
-    counted, own = of_members(several, "counted"), of_members(several, "similarities")
+    counted, own = of_members(several, "contributions"), of_members(several, "similarities")
     np.testing.assert_allclose(counted.sum(axis=1), several.mu, atol=1e-5)
     expected = (several.coefficients * uec.fitted.weights)[:, :, None] * own
     np.testing.assert_allclose(counted, expected, atol=1e-6)
