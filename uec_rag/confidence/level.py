@@ -1,4 +1,4 @@
-"""What confidence means on a corpus without labels, by how it was off on other corpora."""
+"""Over- and underconfidence on a corpus without labels, from that on other corpora."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEVIATIONS = 1.645  # of a Gaussian, on either side of its mean: 90 % are withi
 
 @dataclass(frozen=True)
 class Level(Record):
-    """How confidence is off on corpora that it was not learned on, as a distribution over corpora.
+    """Distribution of over- and underconfidence over corpora that confidence was not learned on.
 
     The log odds of a right answer are ``slope * x + offset``, where x are those of the confidence.
     Over corpora, slope and offset have a Gaussian distribution. It was learned by

@@ -16,7 +16,7 @@ from uec_rag.confidence.languages import tables
 Kind: TypeAlias = Literal[
     "place", "last", "all", "none", "not", "unsure", "yes", "thanks", "or", "polite", ""
 ]
-"""What a phrase says; "" is said of nothing, such as a title."""
+"""Meanings of a phrase; "" if it has none, such as a title."""
 
 _KINDS: tuple[Kind, ...] = (
     *("last", "all", "none", "not", "unsure"),

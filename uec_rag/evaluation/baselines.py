@@ -1,4 +1,4 @@
-"""What plainer searches would decide: scores with a threshold chosen on the very labels."""
+"""Decisions by plainer scores, with thresholds chosen on the same labels."""
 
 from __future__ import annotations
 
