@@ -70,13 +70,24 @@ class UEC:
 
     Examples
     --------
+    Set up, with a function as the model; ``UEC()`` has one of its own:
+
     >>> import numpy as np
     >>> def letters(texts):
     ...     return np.array([[t.count(c) + 0.1 for c in "abc"] for t in texts])
-    >>> uec = UEC([letters], coefficients="uniform")
-    >>> g = uec.embed(["aab", "c"], role="query")
-    >>> g.mean.shape, g.coefficients.tolist()
-    ((2, 3), [[1.0], [1.0]])
+    >>> uec = UEC([letters, "bm25"], coefficients="uniform")
+
+    Fit, on 32 or more queries with a passage that answers each:
+
+    >>> pairs = [("abc"[i % 3] * i, "abc"[i % 3] * (i + 1)) for i in range(1, 41)]
+    >>> uec.fit(pairs).is_fitted
+    True
+
+    Embed:
+
+    >>> gaussian = uec.embed(["aab", "c"], role="query")
+    >>> gaussian.mean.shape
+    (2, 3)
     """
 
     saved_as: tuple[Path, ...] = ()  # see `uec_rag.base.saved.generations.Saved`

@@ -30,13 +30,15 @@ class UECEmbeddings(Embeddings):
 
     Examples
     --------
+    Set up, with a function as the model; ``UEC()`` has one of its own:
+
     >>> def letters(texts):
     ...     return [[text.count(letter) + 1 for letter in "abc"] for text in texts]
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # not fitted
-    ...     vector = UECEmbeddings(uec=UEC([letters])).embed_query("aba")
-    >>> [round(number, 3) for number in vector]
+    >>> embeddings = UECEmbeddings(uec=UEC([letters]))
+
+    Embed:
+
+    >>> [round(number, 3) for number in embeddings.embed_query("aba")]
     [0.802, 0.535, 0.267]
     """
 

@@ -111,17 +111,29 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     Examples
     --------
-    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+    Set up, over words alone, to run anywhere; ``UEC()`` adds an embedding model:
+
+    >>> from uec_rag import UEC
+    >>> texts = ["Cats purr when they are content.", "Dogs bark at strangers."]
+    >>> retriever = UECRetriever.from_texts(texts, UEC(["bm25"]), k=1)
+    >>> gate = UECGate(retriever=retriever)
+
+    Decide:
+
+    >>> found = gate.invoke("Why do cats purr?")
+    >>> found["decision"], found["documents"][0].page_content
+    ('answer', 'Cats purr when they are content.')
+
+    Route a chain:
+
     >>> from langchain_core.runnables import RunnableLambda
-    >>> texts = ["cats purr", "dogs bark", "birds sing"]
-    >>> retriever = UECRetriever.from_texts(texts, DeterministicFakeEmbedding(size=8), k=2)
-    >>> chain = UECGate(retriever=retriever).route(
+    >>> chain = gate.route(
     ...     answer=RunnableLambda(lambda found: found["documents"][0].page_content),
     ...     clarify=RunnableLambda(lambda found: found["clarifying_question"]),
     ...     abstain=RunnableLambda(lambda found: "I do not know."),
     ... )
-    >>> chain.invoke("dogs bark")
-    'dogs bark'
+    >>> chain.invoke("What is the capital of France?")
+    'I do not know.'
     """
 
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]

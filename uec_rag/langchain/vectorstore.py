@@ -111,12 +111,35 @@ class UECVectorStore(VectorStore):
 
     Examples
     --------
-    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-    >>> store = UECVectorStore(DeterministicFakeEmbedding(size=8))
-    >>> store.add_texts(["cats purr", "dogs bark"], ids=["1", "2"])
-    ['1', '2']
-    >>> store.similarity_search("dogs bark", k=1)
-    [Document(id='2', metadata={}, page_content='dogs bark')]
+    Set up, over words alone, to run anywhere; ``UEC()`` adds an embedding model:
+
+    >>> from uec_rag import UEC
+    >>> store = UECVectorStore(UEC(["bm25"]))
+
+    Add:
+
+    >>> texts = ["Cats purr when they are content.", "Dogs bark at strangers."]
+    >>> store.add_texts(texts, ids=["cats", "dogs"])
+    ['cats', 'dogs']
+
+    Search:
+
+    >>> store.similarity_search("Why do cats purr?", k=1)
+    [Document(id='cats', metadata={}, page_content='Cats purr when they are content.')]
+
+    As a retriever:
+
+    >>> retriever = store.as_retriever(search_kwargs={"k": 1})
+    >>> retriever.invoke("What is the capital of France?")[0].metadata["uec_decision"]
+    'abstain'
+
+    Save and load:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store.save(f"{folder}/index")
+    ...     len(UECVectorStore.load(f"{folder}/index").index)
+    2
     """
 
     def __init__(self, embedding: Embedding = None, *, store: Store | None = None) -> None:
@@ -453,17 +476,30 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     Examples
     --------
-    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-    >>> texts = ["cats purr", "dogs bark", "birds sing"]
-    >>> retriever = UECRetriever.from_texts(texts, DeterministicFakeEmbedding(size=8), k=2)
-    >>> [document.page_content for document in retriever.invoke("dogs bark", k=1)]
-    ['dogs bark']
+    Set up, over words alone, to run anywhere; ``UEC()`` adds an embedding model:
 
-    To let a configuration choose k:
+    >>> from uec_rag import UEC
+    >>> texts = ["Cats purr when they are content.", "Dogs bark at strangers."]
+    >>> retriever = UECRetriever.from_texts(texts, UEC(["bm25"]), k=1)
+
+    Add:
+
+    >>> retriever.vectorstore.add_texts(["Birds sing at dawn."], ids=["birds"])
+    ['birds']
+
+    Search; each document has the decision in its metadata:
+
+    >>> [document] = retriever.invoke("Why do cats purr?")
+    >>> document.page_content, document.metadata["uec_decision"]
+    ('Cats purr when they are content.', 'answer')
+    >>> retriever.invoke("What is the capital of France?")[0].metadata["uec_decision"]
+    'abstain'
+
+    Let a configuration choose k:
 
     >>> from langchain_core.runnables import ConfigurableField
     >>> configurable = retriever.configurable_fields(k=ConfigurableField(id="k"))
-    >>> len(configurable.invoke("dogs bark", config={"configurable": {"k": 3}}))
+    >>> len(configurable.invoke("Why do dogs bark?", config={"configurable": {"k": 3}}))
     3
     """
 

@@ -46,13 +46,15 @@ class UECEmbedding(BaseEmbedding):
 
     Examples
     --------
+    Set up, with a function as the model; ``UEC()`` has one of its own:
+
     >>> def letters(texts):
     ...     return [[text.count(letter) + 1 for letter in "abc"] for text in texts]
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # not fitted
-    ...     vector = UECEmbedding(uec=UEC([letters])).get_query_embedding("aba")
-    >>> [round(number, 3) for number in vector]
+    >>> embedding = UECEmbedding(uec=UEC([letters]))
+
+    Embed:
+
+    >>> [round(number, 3) for number in embedding.get_query_embedding("aba")]
     [0.802, 0.535, 0.267]
     """
 

@@ -66,6 +66,23 @@ class UECQueryEngine(BaseQueryEngine):
     ------
     TypeError
         If query_engine is not a query engine with a `retrieve` of its own.
+
+    Examples
+    --------
+    Set up, over words alone, to run anywhere; ``UEC()`` adds an embedding model:
+
+    >>> from llama_index.core.llms import MockLLM
+    >>> from uec_rag import UEC
+    >>> from uec_rag.llama_index import UECRetriever
+    >>> texts = ["Cats purr when they are content.", "Dogs bark at strangers."]
+    >>> retriever = UECRetriever.from_texts(texts, UEC(["bm25"]), similarity_top_k=1)
+    >>> engine = UECQueryEngine.from_args(retriever, llm=MockLLM())
+
+    Query; the model is not called unless the decision is to answer:
+
+    >>> response = engine.query("What is the capital of France?")
+    >>> response.metadata["uec_decision"]
+    'abstain'
     """
 
     def __init__(

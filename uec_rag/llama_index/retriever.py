@@ -71,15 +71,26 @@ class UECRetriever(BaseRetriever):
 
     Examples
     --------
-    >>> def letters(texts):
-    ...     return [[text.count(letter) + 0.1 for letter in "abc"] for text in texts]
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # not fitted
-    ...     retriever = UECRetriever.from_texts(["aa", "bb", "cc"], UEC([letters]))
-    ...     nodes = retriever.retrieve("b")
-    >>> nodes[0].text, nodes[0].metadata["uec_sigma2"]
-    ('bb', 0.0)
+    Set up, over words alone, to run anywhere; ``UEC()`` adds an embedding model:
+
+    >>> texts = ["Cats purr when they are content.", "Dogs bark at strangers."]
+    >>> retriever = UECRetriever.from_texts(texts, UEC(["bm25"]), similarity_top_k=1)
+
+    Search; each node has the decision in its metadata:
+
+    >>> [node] = retriever.retrieve("Why do cats purr?")
+    >>> node.text, node.metadata["uec_decision"]
+    ('Cats purr when they are content.', 'answer')
+    >>> retriever.retrieve("What is the capital of France?")[0].metadata["uec_decision"]
+    'abstain'
+
+    Save and load:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     retriever.save(f"{folder}/index")
+    ...     len(UECRetriever.load(f"{folder}/index").index)
+    2
     """
 
     def __init__(

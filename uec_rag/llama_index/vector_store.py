@@ -103,20 +103,26 @@ class UECVectorStore(BasePydanticVectorStore):
 
     Examples
     --------
-    >>> import warnings
+    Set up, with a function as the model; ``UEC()`` has one of its own:
+
     >>> from llama_index.core import StorageContext, VectorStoreIndex
     >>> from llama_index.core.schema import TextNode
     >>> from uec_rag.llama_index import UECEmbedding
     >>> def letters(texts):
     ...     return [[text.count(letter) + 0.1 for letter in "abc"] for text in texts]
     >>> uec = UEC([letters])
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # not fitted
-    ...     index = VectorStoreIndex(
-    ...         [TextNode(text="aa"), TextNode(text="bb")],
-    ...         storage_context=StorageContext.from_defaults(vector_store=UECVectorStore(uec)),
-    ...         embed_model=UECEmbedding(uec=uec),
-    ...     )
+    >>> store = UECVectorStore(uec)
+
+    Add:
+
+    >>> index = VectorStoreIndex(
+    ...     [TextNode(text="aa"), TextNode(text="bb")],
+    ...     storage_context=StorageContext.from_defaults(vector_store=store),
+    ...     embed_model=UECEmbedding(uec=uec),
+    ... )
+
+    Search, through the index's retriever:
+
     >>> index.as_retriever(similarity_top_k=1).retrieve("b")[0].text
     'bb'
     """

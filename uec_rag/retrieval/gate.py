@@ -118,11 +118,25 @@ class Gate(Record):
 
     Examples
     --------
-    >>> gate = Gate(0.7, advisor=lambda question, texts: "opening hours" in texts[0])
-    >>> gate.threshold, gate.doubt
-    (0.7, (0.05, 0.85))
+    A threshold, for an index or for a search:
+
+    >>> from uec_rag import UEC, Retriever
+    >>> index = Retriever(UEC(["bm25"]))
+    >>> ids = index.add(["Cats purr when they are content.", "Dogs bark at strangers."])
+    >>> gate = Gate(0.7)
+    >>> [decision.action for decision in gate.search(index, ["Why do cats purr?"]).decisions]
+    ['answer']
+
+    An expected limit on wrong answers, without labels; `Gate.from_labels` guarantees one:
+
     >>> Gate(max_wrong=0.1).threshold > Gate(max_wrong=0.2).threshold > Gate().threshold
     True
+
+    A language model, or a function, for borderline questions:
+
+    >>> advised = Gate(advisor=lambda question, texts: "opening hours" in texts[0])
+    >>> advised.doubt
+    (0.05, 0.85)
     """
 
     threshold: float = 0.5

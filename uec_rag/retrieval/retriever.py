@@ -86,17 +86,30 @@ class Retriever(Index):
 
     Examples
     --------
-    >>> import numpy as np, warnings
+    Set up, over words alone, to run anywhere; ``UEC()`` adds an embedding model:
+
     >>> from uec_rag import UEC
-    >>> def letters(texts):
-    ...     return np.array([[t.count(c) + 0.1 for c in "abc"] for t in texts])
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # not fitted: variance 0
-    ...     r = Retriever(UEC([letters], coefficients="uniform"))
-    ...     ids = r.add(["aa", "bb", "cc"], ids=["1", "2", "3"])
-    ...     result = r.search(["b"], k=2)
-    >>> result.ids[0][0], result.scores.shape
-    ('2', (1, 2))
+    >>> index = Retriever(UEC(["bm25"]))
+
+    Add:
+
+    >>> texts = ["Cats purr when they are content.", "Dogs bark at strangers."]
+    >>> index.add(texts, ids=["cats", "dogs"])
+    ['cats', 'dogs']
+
+    Search:
+
+    >>> result = index.search(["Why do cats purr?", "What is the capital of France?"], k=1)
+    >>> result.ids[0], [decision.action for decision in result.decisions]
+    (['cats'], ['answer', 'abstain'])
+
+    Save and load:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     index.save(f"{folder}/index")
+    ...     len(Retriever.load(f"{folder}/index"))
+    2
     """
 
     def __init__(
