@@ -17,7 +17,7 @@ BROWSER := .venv/.browser
 # (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
 remove_broken_torchvision = @$(1) -c "import torchvision" 2>/dev/null || $(1) -m pip uninstall -q -y torchvision
 
-.PHONY: demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest figures screenshots
+.PHONY: demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables figures screenshots
 
 demo: $(DEMO)
 	.venv-demo/bin/uec-rag demo
@@ -100,6 +100,18 @@ test-latest:
 	.venv-latest/bin/python -m pytest -q -m "not ui"
 
 # The picture of costs in docs/images; `make screenshots` those of the explorer.
+# The tables of README and docs/measurements, in build/tables/: DATA is the folder of test collections,
+# MANUALS that of the twelve manuals (benchmarks/quality/first_week.py says what is in it). Slow the first
+# time; embeddings are kept in ~/.cache/uec_rag.
+tables: $(READY)
+	mkdir -p build/tables
+	for name in decisions shipped_confidence thresholds level multilingual conversation subject_change; do \
+	  $(BIN)/python -m benchmarks.quality.$$name $(DATA) > build/tables/$$name.md || exit 1; \
+	done
+	for name in first_week advisor baselines; do \
+	  $(BIN)/python -m benchmarks.quality.$$name $(MANUALS) --markdown > build/tables/$$name.md || exit 1; \
+	done
+
 figures: $(READY)
 	$(BIN)/python docs/images/draw.py
 
