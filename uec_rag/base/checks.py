@@ -133,10 +133,10 @@ def check_documents(documents: Iterable[_T], kind: type, name: str, for_strings:
     if isinstance(documents, kind):
         raise TypeError("documents: expected a list of Documents, got one; pass [document].")
     checked = list(documents)
-    for place, document in enumerate(checked):
+    for position, document in enumerate(checked):
         if not isinstance(document, kind):
             raise TypeError(
-                f"documents[{place}]: expected a {name}, got {type(document).__name__} "
+                f"documents[{position}]: expected a {name}, got {type(document).__name__} "
                 f"{document!r:.60}; for strings there is {for_strings}."
             )
     return checked

@@ -69,7 +69,7 @@ TRUSTED = "UEC_TRUSTED"
 
 def trusted() -> list[str]:
     """Return the hub names, and patterns such as "intfloat/*", in `TRUSTED`."""
-    return [given.strip() for given in os.environ.get(TRUSTED, "").split(",") if given.strip()]
+    return [entry.strip() for entry in os.environ.get(TRUSTED, "").split(",") if entry.strip()]
 
 
 def cores() -> int:

@@ -78,5 +78,5 @@ class UECWarning(UserWarning):
 def warn(message: str) -> None:
     """Warn at the line that called this package first, directly or through a framework."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe())]
-    ours = [place for place, name in enumerate(modules) if name.startswith("uec_rag.")]
+    ours = [position for position, name in enumerate(modules) if name.startswith("uec_rag.")]
     warnings.warn(message, UECWarning, stacklevel=ours[-1] + 2)

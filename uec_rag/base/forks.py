@@ -34,16 +34,16 @@ def free_after_fork(lock: _L, *, inner: bool = False) -> _L:
 
     `inner`: whether it is taken while others are held, and no other while it is.
     """
-    known, key = (_INNER if inner else _OUTER), id(lock)
-    known[key] = ref(lock, lambda _: known.pop(key, None))
+    locks, key = (_INNER if inner else _OUTER), id(lock)
+    locks[key] = ref(lock, lambda _: locks.pop(key, None))
     return lock
 
 
 def _before() -> None:
     _held.locks = []
     end = time.monotonic() + _SECONDS
-    for known in (_OUTER, _INNER):  # while the outer ones are held, no inner ones are created
-        for find in list(known.values()):
+    for locks in (_OUTER, _INNER):  # while the outer ones are held, no inner ones are created
+        for find in list(locks.values()):
             lock = find()
             if lock is not None and lock.acquire(timeout=max(0.0, end - time.monotonic())):
                 _held.locks.append(lock)

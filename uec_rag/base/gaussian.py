@@ -112,12 +112,12 @@ class Terms:
         sizes = np.diff(self.starts)[chosen]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         # The old position of each term: the old start of its text plus the offset within it.
-        place = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
+        positions = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
         labels = None if self.labels is None else [self.labels[row] for row in chosen.tolist()]
         return Terms(
             starts,
-            self.keys[place],
-            self.weights[place],
+            self.keys[positions],
+            self.weights[positions],
             self.scale[chosen],
             self.saturation,
             labels,
@@ -130,8 +130,8 @@ class Terms:
     @property
     def averaged(self) -> Terms:
         """The mean of these texts as a single text; they must have the same scale."""
-        keys, place = np.unique(self.keys, return_inverse=True)
-        weights = np.bincount(place, weights=self.weights, minlength=len(keys)) / len(self)
+        keys, positions = np.unique(self.keys, return_inverse=True)
+        weights = np.bincount(positions, weights=self.weights, minlength=len(keys)) / len(self)
         labels = None
         if self.labels is not None:
             labels = [{key: word for label in self.labels for key, word in label.items()}]

@@ -75,15 +75,17 @@ def check_segment(segment: Segment, rows: int) -> None:
     `rows`: number of passages. Raises ValueError if an index is out of range, a count is not
     positive and finite, or the order is wrong.
     """
-    keys, starts, held, weights = segment
-    if len(starts) != len(keys) + 1 or len(held) != len(weights):
+    keys, starts, rows_of_terms, weights = segment
+    if len(starts) != len(keys) + 1 or len(rows_of_terms) != len(weights):
         raise ValueError("terms: expected one start per key, a final one, and a weight per row.")
-    if starts[0] != 0 or starts[-1] != len(held) or not are_ascending(starts):
+    if starts[0] != 0 or starts[-1] != len(rows_of_terms) or not are_ascending(starts):
         raise ValueError("terms: expected starts that ascend from 0 to the number of postings.")
-    if not are_ascending(keys) or not are_ascending(held, starts):
+    if not are_ascending(keys) or not are_ascending(rows_of_terms, starts):
         raise ValueError("terms: expected keys that ascend, and rows that ascend for each.")
     # Rows ascend, so the first and the last of each term are enough.
-    if not are_in_range(held[starts[:-1]], rows) or not are_in_range(held[starts[1:] - 1], rows):
+    if not are_in_range(rows_of_terms[starts[:-1]], rows) or not are_in_range(
+        rows_of_terms[starts[1:] - 1], rows
+    ):
         raise ValueError(f"terms: expected rows from 0 to {rows - 1}.")
     if not are_finite(weights, least=float(np.finfo(np.float32).tiny)):
         raise ValueError("terms: expected finite counts above 0.")
@@ -117,15 +119,15 @@ def merged(segments: Sequence[Segment]) -> Segment:
     keys = np.unique(np.concatenate([segment.keys for segment in segments]))
     places = [np.searchsorted(keys, segment.keys) for segment in segments]
     sizes = np.zeros(len(keys), dtype=np.int64)
-    for segment, place in zip(segments, places, strict=True):
-        sizes[place] += np.diff(segment.starts)
+    for segment, positions in zip(segments, places, strict=True):
+        sizes[positions] += np.diff(segment.starts)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     rows = np.empty(starts[-1], dtype=np.int32)
     weights = np.empty(starts[-1], dtype=np.result_type(*(s.weights for s in segments)))
     free = starts[:-1].copy()
-    for segment, place in zip(segments, places, strict=True):
-        moved = free[place] - segment.starts[:-1]
-        free[place] += np.diff(segment.starts)
+    for segment, positions in zip(segments, places, strict=True):
+        moved = free[positions] - segment.starts[:-1]
+        free[positions] += np.diff(segment.starts)
         for terms in _slices_of_terms(segment):
             span = slice(segment.starts[terms.start], segment.starts[terms.stop])
             here = np.diff(segment.starts[terms.start : terms.stop + 1])
@@ -142,11 +144,11 @@ def _slices_of_terms(segment: Segment) -> Iterator[slice]:
     return (slice(a, b) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
-def renumbered(segment: Segment, place: NDArray[np.int32]) -> Segment:
+def renumbered(segment: Segment, positions: NDArray[np.int32]) -> Segment:
     """Renumber the postings of rows by `place`, and drop those of rows at which it is negative."""
     if not len(segment.rows):
         return segment
-    rows = place[segment.rows]
+    rows = positions[segment.rows]
     keep = rows >= 0
     sizes = np.add.reduceat(keep, segment.starts[:-1], dtype=np.int64)
     left = sizes > 0
@@ -193,12 +195,12 @@ class Frequencies:
         return idf(self.counts_of(keys), self.passages)
 
 
-def idf(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
+def idf(counts: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
     """Compute the inverse document frequency of terms, which is positive.
 
     ``log(1 + (N - n + 1/2) / (n + 1/2))``, as in Robertson and Zaragoza (2009) except for the 1.
     """
-    counted: NDArray[np.float64] = np.log1p((passages - held + 0.5) / (held + 0.5))
+    counted: NDArray[np.float64] = np.log1p((passages - counts + 0.5) / (counts + 0.5))
     return counted
 
 
@@ -327,9 +329,9 @@ class Postings:
 
     def chosen(self, rows: NDArray[np.int64]) -> Postings:
         """Return the postings of given rows, in ascending order, renumbered from 0."""
-        place = np.full(len(self.lengths), -1, dtype=np.int32)
-        place[rows] = np.arange(len(rows), dtype=np.int32)
-        segments = [renumbered(segment, place) for segment in self.segments]
+        positions = np.full(len(self.lengths), -1, dtype=np.int32)
+        positions[rows] = np.arange(len(rows), dtype=np.int32)
+        segments = [renumbered(segment, positions) for segment in self.segments]
         return replace(
             self, lengths=self.lengths[rows], segments=(merged(segments),) if segments else ()
         )
@@ -375,7 +377,7 @@ class Postings:
         for start in range(0, len(queries), _QUERIES):
             block = queries[start : start + _QUERIES]
             asked = self._look_up(block, corpus, passages)
-            wanted, place = np.unique(rows[start : start + _QUERIES], return_inverse=True)
+            wanted, positions = np.unique(rows[start : start + _QUERIES], return_inverse=True)
             impacts = np.zeros((asked.distinct, len(wanted)), dtype=np.float32)
             small = wanted.astype(np.int32)  # so that `searchsorted` does not convert all rows
             for piece in asked.pieces:
@@ -384,7 +386,7 @@ class Postings:
                 impacts[piece.term, hit] = piece.weights[at[hit]]
             norms = self._norms(self.lengths[wanted], length)
             np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
-            for i, indices in enumerate(place.reshape(len(block), -1)):
+            for i, indices in enumerate(positions.reshape(len(block), -1)):
                 mine = slice(block.starts[i], block.starts[i + 1])
                 columns = impacts[np.ix_(asked.term[mine], indices)]
                 out.append((columns * asked.shares[mine, None]).T)
@@ -393,14 +395,14 @@ class Postings:
 
     def document_frequency(self, keys: NDArray[np.uint64], corpus: Corpus) -> NDArray[np.int64]:
         """Return the number of passages that contain each term."""
-        distinct, place = np.unique(keys, return_inverse=True)
-        return self._find(distinct, corpus)[1][place]
+        distinct, positions = np.unique(keys, return_inverse=True)
+        return self._find(distinct, corpus)[1][positions]
 
     def _look_up(self, queries: Terms, corpus: Corpus, passages: int) -> _QueryTerms:
         """Look up the terms of a few queries in a corpus; `passages`: its number of passages."""
         keys, term = np.unique(queries.keys, return_inverse=True)
-        pieces, held = self._find(keys, corpus)
-        rare, counted = idf(held, passages)[term], [np.zeros(0)]
+        pieces, counts = self._find(keys, corpus)
+        rare, counted = idf(counts, passages)[term], [np.zeros(0)]
         for i, scale in enumerate(queries.scale.tolist()):
             mine = slice(queries.starts[i], queries.starts[i + 1])
             counted.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
@@ -410,17 +412,17 @@ class Postings:
         self, keys: NDArray[np.uint64], corpus: Corpus
     ) -> tuple[list[_Piece], NDArray[np.int64]]:
         """Find the postings of distinct terms, and the number of passages that contain each."""
-        pieces, held, alive = list[_Piece](), np.zeros(len(keys), dtype=np.int64), corpus.alive
+        pieces, counts, alive = list[_Piece](), np.zeros(len(keys), dtype=np.int64), corpus.alive
         for segment in self.segments:
             if not len(segment.keys):
                 continue
-            place = np.minimum(np.searchsorted(segment.keys, keys), len(segment.keys) - 1)
-            for i in np.flatnonzero(segment.keys[place] == keys).tolist():
-                span = slice(segment.starts[place[i]], segment.starts[place[i] + 1])
+            positions = np.minimum(np.searchsorted(segment.keys, keys), len(segment.keys) - 1)
+            for i in np.flatnonzero(segment.keys[positions] == keys).tolist():
+                span = slice(segment.starts[positions[i]], segment.starts[positions[i] + 1])
                 rows = segment.rows[span]
                 pieces.append(_Piece(i, rows, segment.weights[span]))
-                held[i] += len(rows) if alive is None else np.count_nonzero(alive.take(rows))
-        return pieces, held if corpus.frequencies is None else corpus.frequencies.counts_of(keys)
+                counts[i] += len(rows) if alive is None else np.count_nonzero(alive.take(rows))
+        return pieces, counts if corpus.frequencies is None else corpus.frequencies.counts_of(keys)
 
     def _norms(self, lengths: FloatArray, mean_length: float) -> FloatArray:
         """Return the BM25 damping of counts in passages of given lengths."""
@@ -462,11 +464,11 @@ class Postings:
         """
         name, scale = state["name"], float(state["scale"])
         saturation = Saturation(*state["saturation"])
-        keys, starts, held, weights, lengths = (
+        keys, starts, term_rows, weights, lengths = (
             read_array(folder / f"{name}.{part}.npy", dtypes, 1, mapped=True)
             for part, dtypes in (*zip(Segment._fields, _TYPES, strict=True), ("lengths", "f4"))
         )
-        segment = Segment(keys, starts, held, weights)
+        segment = Segment(keys, starts, term_rows, weights)
         check_segment(segment, rows)
         if len(lengths) != rows or not are_finite(lengths, least=0):
             raise ValueError(f"terms: expected lengths of {rows} passages.")

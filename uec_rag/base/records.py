@@ -113,5 +113,5 @@ value type for field "slope" - should be "float" instead of value "steep" of typ
 
 def _finite(value: object) -> bool:
     if isinstance(value, tuple):
-        return all(map(_finite, value)) and not any(isinstance(one, bool) for one in value)
+        return all(map(_finite, value)) and not any(isinstance(number, bool) for number in value)
     return not isinstance(value, int | float) or math.isfinite(value)

@@ -76,11 +76,11 @@ def retrieval(
     }
     if shows:
         noted |= {"input.value": query, "gen_ai.retrieval.query.text": query}
-    for place, (id_, text, score, metadata, found) in enumerate(hits):
-        shown = {**metadata, **found} if shows else found
+    for position, (id_, text, score, metadata, fields) in enumerate(hits):
+        shown = {**metadata, **fields} if shows else fields
         document: dict[str, Value] = {"id": id_, "score": score, "metadata": json.dumps(shown)}
         document |= {"content": text} if shows else {}
-        at = f"retrieval.documents.{place}.document"
+        at = f"retrieval.documents.{position}.document"
         noted |= {f"{at}.{name}": value for name, value in document.items()}
     return noted
 

@@ -26,9 +26,9 @@ class _Command(TyperCommand):
     """A command that rejects blank values, since an empty path would mean the current folder."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-        given = self.make_parser(ctx).parse_args([*args])[0]
+        fields = self.make_parser(ctx).parse_args([*args])[0]
         for parameter in self.get_params(ctx):
-            values = given.get(str(parameter.name))
+            values = fields.get(str(parameter.name))
             for value in values if isinstance(values, list) else [values]:
                 if isinstance(value, str) and not value.strip():
                     wrong: Any = parameter

@@ -60,7 +60,7 @@ LEGEND = (
 
 def answer_record(result: SearchResult, row: int) -> dict[str, object]:
     """Return everything known about the answer to one question, for JSON."""
-    one = result[row]
+    outcome = result[row]
     names = (
         "score",
         "mu",
@@ -72,14 +72,14 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
         "matched_terms",
     )
     passages = []
-    for rank, passage in enumerate(one.passages):
-        known = one.metadata(rank, details=True)
-        numbers = {n: known[f"uec_{n}"] for n in names if f"uec_{n}" in known}
+    for rank, passage in enumerate(outcome.passages):
+        fields = outcome.metadata(rank, details=True)
+        numbers = {n: fields[f"uec_{n}"] for n in names if f"uec_{n}" in fields}
         own = {"id": passage.id, "text": passage.text, "metadata": passage.metadata}
         passages.append(own | six_digits(numbers))
     return {
-        "question": one.query,
-        **six_digits(one.decision.metadata()),
+        "question": outcome.query,
+        **six_digits(outcome.decision.metadata()),
         "weights": six_digits(_weights(result, row)),
         "exact": result.exact,
         "passages": passages,
@@ -112,13 +112,13 @@ def _weights(result: SearchResult, row: int) -> dict[str, float]:
 
 def _beginning(passage: Passage, characters: int) -> Text:
     """Format the source and the beginning of a passage."""
-    known = passage.metadata
-    source = visible(str(known.get("source", passage.id)))
-    place = [visible(f"{name} {known[name]}") for name in _PLACES if name in known]
-    title = visible(str(known.get("title", source)))
+    fields = passage.metadata
+    source = visible(str(fields.get("source", passage.id)))
+    location = [visible(f"{name} {fields[name]}") for name in _PLACES if name in fields]
+    title = visible(str(fields.get("title", source)))
     body = _MARKS.sub(" ", visible(body_of(passage)))
-    text = Text().append(", ".join([source, *place]), style="bold")
-    if title not in (source, *place, known.get("sheet")):
+    text = Text().append(", ".join([source, *location]), style="bold")
+    if title not in (source, *location, fields.get("sheet")):
         text.append(f" - {title}")
     return text.append("\n" + textwrap.shorten(body, characters, placeholder=" ..."))
 
@@ -153,19 +153,19 @@ def ask(
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
-    place = place_of(index, store, trust, gate, no_gate, threshold)
+    location = place_of(index, store, trust, gate, no_gate, threshold)
     from uec_rag.retrieval.gate import OUTDATED
     from uec_rag.retrieval.live import set_gate
 
     retriever = open_index(index, store, trust)
-    set_gate(place, retriever)
+    set_gate(location, retriever)
     decides = retriever.gate
     if decides is not None and decides.threshold >= 1:
         raise ValueError(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
             "with 'uec-rag gate', from more questions or with a higher --max-wrong or --max-risk"
         )
-    if decides is not None and place.gate is None:
+    if decides is not None and location.gate is None:
         say(f"The index's gate decides (use --no-gate to turn it off). {decides.report}")
     if decides is not None:
         compared = replace(decides, corpus="")  # a search would compare, and warn, again

@@ -82,7 +82,7 @@ def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
 
 def check_writable(folder: Path, argument: str) -> None:
     """Raise an error if a folder cannot be created or written to, before any work is done."""
-    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise NotADirectoryError(f"{argument}: expected a folder, got {str(folder)!r}, a file")
     if not os.access(there, os.W_OK | os.X_OK):

@@ -158,9 +158,13 @@ def place_of(
     Raises ValueError if several options choose a gate or the file has none, and FileNotFoundError
     if the index does not exist.
     """
-    given = {"--gate": gate is not None, "--no-gate": no_gate, "--threshold": threshold is not None}
-    if sum(given.values()) > 1:
-        names = " and ".join(name for name, is_given in given.items() if is_given)
+    options = {
+        "--gate": gate is not None,
+        "--no-gate": no_gate,
+        "--threshold": threshold is not None,
+    }
+    if sum(options.values()) > 1:
+        names = " and ".join(name for name, is_given in options.items() if is_given)
         raise ValueError(f"{names}: expected one of them; each says what decides")
     check_index(index)
     if gate is not None:
@@ -188,8 +192,8 @@ def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
     say(f"Opening {index} ...")
     from uec_rag.retrieval import Retriever
 
-    place = None if store is None else open_store(store, existing=True)
-    return Retriever.load(index, store=place, trust=trust)
+    engine = None if store is None else open_store(store, existing=True)
+    return Retriever.load(index, store=engine, trust=trust)
 
 
 def note_labels(labels: Labels, table: str, gate: Path) -> None:

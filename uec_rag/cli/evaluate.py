@@ -137,28 +137,28 @@ def _open_labelled(
     return retriever, labels.relevant
 
 
-def _print(found: Evaluation) -> None:
-    facts = found.facts
+def _print(evaluation: Evaluation) -> None:
+    facts = evaluation.facts
     if facts["made_up"]:
         note("the questions were made from the passages and are harder than users' questions")
     print_text(
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
         f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95 % interval."
     )
-    metrics = list(next(iter(found.systems.values())))
+    metrics = list(next(iter(evaluation.systems.values())))
     ranking = _table("", *metrics)
-    for name, of in found.systems.items():
+    for name, of in evaluation.systems.items():
         cells = (f"{mean:.3f} ±{(high - low) / 2:.3f}" for mean, low, high in of.values())
         ranking.add_row(plain(name), *cells)
     out.print(ranking)
-    mean, low, high = found.confidence["level"]
+    mean, low, high = evaluation.confidence["level"]
     print_text(
         f"Mean confidence minus the share answered correctly: {mean:+.3f} ±{(high - low) / 2:.3f}; "
-        f"Brier score {found.confidence['brier']:.3f}."
+        f"Brier score {evaluation.confidence['brier']:.3f}."
     )
     decided = _table("decisions, thresholds chosen on these labels", "right", "wrong", "AUROC")
-    for name, one in found.baselines.items():
-        decided.add_row(plain(name), *(f"{value:.3f}" for value in one.values()))
+    for name, item in evaluation.baselines.items():
+        decided.add_row(plain(name), *(f"{value:.3f}" for value in item.values()))
     out.print(decided)
     if facts["asked_back"]:
         note(f"confidence is measured without the {facts['asked_back']} questions asked back about")
@@ -166,6 +166,6 @@ def _print(found: Evaluation) -> None:
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
-    for place, column in enumerate(columns):
-        table.add_column(column, overflow="fold", justify="right" if place else "left")
+    for position, column in enumerate(columns):
+        table.add_column(column, overflow="fold", justify="right" if position else "left")
     return table

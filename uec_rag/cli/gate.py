@@ -169,15 +169,19 @@ def questions(
     from uec_rag.server.views import questions_to_ask
 
     own = None if asked is None else [*read_questions(asked, labelled=False)]
-    known = LabelFile(index).read()
+    labels = LabelFile(index).read()
     retriever = open_index(index, store, trust)
     own = questions_to_ask(retriever) if own is None else own
-    found = questions_to_label(retriever, own, known, most)
+    results = questions_to_label(retriever, own, labels, most)
     if json:
-        rows = [{"query": one.query, "confidence": one.decision.confidence} for one in found]
+        rows = [
+            {"query": result.query, "confidence": result.decision.confidence} for result in results
+        ]
         print_json(six_digits(rows))
     else:
-        print_text("\n".join(f"{one.decision.confidence:.2f}  {one.query}" for one in found))
+        print_text(
+            "\n".join(f"{result.decision.confidence:.2f}  {result.query}" for result in results)
+        )
 
 
 def _check_promise(
@@ -205,13 +209,13 @@ def _too_little(searched: LabelledSearch, asked: Guarantee) -> str:
     option = "--max-wrong" if asked.delta is None else "--max-risk"
     target = asked.target[0].upper() + asked.target[1:]
     shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
-    found = (
+    guarantees = (
         searched.threshold(max_wrong=share)
         if asked.delta is None
         else searched.threshold(share, 1 - asked.delta)
         for share in shares
     )
-    allowed = next((one for one in found if one.answered), None)
+    allowed = next((guarantee for guarantee in guarantees if guarantee.answered), None)
     return (
         f"QUESTIONS: no gate was saved, since it would abstain on every question. {target} takes "
         f"at least {asked.needed} labelled questions, more if an answer of high confidence is "

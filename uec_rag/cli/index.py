@@ -167,14 +167,14 @@ def index(
         update_index(source, to, store, trust=trust, json=json)
         return
     pairs = None if fit is None else read_pairs(fit, "--fit")
-    place = None if store is None else open_store(store)
-    if place is not None and uec is None and len(place):
+    engine = None if store is None else open_store(store)
+    if engine is not None and uec is None and len(engine):
         raise ValueError(
-            f"--store: expected an empty store, got one with {len(place):,} passages; use --update "
-            "to bring their index up to date, or --uec with their ensemble to add to them"
+            f"--store: expected an empty store, got one with {len(engine):,} passages; use "
+            "--update to bring their index up to date, or --uec with their ensemble to add to them"
         )
     ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
-    make_index(source, to, ensemble, place, pairs=pairs, fits=uec is None, json=json)
+    make_index(source, to, ensemble, engine, pairs=pairs, fits=uec is None, json=json)
 
 
 def _check_ensemble_options(
@@ -322,8 +322,8 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
     # A file that no longer contains text is counted as empty instead.
     changed = changes.changed - read.unreadable.keys() - read.empty.keys()
     removed = changes.removed - read.unreadable.keys()
-    known = changes.changed | changes.unchanged | changes.removed
-    if kept := sorted(known & read.unreadable.keys()):
+    sources = changes.changed | changes.unchanged | changes.removed
+    if kept := sorted(sources & read.unreadable.keys()):
         note(f"the index keeps its passages of {pluralize(len(kept), 'file')}{named(kept)}")
     counts = {"new": len(new), "changed": len(changed), "removed": len(removed)}
     if json:
@@ -453,15 +453,15 @@ def copy(
     """
     if ":/" in str(source):
         raise ValueError("FROM must be an index folder; pass a database URL with --store")
-    place = target if "://" in target else None
-    if place is not None:
+    address = target if "://" in target else None
+    if address is not None:
         try:
-            check_engine(place)
+            check_engine(address)
         except ValueError as error:
             raise ValueError(
                 f"TO: expected a folder or the address of an engine; {error}"
             ) from None
-    if (place is None) == (to is not None):
+    if (address is None) == (to is not None):
         raise ValueError("--out: expected a folder for the index that opens TO, if TO is not one")
     folder = to or Path(target)
     check_index(source, "FROM")
@@ -470,7 +470,7 @@ def copy(
     from uec_rag.stores import MemoryStore
 
     index = open_index(source, store, trust)
-    engine = None if place is None else open_store(place)
+    engine = None if address is None else open_store(address)
     made_in: Store = MemoryStore() if engine is None else engine
     made = copy_index(index, made_in)
     overwrite_index(made, folder)

@@ -30,9 +30,9 @@ def fit(
     Example: uec-rag fit pairs.jsonl --out fitted
     """
     check_output(to)
-    given = read_pairs(pairs)
+    examples = read_pairs(pairs)
     uec = build_ensemble(model)
-    fit_ensemble(uec, given)
+    fit_ensemble(uec, examples)
     if lost := [n for n, a in zip(uec.names, uec.fitted.slopes, strict=True) if a < _NO_SLOPE]:
         raise ValueError(
             f"PAIRS: {', '.join(lost)} cannot distinguish these passages from others (slope 0), "
@@ -43,7 +43,7 @@ def fit(
     assert uec.report is not None
     if json:
         report = asdict(uec.report)
-        print_json({"path": str(to), "pairs": len(given), "report": report})
+        print_json({"path": str(to), "pairs": len(examples), "report": report})
     else:
         print_text(str(uec.report))
         say(f"Saved in {to}. Use it: uec-rag index DOCUMENTS --out idx --uec {to}")

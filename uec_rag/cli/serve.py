@@ -60,7 +60,7 @@ def access_of(
     from uec_rag.server.access import Access, limits_of
 
     allowed = tuple(name.lower() for name in names or ())
-    limits, others = limits_of(limit or ()), tuple(one.rstrip("/") for one in origins or ())
+    limits, others = limits_of(limit or ()), tuple(origin.rstrip("/") for origin in origins or ())
     access = Access(host, token, allowed, limits=limits, origins=others)
     if access.warning:
         note(access.warning)
@@ -108,13 +108,13 @@ def serve(
             "--workers: uvicorn starts several processes of uec_rag.server.http.create_app, as "
             "docs/serving.md shows."
         )
-    place = place_of(index, store, trust, gate, no_gate, threshold)
+    location = place_of(index, store, trust, gate, no_gate, threshold)
     require_server()
     access = access_of(host, token, allow_host, limit, cors)
     say(f"Opening {index.name} ...")
     from uec_rag.server.http import run
 
-    run(place, access, port, write=write)
+    run(location, access, port, write=write)
 
 
 def explore(
@@ -136,7 +136,7 @@ def explore(
 
     Example: uec-rag explore idx
     """
-    place = place_of(index, store, trust, None, no_gate=False, threshold=None)
+    location = place_of(index, store, trust, None, no_gate=False, threshold=None)
     if gate is not None:
         check_file(gate, "--gate")
         if gate.exists():
@@ -146,7 +146,7 @@ def explore(
 
     access = access_of(host, token, allow_host, [f"body={LARGEST_TABLE}", *(limit or ())])
     say(f"Opening {index.name} ...")
-    run(place, access, port, gate)
+    run(location, access, port, gate)
 
 
 def mcp(
@@ -176,7 +176,7 @@ def mcp(
     """
     if token is not None and not http:
         note("--token, or UEC_TOKEN: not used over stdin; with --http, requests must send it")
-    place = place_of(index, store, trust, gate, no_gate, threshold)
+    location = place_of(index, store, trust, gate, no_gate, threshold)
     require_server("mcp")
     if not http and (allow_host or limit or (host, port) != (_HOST, _PORT)):
         raise ValueError("--host, --port, --allow-host and --limit: expected --http with them")
@@ -184,4 +184,4 @@ def mcp(
     say(f"Opening {index.name} ...")
     from uec_rag.server.mcp import run
 
-    run(place, access, port, name, description)
+    run(location, access, port, name, description)

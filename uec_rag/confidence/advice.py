@@ -70,7 +70,9 @@ class Advice:
             raise ValueError(
                 f"verdict: expected 'answer', 'clarify' or 'no', got {self.verdict!r:.60}."
             )
-        if isinstance(self.options, str) or not all(isinstance(one, str) for one in self.options):
+        if isinstance(self.options, str) or not all(
+            isinstance(option, str) for option in self.options
+        ):
             raise TypeError(f"options: expected a list of labels, got {self.options!r:.60}.")
         if not isinstance(self.rewrite, str):
             raise TypeError(f"rewrite: expected a question, got {self.rewrite!r:.60}.")
@@ -79,7 +81,7 @@ class Advice:
     @property
     def labels(self) -> tuple[str, ...]:
         """The options as titles, if they can be offered: two to four that differ; else ()."""
-        lines = tuple(shortened(clean_line(one)) for one in self.options)
+        lines = tuple(shortened(clean_line(option)) for option in self.options)
         distinct = len({line.casefold() for line in lines}) == len(lines)
         return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and all(lines) else ()
 
@@ -122,7 +124,7 @@ words that documents on this subject would use; leave it empty if no document wo
 
 def prompt(question: str, texts: Sequence[str], template: str = PROMPT) -> str:
     """Write the prompt for a language model, with question and passages as JSON strings."""
-    lines = [f"[{place}] {quoted(text)}" for place, text in enumerate(texts, start=1)]
+    lines = [f"[{position}] {quoted(text)}" for position, text in enumerate(texts, start=1)]
     return template.format(question=quoted(question), passages="\n".join(lines))
 
 
@@ -135,23 +137,27 @@ def read_reply(reply: str) -> Advice | None:
     Advice(verdict='no', options=(), rewrite='How is leave requested?')
     >>> read_reply("It depends.")
     """
-    found = [one for one in map(_as_advice, _objects(reply[:_MOST_READ])) if one is not None]
-    return found[0] if len({one.verdict for one in found}) == 1 else None
+    replies = [
+        reply_part
+        for reply_part in map(_as_advice, _objects(reply[:_MOST_READ]))
+        if reply_part is not None
+    ]
+    return replies[0] if len({advice.verdict for advice in replies}) == 1 else None
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON objects in a text that are not part of another."""
-    place = text.find("{")
+    position = text.find("{")
     for _ in range(_MOST_OPTIONS):  # prose with more braces is no verdict
-        if place < 0:
+        if position < 0:
             return
         try:
-            value, end = _decoder.raw_decode(text, place)
+            value, end = _decoder.raw_decode(text, position)
         except (json.JSONDecodeError, RecursionError):
-            end = place + 1
+            end = position + 1
         else:
             yield value
-        place = text.find("{", end)
+        position = text.find("{", end)
 
 
 def _as_advice(reply: object) -> Advice | None:

@@ -150,8 +150,8 @@ class Decision:
 
     def advice_metadata(self) -> dict[str, str]:
         """Return the metadata on an advisor; empty if none was asked."""
-        known = {"advice": self.advice, "searched_as": self.searched_as}
-        return {key: value for key, value in known.items() if value}
+        fields = {"advice": self.advice, "searched_as": self.searched_as}
+        return {key: value for key, value in fields.items() if value}
 
     @property
     def decision(self) -> Action:
@@ -250,21 +250,21 @@ def with_note(decision: Decision, unfamiliar: str) -> Decision:
     return replace(decision, unfamiliar=notes, reason=reason)
 
 
-def decide_again(known: Decision, threshold: float) -> Decision:
+def decide_again(decision: Decision, threshold: float) -> Decision:
     """Repeat a decision with another threshold; see `decide_one`."""
     again = decide_one(
-        known.confidence,
-        known.underspecified,
-        known.readings,
+        decision.confidence,
+        decision.underspecified,
+        decision.readings,
         threshold=threshold,
-        in_corpus=known.in_corpus,
-        unfamiliar=known.unfamiliar,
-        language=known.language,
+        in_corpus=decision.in_corpus,
+        unfamiliar=decision.unfamiliar,
+        language=decision.language,
     )
-    return replace(again, basis=known.basis, hits=known.hits, size=known.size)
+    return replace(again, basis=decision.basis, hits=decision.hits, size=decision.size)
 
 
-def advised(known: Decision, advice: Advice, searched_as: str = "") -> Decision:
+def advised(decision: Decision, advice: Advice, searched_as: str = "") -> Decision:
     """Replace a decision by an advisor's verdict.
 
     If it says "clarify", its options are offered if it has clear ones, else the known readings. An
@@ -286,8 +286,8 @@ def advised(known: Decision, advice: Advice, searched_as: str = "") -> Decision:
     >>> advised(found, Advice("clarify", ("rent", "deposit"))).reason
     'Do you mean rent or deposit?'
     """
-    told = replace(known, advice=advice.verdict, searched_as=searched_as)
-    language = known.language
+    told = replace(decision, advice=advice.verdict, searched_as=searched_as)
+    language = decision.language
     if advice.verdict == "no":
         reason = sentence("no_answer", language)
         return replace(told, action="abstain", reason=reason, code="no_answer")
@@ -297,16 +297,16 @@ def advised(known: Decision, advice: Advice, searched_as: str = "") -> Decision:
             question = visible(searched_as)
             reason = sentence("searched_as", language, reason=reason, question=question)
         return replace(told, action="answer", reason=reason, code="answered")
-    meant = tuple(_reading(label, known.readings, len(advice.labels)) for label in advice.labels)
-    meant = meant or known.readings
+    meant = tuple(_reading(label, decision.readings, len(advice.labels)) for label in advice.labels)
+    meant = meant or decision.readings
     reason = clarifying_question(meant, language)
     return replace(told, action="clarify", readings=meant, reason=reason, code="underspecified")
 
 
-def _reading(label: str, known: Sequence[Reading], count: int) -> Reading:
+def _reading(label: str, readings: Sequence[Reading], count: int) -> Reading:
     """Return the known reading that a label names; if there is none, one without passages."""
     try:
-        named = readings_named(label, known)
+        named = readings_named(label, readings)
     except UnknownReading:
         named = []
     ids = named[0].ids if len(named) == 1 else ()

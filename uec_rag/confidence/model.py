@@ -243,8 +243,12 @@ def fit_calibrator(
     spread = np.maximum(spread, 1e-3)
     standard = np.clip((flat - location) / spread, -_RANGE, _RANGE)
     strength = 2 * penalty * len(right)
-    found, bias = _logistic(standard, right, counts, (0.0,) * flat.shape[1], strength, 0.0)
-    return Calibrator(tuple(found.tolist()), tuple(location.tolist()), tuple(spread.tolist()), bias)
+    weights_of_features, bias = _logistic(
+        standard, right, counts, (0.0,) * flat.shape[1], strength, 0.0
+    )
+    return Calibrator(
+        tuple(weights_of_features.tolist()), tuple(location.tolist()), tuple(spread.tolist()), bias
+    )
 
 
 def sigmoid(logits: FloatArray) -> FloatArray:
@@ -299,8 +303,8 @@ def _logistic(
         return float(value) / len(labels), gradient / len(labels)
 
     bounds = [(0.0, None)] * len(start) + [(None, None)]
-    found = minimize(loss, origin, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return found[:-1], float(found[-1])
+    optimum = minimize(loss, origin, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return optimum[:-1], float(optimum[-1])
 
 
 CUTOFFS = (1, 4, 10)
@@ -340,8 +344,8 @@ class Probabilities:
 
     def of(self, row: int) -> Probabilities:
         """Return the probabilities of one of the questions."""
-        one = slice(row, row + 1)
-        return Probabilities(self.in_corpus[one], self.confidence_at_k[one], self.relevance[one])
+        at = slice(row, row + 1)
+        return Probabilities(self.in_corpus[at], self.confidence_at_k[at], self.relevance[at])
 
     def mixed(self, in_corpus: FloatArray, share: float) -> Probabilities:
         """Average the log odds of `in_corpus` with those of another search.
@@ -356,13 +360,13 @@ class Probabilities:
             Weight of the other search, from 0 to 1.
         """
         own = log_odds(self.in_corpus)
-        held = sigmoid(own + share * (log_odds(in_corpus) - own)).astype(np.float32)
-        factor = (held / np.maximum(self.in_corpus, _SMALLEST))[:, None]
-        found, each = (
-            np.minimum(numbers * factor, held[:, None])
+        in_any = sigmoid(own + share * (log_odds(in_corpus) - own)).astype(np.float32)
+        factor = (in_any / np.maximum(self.in_corpus, _SMALLEST))[:, None]
+        at_k, each = (
+            np.minimum(numbers * factor, in_any[:, None])
             for numbers in (self.confidence_at_k, self.relevance)
         )
-        return Probabilities(held, found, each)
+        return Probabilities(in_any, at_k, each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,11 +503,11 @@ class ConfidenceModel(Record):
             Share of the questions that the corpus does not answer, if known. The odds of
             `in_corpus` are shifted from the share that the model was learned with.
         """
-        held = self.in_corpus.predict(features.in_corpus, features.wording_penalty)
+        in_any = self.in_corpus.predict(features.in_corpus, features.wording_penalty)
         if unanswerable is not None:
-            held = shift_prior(held, self.unanswerable, unanswerable)
+            in_any = shift_prior(in_any, self.unanswerable, unanswerable)
         if features.foreign_script_penalty.any():
-            held = sigmoid(log_odds(held) - features.foreign_script_penalty)
+            in_any = sigmoid(log_odds(in_any) - features.foreign_script_penalty)
         counts = np.arange(1, features.found.shape[1] + 1)
         among = self.found_among(features.found, counts).astype(np.float64)
         # No hit may add more than the one before, or it would be more relevant than the first.
@@ -511,10 +515,10 @@ class ConfidenceModel(Record):
         added = np.maximum(added, 0)
         alone = np.maximum(self.relevance.predict(features.relevance), added)
         alone[:, 0] = added[:, 0]
-        by_cutoff = held[:, None] * np.minimum(np.cumsum(added, axis=1), 1)
-        each = held[:, None] * np.minimum.accumulate(alone, axis=1)
+        by_cutoff = in_any[:, None] * np.minimum(np.cumsum(added, axis=1), 1)
+        each = in_any[:, None] * np.minimum.accumulate(alone, axis=1)
         single = np.float32
-        return Probabilities(held.astype(single), by_cutoff.astype(single), each.astype(single))
+        return Probabilities(in_any.astype(single), by_cutoff.astype(single), each.astype(single))
 
     def found_among(self, features: FloatArray, counts: ArrayLike) -> FloatArray:
         """Compute P(an answer in the corpus is among the first hits), shape (n, c).
@@ -573,10 +577,10 @@ class ConfidenceModel(Record):
 
 
 def _learned(
-    known: Calibrator, features: FloatArray, labels: NDArray[np.bool_], weights: FloatArray
+    calibrator: Calibrator, features: FloatArray, labels: NDArray[np.bool_], weights: FloatArray
 ) -> Calibrator:
     if labels.all() or not labels.any():
-        return known.recalibrated(features, labels, weights)
+        return calibrator.recalibrated(features, labels, weights)
     return fit_calibrator(features, labels, weights=weights)
 
 
@@ -724,5 +728,5 @@ def fit_temperature(views: Sequence[FitView]) -> float:
             total -= float(np.log(np.maximum(share, 1e-30)).sum())
         return total
 
-    found = minimize_scalar(loss, bounds=(-4, 6), method="bounded")
-    return float(np.exp(-found.x))
+    optimum = minimize_scalar(loss, bounds=(-4, 6), method="bounded")
+    return float(np.exp(-optimum.x))

@@ -213,8 +213,8 @@ def candidates_of(
 def _distinct(about: Sequence[About]) -> list[About]:
     """Name the heading above in each title that a source has below several headings."""
     above = defaultdict[tuple[str, str], set[str]](set)
-    for one in about:
-        above[one.subject, one.source].add(one.above)
+    for description in about:
+        above[description.subject, description.source].add(description.above)
     return [
         one.below() if one.above and len(above[one.subject, one.source]) > 1 else one
         for one in about
@@ -245,7 +245,7 @@ def _rarity(
 
 
 def _bearers(about: Sequence[About]) -> Counter[str]:
-    pairs = {(_plain(one.subject), one.source) for one in about}
+    pairs = {(_plain(description.subject), description.source) for description in about}
     return Counter(title for title, _ in pairs)
 
 
@@ -267,17 +267,23 @@ def _subjects(
     numbers: dict[object, int] = {}
     leaders: list[int] = []
     subject = []
-    for row, one in enumerate(about):
-        title = _plain(one.subject)
-        is_section = bearers[title] > 1 or one.subject.isupper() or title == _plain(one.document)
-        key: object = (one.subject, one.source)
-        if not one.subject:
+    for row, description in enumerate(about):
+        title = _plain(description.subject)
+        is_section = (
+            bearers[title] > 1
+            or description.subject.isupper()
+            or title == _plain(description.document)
+        )
+        key: object = (description.subject, description.source)
+        if not description.subject:
             leader = next((before for before in leaders if alike and alike[row][before]), row)
             if leader == row:
                 leaders.append(row)
             key = (leader,)
-        elif one.source and (is_section or not asked.isdisjoint(one.source_stems.split())):
-            key = one.source
+        elif description.source and (
+            is_section or not asked.isdisjoint(description.source_stems.split())
+        ):
+            key = description.source
         subject.append(numbers.setdefault(key, len(numbers)))
     return np.array(subject, dtype=np.intp)
 
@@ -297,20 +303,24 @@ def _coverage(
     subject: NDArray[np.intp],
     idf: Mapping[str, float],
 ) -> NDArray[np.bool_]:
-    has = np.zeros((3, int(subject.max()) + 1, len(idf)), dtype=bool)
+    # Lists: setting single elements of an array takes several times as long.
+    subjects = range(int(subject.max()) + 1)
+    anywhere, opening, title = ([[False] * len(idf) for _ in subjects] for _ in range(3))
     # A word that is not ASCII, such as a Chinese one, may be a part of another.
     spellings = [
         [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
         for forms in in_both_numbers(map(str.casefold, idf))
     ]
-    for one, of_hit, number in zip(about, words, subject.tolist(), strict=True):
-        for place, word in enumerate(idf):
+    for description, of_hit, number in zip(about, words, subject.tolist(), strict=True):
+        for position, word in enumerate(idf):
             if word not in of_hit:
                 continue
-            titled = any(map(one.subject_words.__contains__, spellings[place]))
-            opens = titled or any(map(one.opening_words.__contains__, spellings[place]))
-            has[:, number, place] |= (True, opens, titled)
-    return has
+            anywhere[number][position] = True
+            if any(map(description.subject_words.__contains__, spellings[position])):
+                title[number][position] = opening[number][position] = True
+            elif any(map(description.opening_words.__contains__, spellings[position])):
+                opening[number][position] = True
+    return np.array([anywhere, opening, title])
 
 
 def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:
@@ -410,7 +420,10 @@ def _names_title(candidates: Candidates) -> bool:
     """
     idf, weights, about = candidates.stems, candidates.weights, candidates.about
     least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
-    for names in ([one.subject_stems for one in about], [one.source_stems for one in about]):
+    for names in (
+        [description.subject_stems for description in about],
+        [one.source_stems for one in about],
+    ):
         mass, bearers = Counter[str](), defaultdict[str, set[str]](set)
         for name, one, weight in zip(names, about, weights, strict=True):
             words = name.split()
@@ -426,7 +439,7 @@ def _shared_titles(candidates: Candidates) -> float:
     """Return how far the question is a name that several subjects share; see `namesakes`."""
     idf, (in_text, _, in_title) = candidates.rarity, candidates.coverage
     titles = zip(candidates.subject.tolist(), candidates.about, strict=True)
-    best = next((number for number, one in titles if one.subject), 0)
+    best = next((number for number, about in titles if about.subject), 0)
     lacks = (in_title[best] & ~in_title).astype(np.float64) + (in_text[best] & ~in_text)
     names = (in_title & in_title[best]) - lacks
     shared = np.delete(names @ idf**2, best)
@@ -440,9 +453,9 @@ def _shared_options(candidates: Candidates) -> float:
     subject ("What does -n do?").
     """
     options = {word for word in candidates.idf if word.startswith("-")}
-    known = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
+    option_words = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
     content = _content_of(candidates.idf, candidates.function_words)
-    if not options or any(word.casefold() not in known for word in content):
+    if not options or any(word.casefold() not in option_words for word in content):
         return 0.0
     mass = Counter[int]()
     for row, words in enumerate(candidates.words):
@@ -459,7 +472,7 @@ def shipped_underspecified() -> Calibrator:
 
 
 def underspecified(
-    found: FloatArray,
+    numbers: FloatArray,
     confidence: FloatArray,
     model: Calibrator | None = None,
 ) -> FloatArray:
@@ -479,10 +492,10 @@ def underspecified(
         Model of the first four features; the shipped one by default. "namesakes" is used as a
         probability.
     """
-    known = np.asarray(found, np.float32)
-    vague, (namesakes, named) = known[:, :-2], known[:, -2:].T
+    values = np.asarray(numbers, np.float32)
+    vague, (namesakes, named) = values[:, :-2], values[:, -2:].T
     doubt = np.minimum((1 - np.asarray(confidence, np.float32)) / np.float32(1 - _SURE), 1)
-    doubt = np.maximum(doubt, known[:, FEATURES.index("referent")])
+    doubt = np.maximum(doubt, values[:, FEATURES.index("referent")])
     said = 1 - (model or shipped_underspecified()).predict(vague) * doubt
     unsaid: FloatArray = (1 - said * (1 - namesakes)) * (1 - named)
     return unsaid
@@ -530,11 +543,17 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     source_labels = _source_labels(candidates.about)
     labels: dict[int, str] = {}
     for number, some in rows.items():
-        one, title = about[number], titles[number]
-        source = source_labels[one.source]
-        vague = title.isupper() or bool(_PAGE.fullmatch(title)) or one.subject == one.source
-        vague |= max(bearers[_plain(title)], candidates.bearers[_plain(one.subject)]) > 1
-        if source and (not title or one.subject == one.source or len(bearers) == 1 < len(rows)):
+        description, title = about[number], titles[number]
+        source = source_labels[description.source]
+        vague = (
+            title.isupper()
+            or bool(_PAGE.fullmatch(title))
+            or description.subject == description.source
+        )
+        vague |= max(bearers[_plain(title)], candidates.bearers[_plain(description.subject)]) > 1
+        if source and (
+            not title or description.subject == description.source or len(bearers) == 1 < len(rows)
+        ):
             title = source
         elif source and vague:
             room = max(LONGEST_LABEL - len(title) - 2, LONGEST_LABEL // 3)
@@ -550,7 +569,7 @@ def _source_labels(about: Sequence[About]) -> dict[str, str]:
     A title that several documents have is not used. A file is named by the end of its path that no
     other has, without ".md" and the like, and an index by its folder: "loans", "fees/2024".
     """
-    titled = {(one.source, one.document) for one in about}
+    titled = {(description.source, description.document) for description in about}
     of_source, of_title = Counter(s for s, _ in titled), Counter(_plain(t) for _, t in titled)
     # "docs//loans.md" is the same file as "docs/loans.md".
     ends_of = {one.source: _path_ends(one.source) for one in about if one.source}

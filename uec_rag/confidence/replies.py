@@ -73,9 +73,9 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
             "within: expected a Reading, a mapping with its ids, a list of ids, or a label, got "
             f"{within!r:.60}."
         )
-    for one in ids:
-        if not isinstance(one, str):
-            raise TypeError(f"within: expected ids, strings, got {one!r:.60}.")
+    for id in ids:
+        if not isinstance(id, str):
+            raise TypeError(f"within: expected ids, strings, got {id!r:.60}.")
     if not ids:
         raise ValueError("within: expected the ids of one passage at least, got none.")
     return tuple(ids)
@@ -93,7 +93,7 @@ def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) ->
     """
     if len(readings) < 2:
         return sentence("unclear", language)
-    return _offer([one.title for one in readings], language)
+    return _offer([reading.title for reading in readings], language)
 
 
 def _offer(labels: Sequence[str], language: str = ENGLISH) -> str:
@@ -188,9 +188,9 @@ def places_named(reply: str, labels: Sequence[str]) -> list[int] | None:
 def _named_in_english(reply: str, labels: Sequence[str]) -> list[int] | None:
     """Return the positions that a reply chooses, in English or as numbers and titles."""
     said = _plain(reply)
-    same = [place for place, label in enumerate(labels) if _plain(label) == said]
+    same = [position for position, label in enumerate(labels) if _plain(label) == said]
     if same:  # "inspect.Signature" and "inspect.signature" are different labels
-        return [next((place for place in same if labels[place] in reply), same[0])]
+        return [next((position for position in same if labels[position] in reply), same[0])]
     negated = _NOT.match(said)
     said = said[negated.end() :] if negated else said
     words = set(WORD.findall(said)) - _POLITE
@@ -217,12 +217,12 @@ def _words(text: str) -> set[str]:
 
 def _chosen(words: set[str], labels: Sequence[str]) -> set[int]:
     """Return the labels that words name, by a place or because not all have them."""
-    place = _PLACES.get(min(words)) if len(words) == 1 else None
-    if place is not None:
-        return {place % len(labels)} if place < len(labels) else set()
-    held = [{*WORD.findall(_EXTENSION.sub("", _plain(label)))} for label in labels]
-    fitting = {place for place, label in enumerate(held) if words <= label}
-    fitting = {place for place in fitting if held[place] == words} or fitting
+    position = _PLACES.get(min(words)) if len(words) == 1 else None
+    if position is not None:
+        return {position % len(labels)} if position < len(labels) else set()
+    words_of_labels = [{*WORD.findall(_EXTENSION.sub("", _plain(label)))} for label in labels]
+    fitting = {index for index, label in enumerate(words_of_labels) if words <= label}
+    fitting = {offset for offset in fitting if words_of_labels[offset] == words} or fitting
     return fitting if words and len(fitting) < max(len(labels), 2) else set()
 
 
@@ -261,11 +261,11 @@ _FIRST_MARK = 0xE000  # of characters for private use, each for a label
 def _with_marks(reply: str, labels: Sequence[str]) -> str:
     """Return a reply in lower case with a character in place of each label, longest first."""
     said = _plain(reply)
-    for place in sorted(range(len(labels)), key=lambda place: -len(labels[place])):
-        label = _plain(labels[place])
+    for position in sorted(range(len(labels)), key=lambda place: -len(labels[place])):
+        label = _plain(labels[position])
         apart = r"(?<![\p{Latin}\p{N}_])", r"(?![\p{Latin}\p{N}_])"
         if label:
-            mark = f" {chr(_FIRST_MARK + place)} "
+            mark = f" {chr(_FIRST_MARK + position)} "
             said = regex.sub(regex.escape(label).join(apart), mark, said)
     return said
 
@@ -276,8 +276,8 @@ def _chosen_by(part: Sequence[Token], labels: Sequence[str]) -> set[int]:
     if kinds <= {"all"}:
         return {*range(len(labels))}
     if len(part) == 1 and kinds <= {"place", "last"}:
-        place = part[0].place - 1  # the last is -1
-        return {place % len(labels)} if place < len(labels) else set()
+        position = part[0].place - 1  # the last is -1
+        return {position % len(labels)} if position < len(labels) else set()
     words = {word for token in part for word in WORD.findall(_EXTENSION.sub("", token.text))}
     marks = {ord(mark) - _FIRST_MARK for token in part for mark in token.text}
     if marks <= {*range(len(labels)), ord(" ") - _FIRST_MARK}:
@@ -305,7 +305,7 @@ def readings_named(reply: str, readings: Sequence[Reading]) -> list[Reading]:
             "within: expected a reading's ids, the label or the place ('2') of one that this "
             f"question has, {labels or 'which has none'}, 'both' or 'neither', got {reply!r:.60}."
         )
-    return [readings[place] for place in places]
+    return [readings[position] for position in places]
 
 
 def label_chosen(asked: str, reply: str) -> str:
@@ -344,6 +344,6 @@ def _is_unclear_in(language: str, reply: str) -> bool:
 
 def _is_unclear_in_english(reply: str) -> bool:
     words = set(WORD.findall(_plain(reply)))
-    place = words - _POLITE
-    counted = len(place) == 1 and regex.fullmatch(r"\d+|\w+th|\w|last|first|second", *place)
+    position = words - _POLITE
+    counted = len(position) == 1 and regex.fullmatch(r"\d+|\w+th|\w|last|first|second", *position)
     return bool(counted) or (words <= _POLITE | {"not", "no"} and words.isdisjoint(_THANKS))

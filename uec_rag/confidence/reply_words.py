@@ -53,14 +53,14 @@ def languages_of_replies() -> tuple[str, ...]:
 @cache
 def vocabulary(language: str) -> Vocabulary:
     """Read the phrases of a language, casefolded and without spaces if it has none."""
-    known = tables()[language]["replies"]
+    table = tables()[language]["replies"]
     phrases: dict[str, tuple[Kind, int]] = {
         str(number): ("place", number) for number in range(1, 10)
     }
-    for place, listed in enumerate(known["places"], 1):
-        phrases |= dict.fromkeys(_phrases(listed), ("place", place))
+    for position, listed in enumerate(table["places"], 1):
+        phrases |= dict.fromkeys(_phrases(listed), ("place", position))
     for kind in _KINDS:
-        for phrase in _phrases(known[kind]):
+        for phrase in _phrases(table[kind]):
             phrases.setdefault(phrase, (kind, 0))
     longest_first = sorted(phrases, key=len, reverse=True)
     if language in _UNSPACED:

@@ -115,8 +115,8 @@ class Guarantee(Record):
     def restore(cls, metadata: Mapping[str, object]) -> Self:
         """Rebuild from `metadata`; ValueError if something is missing."""
         never = metadata.get("threshold", 0.0) is None
-        found = super().restore({**metadata, "threshold": 0.0} if never else metadata)
-        return replace(found, threshold=math.inf) if never else found
+        guarantee = super().restore({**metadata, "threshold": 0.0} if never else metadata)
+        return replace(guarantee, threshold=math.inf) if never else guarantee
 
 
 class Drift:
@@ -291,9 +291,9 @@ def _lowest_passed(
 def _grid(answered: NDArray[np.integer]) -> NDArray[np.intp]:
     """Choose the thresholds to test, whatever the risk: each answers a tenth more than the last."""
     places, least, count = list[int](), 1, int(answered[-1])
-    while (place := int(np.searchsorted(answered, least))) < len(answered):
-        places.append(place)
-        least = max(int(answered[place]) + 1, min(math.ceil(_STEP * answered[place]), count))
+    while (position := int(np.searchsorted(answered, least))) < len(answered):
+        places.append(position)
+        least = max(int(answered[position]) + 1, min(math.ceil(_STEP * answered[position]), count))
     return np.array(places, dtype=np.intp)
 
 
@@ -440,11 +440,11 @@ def advised_thresholds(
         (~rewritten_right, np.minimum(odds + yes, again)),
     )
     harm = np.maximum.reduce([np.where(some, level, -np.inf) for some, level in ways])
-    found = conformal_threshold(harm, np.isfinite(harm), share)
-    if len(harm) < found.needed:
-        return AdvisedThresholds(1.0, 1.0, 1.0, 1.0, found)
+    guarantee = conformal_threshold(harm, np.isfinite(harm), share)
+    if len(harm) < guarantee.needed:
+        return AdvisedThresholds(1.0, 1.0, 1.0, 1.0, guarantee)
     # A rewrite is not answered if that is more likely wrong than right.
-    level = max(found.threshold if found.is_controlled else -np.inf, -_REWRITTEN)
+    level = max(guarantee.threshold if guarantee.is_controlled else -np.inf, -_REWRITTEN)
     yes, no, none = _gains(told.sum(axis=0))
     alone = conformal_threshold(np.where(clarifies, -np.inf, confidence), ~right, share).threshold
     threshold = min(max(_confidence_at(level, none, confidence), alone), 1.0)
@@ -453,7 +453,7 @@ def advised_thresholds(
         _confidence_at(level, yes, confidence),
         max(_confidence_at(level, min(no, none), confidence), threshold),
         _confidence_at(level, -_REWRITTEN, rewritten[rewritten >= 0]),
-        replace(found, threshold=threshold),
+        replace(guarantee, threshold=threshold),
     )
 
 
@@ -489,9 +489,9 @@ def _check_share(name: str, value: float) -> None:
         )
 
 
-def _vectors(**given: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _vectors(**arrays: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Check two arguments, numbers and booleans, and return them as arrays."""
-    (name, numbers), (other, truths) = given.items()
+    (name, numbers), (other, truths) = arrays.items()
     try:
         values = np.asarray(numbers, dtype=np.float64)
     except OverflowError as error:

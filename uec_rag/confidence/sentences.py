@@ -47,8 +47,8 @@ def template(language: str = ENGLISH) -> Template:
 
     Raises ValueError if it has no place for the labels.
     """
-    known = TRANSLATIONS[language]
-    return _split(known["underspecified"], known["comma"], language)
+    texts = TRANSLATIONS[language]
+    return _split(texts["underspecified"], texts["comma"], language)
 
 
 @lru_cache
@@ -78,8 +78,8 @@ def language_told_in(reason: str) -> str:
     """Return the language of a decision's reason; English if it is none of these sentences."""
 
     def told(language: str) -> tuple[str, ...]:
-        known = TRANSLATIONS[language]
-        return tuple(text for key, text in known.items() if key != "comma" and "{" not in text)
+        texts = TRANSLATIONS[language]
+        return tuple(text for key, text in texts.items() if key != "comma" and "{" not in text)
 
     return _language_with(reason, told) or ENGLISH
 

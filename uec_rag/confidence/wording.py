@@ -158,7 +158,8 @@ def lacks_referent(question: str) -> bool:
         return False
     words = _lowered(question)
     return not _names_something(question) and any(
-        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
+        _is_pronoun(words, position) or _is_description(words, position)
+        for position in range(len(words))
     )
 
 
@@ -202,10 +203,10 @@ def named_words(question: str) -> frozenset[str]:
             return frozenset()  # a capitalised title
     named: set[str] = set()
     quoted = False
-    for place, word in enumerate(words):
+    for position, word in enumerate(words):
         bare = word.strip("?.,!;:()'\"“”«»`")
         quoted = quoted or word[0] in '"“«`'
-        begins = not place or words[place - 1].endswith(_ENDS)
+        begins = not position or words[position - 1].endswith(_ENDS)
         capital = bool(_CAPITAL.match(bare)) and not begins
         if quoted or capital or _MARKED.search(word):
             bare = _CLITIC.sub("", bare).casefold()
@@ -270,7 +271,7 @@ def _lacks_referent_or_content(question: str) -> bool:
     return (
         bool(_CHINESE_PRONOUN.search(question))
         or (bool(words) and FUNCTION_WORDS.issuperset(words))
-        or any(_is_pronoun(words, place) for place in range(len(words)))
+        or any(_is_pronoun(words, position) for position in range(len(words)))
     )
 
 
@@ -288,15 +289,15 @@ def _lowered(question: str) -> list[str]:
     return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
 
 
-def _is_pronoun(words: Sequence[str], place: int) -> bool:
+def _is_pronoun(words: Sequence[str], position: int) -> bool:
     """Return whether a word is a pronoun or a demonstrative whose referent is not named before."""
-    word = words[place]
-    previous = words[place - 1] if place else ""
-    following = words[place + 1] if place + 1 < len(words) else ""
+    word = words[position]
+    previous = words[position - 1] if position else ""
+    following = words[position + 1] if position + 1 < len(words) else ""
     if word in ("one", "ones"):
-        return not _BEFORE_ONE.isdisjoint(words[max(0, place - 2) : place])
+        return not _BEFORE_ONE.isdisjoint(words[max(0, position - 2) : position])
     if word in _PRONOUNS:
-        return not _names_referent(words[:place])
+        return not _names_referent(words[:position])
     if word in _DEMONSTRATIVES:
         return following not in _TIMES
     return word == "that" and following not in _TIMES and (not previous or previous in _BEFORE_THAT)
@@ -308,18 +309,18 @@ def _names_referent(before: Sequence[str]) -> bool:
     return len([*islice(content, 2)]) == 2
 
 
-def _is_description(words: Sequence[str], place: int) -> bool:
+def _is_description(words: Sequence[str], position: int) -> bool:
     """Return whether a word begins a definite description without a complement, as "the loan"."""
-    following = words[place + 1] if place + 1 < len(words) else ""
-    if words[place] != "the" or following in _UNIQUE or following.endswith("est"):
+    following = words[position + 1] if position + 1 < len(words) else ""
+    if words[position] != "the" or following in _UNIQUE or following.endswith("est"):
         return False
-    end = place + 1
+    end = position + 1
     while (
         end < len(words)
-        and end - place <= _MOST_WORDS
+        and end - position <= _MOST_WORDS
         and words[end].isalpha()
         and words[end] not in FUNCTION_WORDS
     ):
         end += 1
     complement = end < len(words) and words[end] in _COMPLEMENTS
-    return end > place + 1 and not complement
+    return end > position + 1 and not complement

@@ -159,12 +159,12 @@ def read_files(
         The other options of `read_folder`.
     """
     root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
-    found = _found(root, selection, only)
-    _check_libraries(source for source, problem in found.items() if problem is None)
+    hashes = _found(root, selection, only)
+    _check_libraries(source for source, problem in hashes.items() if problem is None)
     read = FolderRead()
     with ExitStack() as stack:
         free: SimpleQueue[ReadingProcess] = SimpleQueue()
-        count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(found)))
+        count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(hashes)))
         for _ in range(count):
             free.put(stack.enter_context(ReadingProcess(seconds, max_characters)))
         pool = ThreadPoolExecutor(count)
@@ -175,9 +175,9 @@ def read_files(
             source, problem = item
             return problem or _read(free, root, source, follow_symlinks)
 
-        outcomes = pool.map(outcome_of, found.items())
-        bar = stack.enter_context(progress_bar("Reading files", len(found)))
-        for source, outcome in zip(found, outcomes, strict=True):
+        outcomes = pool.map(outcome_of, hashes.items())
+        bar = stack.enter_context(progress_bar("Reading files", len(hashes)))
+        for source, outcome in zip(hashes, outcomes, strict=True):
             bar.update()
             kind = read.unreadable
             if isinstance(outcome, Document):
@@ -362,7 +362,7 @@ def _found(root: Path, selection: Selection, only: Collection[str] | None) -> di
     """
     check_folder(root)
     rare = list[str]()
-    found = {
+    hashes = {
         entry.path: entry.problem
         for entry in _entries(root, selection, rare)
         if entry.folder or entry.path.suffix.lower() in READERS
@@ -372,9 +372,9 @@ def _found(root: Path, selection: Selection, only: Collection[str] | None) -> di
         f"left out {', '.join(sorted(rare)[:_NAMED])}{', ...' * (len(rare) > _NAMED)}, as "
         "changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
     )
-    if not found:
-        given = selection.get("exclude") or selection.get("include")
-        chosen = " that exclude and include select" if given else ""
+    if not hashes:
+        patterns = selection.get("exclude") or selection.get("include")
+        chosen = " that exclude and include select" if patterns else ""
         raise ValueError(
             f"no readable files{chosen} in {str(root)!r}; expected some that end in "
             f"{', '.join(READERS)}" + (f", and {visible(told)}" if rare else "")
@@ -383,7 +383,7 @@ def _found(root: Path, selection: Selection, only: Collection[str] | None) -> di
         warn(visible(told))
     return {
         source: problem if _is_unicode(source) else "has a name that is not Unicode; rename it"
-        for path, problem in sorted(found.items())
+        for path, problem in sorted(hashes.items())
         for source in [path.relative_to(root).as_posix()]
         if only is None or source in only
     }

@@ -118,7 +118,7 @@ def passages_of(
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
             title = section.heading or page or name or document.source
-            known = {"page": section.page, "document_title": name}
+            metadata = {"page": section.page, "document_title": name}
             text = f"{section.heading}\n\n{chunk}".strip()
             for heading in reversed((name, *section.above)):
                 if heading.casefold() not in text.casefold():
@@ -129,7 +129,7 @@ def passages_of(
                     # Some readers return NUL characters, which not every store can hold.
                     text=text.replace("\0", " ").strip(),
                     metadata={"source": document.source, "title": title, "position": position}
-                    | {key: value for key, value in known.items() if value},
+                    | {key: value for key, value in metadata.items() if value},
                 )
             )
     return passages
@@ -236,22 +236,22 @@ def with_whole_blocks(
         return [*chunks]
     blocks = [_Block(-1, -1, -1, "", ""), *_blocks(text, most, length, is_mdx=is_mdx)]
     starts = [block.start for block in blocks]
-    whole, place, passed = [], 0, 0
+    whole, position, passed = [], 0, 0
     for chunk in chunks:
-        place = max(text.find(chunk, passed), place)
-        end = place + len(chunk)
-        first = blocks[bisect_right(starts, place) - 1]
+        position = max(text.find(chunk, passed), position)
+        end = position + len(chunk)
+        first = blocks[bisect_right(starts, position) - 1]
         last = blocks[bisect_left(starts, end) - 1]
-        passed = place + 1 if overlap else end
-        if last.start <= place and end <= last.body < last.end:  # a head, which the next repeats
+        passed = position + 1 if overlap else end
+        if last.start <= position and end <= last.body < last.end:  # a head, which the next repeats
             continue
-        head = first.head if first.start < place < first.end else ""
-        rest = max(place, first.body) if head else place  # what of the chunk follows the head
+        head = first.head if first.start < position < first.end else ""
+        rest = max(position, first.body) if head else position  # what of the chunk follows the head
         begins = text.rfind("\n", 0, rest) + 1
         if head and not first.tail and begins < rest:  # within a row, which its first cell names
             head += f"| {text[begins:rest].strip(' |').partition('|')[0].strip()[:most]} | … "
         tail = last.tail if last.start < end <= last.end else ""
-        whole.append(f"{head}{chunk[rest - place :]}{tail}")
+        whole.append(f"{head}{chunk[rest - position :]}{tail}")
     return whole
 
 
@@ -284,9 +284,9 @@ def bookkeeping_keys(passage: Passage) -> set[str]:
     >>> sorted(bookkeeping_keys(Passage("a.md#0", "Locks turn.", known)))
     ['file_passages', 'position']
     """
-    known = passage.metadata
-    ours = passage.id.startswith(f"{known.get('source')}#")
-    return known.keys() & {HASH, COUNT, CUT, *(["position"] if ours else [])}
+    fields = passage.metadata
+    ours = passage.id.startswith(f"{fields.get('source')}#")
+    return fields.keys() & {HASH, COUNT, CUT, *(["position"] if ours else [])}
 
 
 def add_file_metadata(
@@ -403,12 +403,12 @@ def split_text(
     """
 
     def split(text: str, ends: tuple[str, ...]) -> Iterator[str]:
-        place = next((place for place, end in enumerate(ends) if end in text), len(ends))
+        position = next((index for index, end in enumerate(ends) if end in text), len(ends))
         pieces, inner = [*text], None
-        if place < len(ends):
-            first, *others = text.split(ends[place])
-            pieces = [first, *(ends[place] + other for other in others)]
-            inner = ends[place + 1 :]
+        if position < len(ends):
+            first, *others = text.split(ends[position])
+            pieces = [first, *(ends[position] + other for other in others)]
+            inner = ends[position + 1 :]
         short = list[str]()
         for piece in filter(None, pieces):
             if length(piece) < size:
@@ -426,13 +426,13 @@ def _merged(
     pieces: Iterable[str], size: int, overlap: int, length: Callable[[str], int]
 ) -> Iterator[str]:
     """Join consecutive pieces to chunks."""
-    held, total = deque[str](), 0
+    buffer, total = deque[str](), 0
     for piece in pieces:
         new = length(piece)
-        if total + new > size and held:
-            yield from filter(None, ["".join(held).strip()])
+        if total + new > size and buffer:
+            yield from filter(None, ["".join(buffer).strip()])
             while total > overlap or (total + new > size and total > 0):
-                total -= length(held.popleft())
-        held.append(piece)
+                total -= length(buffer.popleft())
+        buffer.append(piece)
         total += new
-    yield from filter(None, ["".join(held).strip()])
+    yield from filter(None, ["".join(buffer).strip()])

@@ -75,14 +75,14 @@ def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
     telling = {title for title, count in titles.items() if count <= _MOST_ANSWERS}
     places: dict[str, list[int]] = {}
     answers: dict[int, str] = {}
-    for place, passage in enumerate(passages):
+    for position, passage in enumerate(passages):
         if (made := _question_of(passage, telling)) is not None:
-            places.setdefault(made[0], []).append(place)
-            answers[place] = made[1]
-    kept = {q: found for q, found in places.items() if len(found) <= _MOST_ANSWERS}
+            places.setdefault(made[0], []).append(position)
+            answers[position] = made[1]
+    kept = {q: answer for q, answer in places.items() if len(answer) <= _MOST_ANSWERS}
     questions = list(kept)[:most]
     relevant = [kept[question] for question in questions]
-    return OwnQuestions(questions, relevant, {p: answers[p] for found in relevant for p in found})
+    return OwnQuestions(questions, relevant, {p: answers[p] for answer in relevant for p in answer})
 
 
 def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] | None:
@@ -135,5 +135,5 @@ def _words(text: str) -> str:
 
 
 def _titles(passage: Passage) -> list[str]:
-    given = [passage.metadata[key] for key in _TITLES if key in passage.metadata]
-    return [title.strip() for title in given if isinstance(title, str)]
+    titles = [passage.metadata[key] for key in _TITLES if key in passage.metadata]
+    return [title.strip() for title in titles if isinstance(title, str)]

@@ -152,11 +152,11 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
     _drop_navigation(soup)
     _write_tables(soup, first_row_names=first_row_names)
     sections = _walked(_main(soup))
-    top = next((place for place, (name, *_) in enumerate(sections) if name == "h1"), None)
+    top = next((position for position, (name, *_) in enumerate(sections) if name == "h1"), None)
     without = [Section(title, "", is_title=True)] if title and top is None else []
     return without + [
-        Section(heading or title, text, is_title=place == top, depth=int(name[1:] or 0))
-        for place, (name, heading, text) in enumerate(sections)
+        Section(heading or title, text, is_title=position == top, depth=int(name[1:] or 0))
+        for position, (name, heading, text) in enumerate(sections)
     ]
 
 
@@ -182,11 +182,11 @@ def _write_tables(soup: BeautifulSoup, *, first_row_names: bool) -> None:
 def _main(soup: BeautifulSoup) -> Tag:
     """Find the element that holds a page's content."""
     for selector in _MAIN:
-        found = soup.select(selector, limit=2)
-        if len(found) == 1 and has_words(found[0].get_text()):
-            if (head := soup.select_one(_HEAD)) is not None and found[0] not in head.parents:
-                found[0].insert(0, head.extract())
-            return found[0]
+        elements = soup.select(selector, limit=2)
+        if len(elements) == 1 and has_words(elements[0].get_text()):
+            if (head := soup.select_one(_HEAD)) is not None and elements[0] not in head.parents:
+                elements[0].insert(0, head.extract())
+            return elements[0]
     return soup.body or soup
 
 
@@ -339,8 +339,8 @@ def _table(rows: Iterable[Sequence[str]]) -> str:
     names, *values = kept
     return "\n".join(
         ", ".join(
-            f"{names[place]}: {value}" if place < len(names) and names[place] else value
-            for place, value in enumerate(row)
+            f"{names[position]}: {value}" if position < len(names) and names[position] else value
+            for position, value in enumerate(row)
             if value
         )
         for row in values
@@ -421,9 +421,9 @@ def _without_block_markers(lines: Sequence[str]) -> Iterator[str]:
     blank = True  # the line before
     indents, fence = list[int](), ""  # of the texts of the blocks that a line is in
     below = [""] * (len(lines) + 1)  # the next line that is not blank
-    for place in reversed(range(len(lines))):
-        below[place] = lines[place] if lines[place].strip() else below[place + 1]
-    for place, line in enumerate(lines):
+    for position in reversed(range(len(lines))):
+        below[position] = lines[position] if lines[position].strip() else below[position + 1]
+    for position, line in enumerate(lines):
         indent = len(line) - len(line.lstrip(" "))
         while indents and line.strip() and indent < indents[-1]:
             indents.pop()
@@ -433,7 +433,7 @@ def _without_block_markers(lines: Sequence[str]) -> Iterator[str]:
             closes = mark[1].startswith(fence) and shown.strip() == mark[1]
             fence = mark[1] if not fence else "" if closes else fence
         block = None if fence else _BLOCK.match(shown)
-        after = below[place + 1]
+        after = below[position + 1]
         has_text = len(after) - len(after.lstrip(" ")) >= indent + 4
         if block is None or not (has_text or block[3]) or not (block[2] or block[3]):
             yield shown
@@ -443,7 +443,7 @@ def _without_block_markers(lines: Sequence[str]) -> Iterator[str]:
         if title:
             yield from [""] * (not blank) + [f"{block[1]}{title}"]
         blank = not title
-        if has_text and after == lines[place + 1]:  # directly below
+        if has_text and after == lines[position + 1]:  # directly below
             yield ""
             blank = True
         indents.append(indent + 4)
@@ -487,9 +487,9 @@ def _front_matter(fence: str, matter: str) -> dict[str, object] | None:
     return {key.strip("\"'"): value.strip(" \t\"'") for key, _, value in pairs}
 
 
-def _shown(found: re.Match[str]) -> str:
+def _shown(match: re.Match[str]) -> str:
     """Return what of a tag of MDX or of a template is shown, on as many lines; code as it is."""
-    tag = found[0]
+    tag = match[0]
     if tag.startswith("`"):
         return tag
     if tag.startswith(("{/*", "import")):
@@ -635,16 +635,18 @@ def _role_text(role: re.Match[str]) -> str:
 
 def _directive_text(source: str) -> str:
     """Return what a directive of Sphinx shows: its argument, its captions and its content."""
-    known = _DIRECTIVE.match(source)
-    if known is None:
+    match = _DIRECTIVE.match(source)
+    if match is None:
         return source
-    name, argument = known.groups()
-    lines = source[known.end() :].removeprefix("\n").split("\n")
+    name, argument = match.groups()
+    lines = source[match.end() :].removeprefix("\n").split("\n")
     lines = lines if argument or lines[0].strip() else lines[1:]
-    end = next((place for place, line in enumerate(lines) if not line.strip()), len(lines))
-    options = next((place for place, line in enumerate(lines[:end]) if _OPTION.match(line)), end)
-    found = [one.groups() for one in map(_OPTION.match, lines[options:end]) if one]
-    shown = [value for option, value in found if option in _SHOWN_OPTIONS and value]
+    end = next((position for position, line in enumerate(lines) if not line.strip()), len(lines))
+    options = next(
+        (position for position, line in enumerate(lines[:end]) if _OPTION.match(line)), end
+    )
+    options_set = [one.groups() for one in map(_OPTION.match, lines[options:end]) if one]
+    shown = [value for option, value in options_set if option in _SHOWN_OPTIONS and value]
     if argument:
         argument = " ".join(f"{argument} {' '.join(lines[:options])}".split())
         argument = "" if name in _UNNAMED else _ROLE.sub(_role_text, argument)
@@ -694,10 +696,10 @@ def _read_pdf(content: bytes) -> list[Section]:
         for title in [title for title, page in headings if page == number]:
             words = r"\s+".join(map(re.escape, title.split()))
             line = rf"^[\dA-Z.]{{0,20}}[ \t]*\n?[ \t]*{words}[ \t]*$"
-            found = re.search(line, text, re.MULTILINE)
-            if found is not None:
-                sections.append(Section(heading, text[: found.start()].strip(), number + 1))
-                heading, text = title, text[found.end() :]
+            match = re.search(line, text, re.MULTILINE)
+            if match is not None:
+                sections.append(Section(heading, text[: match.start()].strip(), number + 1))
+                heading, text = title, text[match.end() :]
         sections.append(Section(heading, text.strip(), number + 1))
     return sections
 

@@ -83,9 +83,9 @@ def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
         (_, header), *lines = _read_cells(path, _QUESTIONS)
         rows = [cells + [""] * (len(header) - len(cells)) for _, cells in lines]
     query, id_ = map(_known_names(header).index, _QUESTIONS)
-    known = {(of_cell(cells[query]), of_cell(cells[id_].strip())) for cells in rows}
+    written = {(of_cell(cells[query]), of_cell(cells[id_].strip())) for cells in rows}
     new = {
-        question: [name for name in sorted(ids) or [""] if (question, name) not in known]
+        question: [name for name in sorted(ids) or [""] if (question, name) not in written]
         for question, ids in asked.items()
     }
     out = io.StringIO(newline="")
@@ -166,7 +166,7 @@ def find_labels(
         for mark in re.finditer("#", name):
             of_file = headings.setdefault(name[: mark.start()], {})
             of_file.setdefault(anchor(name[mark.end() :]), []).append(name)
-    known: dict[str, dict[str, str]] = {}
+    passages_by_name: dict[str, dict[str, str]] = {}
     exact: dict[str, dict[str, str]] = {}  # of "C++", which has the anchor of "C#"
     for passage in passages:
         source = str(passage.metadata.get("source", passage.id))
@@ -177,26 +177,26 @@ def find_labels(
             if (name := f"{source}#{title}") in names:
                 exact.setdefault(name, {})[passage.id] = passage.text
         for name in names:
-            known.setdefault(name, {})[passage.id] = passage.text
-    found = {
+            passages_by_name.setdefault(name, {})[passage.id] = passage.text
+    answers = {
         name: {name: texts[name]} if name in texts else exact.get(name, texts)
-        for name, texts in known.items()
+        for name, texts in passages_by_name.items()
     }
-    gone = sorted(wanted - found.keys())
+    gone = sorted(wanted - answers.keys())
     labels = Labels(
         {
-            question: {id_ for name in names for id_ in found.get(name, ())}
+            question: {id_ for name in names for id_ in answers.get(name, ())}
             for question, names in asked.items()
-            if not names or not found.keys().isdisjoint(names)
+            if not names or not answers.keys().isdisjoint(names)
         },
         gone,
         {
             name: hashlib.sha256("\0".join(texts.values()).encode()).hexdigest()[:16]
-            for name, texts in found.items()
+            for name, texts in answers.items()
             if "#" in name or name in texts
         },
     )
-    if gone and not found:
+    if gone and not answers:
         labels.check_complete(where)
     return labels
 
@@ -281,15 +281,15 @@ def _known_names(names: Sequence[str]) -> list[str]:
     return ["query" if name == "question" and "query" not in names else name for name in names]
 
 
-def _check_columns(found: Collection[str], columns: Sequence[str], where: str) -> None:
-    if not set(columns) <= set(found):
+def _check_columns(names: Collection[str], columns: Sequence[str], where: str) -> None:
+    if not set(columns) <= set(names):
         meant = "".join(f" ({_MEANINGS[name]})" for name in columns if name in _MEANINGS)
         raise ValueError(
             f"{where}: expected the columns {' and '.join(columns)}{meant}, got "
-            f"{', '.join(found) or 'none'}"
+            f"{', '.join(names) or 'none'}"
         )
     for name in columns:
-        if (count := [*found].count(name)) > 1:
+        if (count := [*names].count(name)) > 1:
             raise ValueError(
                 f"{where}: expected the column {name} once, got {count}; put what the others hold "
                 "in rows of their own."

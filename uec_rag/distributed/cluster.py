@@ -112,7 +112,7 @@ def index(
             new: dict[str, Passage] = {}
             for start in range(0, len(some), _BATCH):
                 batch = some[start : start + _BATCH]
-                stored = {held.id: held for held in retriever.get([p.id for p in batch])}
+                stored = {passage.id: passage for passage in retriever.get([p.id for p in batch])}
                 new |= {p.id: p for p in batch if not is_as(stored.get(p.id), p)}
             read, unchanged = read + len(some), len(some) - len(new)
             if advance is not None and unchanged:
@@ -133,7 +133,7 @@ def _encoded(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
     rows = [{"row": row, "text": passage.text} for row, passage in enumerate(passages)]
-    found = ray.data.from_items(rows).map_batches(
+    dataset = ray.data.from_items(rows).map_batches(
         _Encoders,
         fn_constructor_args=(encoders,),
         batch_size=_BATCH,
@@ -141,13 +141,13 @@ def _encoded(
         num_cpus=resources.num_cpus,
         num_gpus=resources.num_gpus,
     )
-    for batch in found.iter_rows():
+    for batch in dataset.iter_rows():
         yield [passages[row] for row in batch["rows"]], pickle.loads(batch["encoded"])
 
 
-def is_as(held: Passage | None, given: Passage) -> bool:
+def is_as(stored: Passage | None, passage: Passage) -> bool:
     """Return whether a stored passage equals a given one, and need not be encoded again."""
-    return held is not None and without_findings(held) == without_findings(given)
+    return stored is not None and without_findings(stored) == without_findings(passage)
 
 
 _PARQUET_ROWS = 1024  # rows of a Parquet file that are read at a time

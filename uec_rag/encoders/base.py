@@ -309,8 +309,8 @@ def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
     def count(text: str) -> int:
         if hasattr(tokenizer, "tokenize"):  # of transformers
             return len(tokenizer.tokenize(text))
-        found = tokenizer.encode(text, add_special_tokens=False)  # of tokenizers
-        return len(found.ids) + sum(len(cut.ids) for cut in found.overflowing)
+        encoding = tokenizer.encode(text, add_special_tokens=False)  # of tokenizers
+        return len(encoding.ids) + sum(len(cut.ids) for cut in encoding.overflowing)
 
     return count
 

@@ -151,14 +151,14 @@ def _rows(new: Encoded) -> list[_Row]:
 
 
 def _read(keys: list[bytes], database: sqlite3.Connection) -> dict[bytes, _Row]:
-    found: dict[bytes, _Row] = {}
+    rows: dict[bytes, _Row] = {}
     for key in dict.fromkeys(keys):
         for *row, checksum in database.execute(_READ, [key]):
             if _checksum(*row) == checksum:
-                found[key] = (row[0], row[1])
+                rows[key] = (row[0], row[1])
             else:
                 _log.warning("a cached vector is damaged; its text is encoded again")
-    return found
+    return rows
 
 
 def _write(rows: dict[bytes, _Row], database: sqlite3.Connection) -> None:

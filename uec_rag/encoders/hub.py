@@ -31,7 +31,7 @@ _HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 
 def load_model(
-    given: object, device: str | None, fetch: bool, kind: Kind = "SentenceTransformer"
+    requested: object, device: str | None, fetch: bool, kind: Kind = "SentenceTransformer"
 ) -> tuple[str, Any]:
     """Load a model from a folder or the hub, or take one in memory; fail fast if it is absent.
 
@@ -49,14 +49,14 @@ def load_model(
     ValueError
         If the model is a SparseEncoder.
     """
-    if not isinstance(given, (str, Path)):
-        config = getattr(getattr(given[0], "auto_model", None), "config", None)  # type: ignore[index]
-        return str(getattr(config, "_name_or_path", "") or ""), given
+    if not isinstance(requested, (str, Path)):
+        config = getattr(getattr(requested[0], "auto_model", None), "config", None)  # type: ignore[index]
+        return str(getattr(config, "_name_or_path", "") or ""), requested
     from uec_rag.base.environment import require
 
-    folder = Path(given).expanduser().absolute()
-    name = str(given)
-    if not folder.is_dir() and (isinstance(given, Path) or _looks_like_a_path(name)):
+    folder = Path(requested).expanduser().absolute()
+    name = str(requested)
+    if not folder.is_dir() and (isinstance(requested, Path) or _looks_like_a_path(name)):
         raise FileNotFoundError(
             f"cannot load encoder {name!r}: there is no folder {folder}; a hub name has the form "
             "owner/model"
@@ -90,8 +90,8 @@ def _downloaded(model: str, file: str, revision: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     home = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
-    found = try_to_load_from_cache(model, file, home, revision or None)
-    return Path(found) if isinstance(found, str) else None
+    path = try_to_load_from_cache(model, file, home, revision or None)
+    return Path(path) if isinstance(path, str) else None
 
 
 def _refuse_sparse(name: str, configuration: Path | None) -> None:

@@ -141,11 +141,11 @@ class WordTokenizer:
 
     def named(self, text: str) -> dict[int, str]:
         """Map the keys of a text's whole words to the words as written."""
-        found: dict[int, str] = {}
+        labels: dict[int, str] = {}
         for word in split_words(text):
             labels_of = _labels_of if len(word) > _LONGEST else _cached_labels
-            found |= labels_of(word, self.language)
-        return found
+            labels |= labels_of(word, self.language)
+        return labels
 
     def stem_keys(self, words: Sequence[str]) -> NDArray[np.uint64]:
         """Return the keys of the stems of words in lower-case ASCII letters."""
@@ -241,9 +241,11 @@ def has_words(text: str, words: Collection[str]) -> bool:
     >>> has_words("Reacting to ReactNode", ["React"]), has_words("Reacting to it", ["React"])
     (True, False)
     """
-    held = {w.casefold() for word in split_words(text) for w in (word, *_PART.findall(word))}
+    words_of_text = {
+        w.casefold() for word in split_words(text) for w in (word, *_PART.findall(word))
+    }
     spellings = in_both_numbers(map(str.casefold, words))
-    return all(not held.isdisjoint(forms) for forms in spellings)
+    return all(not words_of_text.isdisjoint(forms) for forms in spellings)
 
 
 def key_of(term: str, *, part: bool = False, identifier: bool = False) -> int:
@@ -324,7 +326,7 @@ def letters_of(writing: str | None) -> str | None:
 
 def writings(texts: Iterable[str], least: float = 0.02) -> tuple[str, ...]:
     """Return the writings of texts, most frequent first, without those of a share below `least`."""
-    counts = Counter(found for text in texts if (found := writing_of(text)) is not None)
+    counts = Counter(writing for text in texts if (writing := writing_of(text)) is not None)
     enough = least * counts.total()
     return tuple(name for name, count in counts.most_common() if count >= enough)
 
@@ -354,15 +356,16 @@ def marked(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
         "|".join(map(regex.escape, sorted(telling, key=len, reverse=True))) or "(?!)"
     )
     spans: list[tuple[int, int]] = []
-    for found in _WORD.finditer(text) if wanted else ():
-        if wanted.isdisjoint(_TOKENS.named(found[0])):
+    for match in _WORD.finditer(text) if wanted else ():
+        if wanted.isdisjoint(_TOKENS.named(match[0])):
             continue
-        within = [] if found[0].isascii() else [*inner.finditer(found[0])]
-        start = found.start()  # in scripts without spaces, the words are within a longer match
-        spans += [(start + one.start(), start + one.end()) for one in within] or [found.span()]
+        within = [] if match[0].isascii() else [*inner.finditer(match[0])]
+        start = match.start()  # in scripts without spaces, the words are within a longer match
+        spans += [(start + one.start(), start + one.end()) for one in within] or [match.span()]
     edges = [0, *chain.from_iterable(spans), len(text)]
     pieces = [
-        (text[start:end], place % 2 == 1) for place, (start, end) in enumerate(pairwise(edges))
+        (text[start:end], position % 2 == 1)
+        for position, (start, end) in enumerate(pairwise(edges))
     ]
     return [piece for piece in pieces if piece[0]]
 

@@ -98,10 +98,10 @@ class SentenceTransformerEncoder(ThreadedAsync):
         loaded_here = isinstance(model_or_name, (str, Path))
         source, model = hub.load_model(model_or_name, device, fetch)
         own_prompts = query_prompt is None and passage_prompt is None
-        found = hub.prompts_of(model, source)
+        prompts_of_model = hub.prompts_of(model, source)
         self.prompts: dict[Role, str] = {
-            "query": found["query"] if query_prompt is None else query_prompt,
-            "passage": found["passage"] if passage_prompt is None else passage_prompt,
+            "query": prompts_of_model["query"] if query_prompt is None else query_prompt,
+            "passage": prompts_of_model["passage"] if passage_prompt is None else passage_prompt,
         }
         self.tokenizer = getattr(model, "tokenizer", None)
         self.name = name or hub.without_revision(source) or "sentence-transformer"

@@ -241,12 +241,13 @@ class Trace(_Rule):
     name: ClassVar[str] = "trace"
 
     def __post_init__(self) -> None:
-        given = self.temperature
-        if not 0 < given <= LARGEST or not np.float32(given):
+        temperature = self.temperature
+        if not 0 < temperature <= LARGEST or not np.float32(temperature):
             raise ValueError(
-                f"temperature: expected a number > 0 in the range of float32, got {given!r:.60}."
+                f"temperature: expected a number > 0 in the range of float32, got "
+                f"{temperature!r:.60}."
             )
-        object.__setattr__(self, "temperature", float(given))
+        object.__setattr__(self, "temperature", float(temperature))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Compute the weights ``softmax(-tr Sigma_k / T)``."""
@@ -436,8 +437,8 @@ def gap(logits: FloatArray) -> FloatArray:
     `logits`: array, shape (..., m), highest first.
     """
     top, others = logits[..., 0], logits[..., 1:_NEXT]
-    found: FloatArray = np.log1p(top - others.mean(axis=-1)) if others.size else np.zeros_like(top)
-    return found
+    gaps: FloatArray = np.log1p(top - others.mean(axis=-1)) if others.size else np.zeros_like(top)
+    return gaps
 
 
 @dataclass(frozen=True)

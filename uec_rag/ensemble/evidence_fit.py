@@ -91,11 +91,11 @@ def corpus_views(
         hidden = _hidden(rows.tolist(), relevant, round(unanswerable * len(rows)))
         others = np.setdiff1d(rng.permutation(passages)[: size + len(wanted)], wanted)
         columns = np.setdiff1d(np.concatenate([rng.permutation(others)[:size], wanted]), hidden)
-        place = np.full(passages, -1)
-        place[columns] = np.arange(len(columns))
+        positions = np.full(passages, -1)
+        positions[columns] = np.arange(len(columns))
         mask = np.zeros((len(rows), len(columns)), dtype=bool)
         for i, row in enumerate(rows):
-            at = place[list(relevant[row])]
+            at = positions[list(relevant[row])]
             mask[i, at[at >= 0]] = True
         if len(columns):
             views.append(CorpusView(rows, columns.astype(np.intp), mask))

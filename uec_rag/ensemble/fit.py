@@ -56,18 +56,18 @@ def fit(
     Fitted
         `unfitted` with the posteriors, evidence weights, confidence model and report.
     """
-    given = _pairs_of_each(unfitted.names, pairs)
+    pairs_of_each = _pairs_of_each(unfitted.names, pairs)
     if unfitted.space == "shared":
         check_one_space([encoder.dimension for encoder in encoders])
     start = time.perf_counter()
     bar = progress_bar("Fitting", 3, show_progress)
-    found = fit_posteriors(encoders, given, options, show_progress=show_progress)
+    posteriors = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
     bar.update()
-    fitted = replace(unfitted, posteriors=tuple(found.posteriors))
-    questions = found.asked(fitted, options.seed)
+    fitted = replace(unfitted, posteriors=tuple(posteriors.posteriors))
+    questions = posteriors.asked(fitted, options.seed)
     if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
         strange = _encode_pseudo_languages(
-            encoders, fitted, found.questions, options.seed, show_progress
+            encoders, fitted, posteriors.questions, options.seed, show_progress
         )
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
@@ -75,30 +75,32 @@ def fit(
     views = questions.views(fitted)
     known = shipped_fit(encoders, unfitted, options)
     if known is None or known.confidence_model is None:
-        words = any(part.terms for part in found.queries)
+        words = any(part.terms for part in posteriors.queries)
         shipped = shipped_model("words" if words else "fitted")
         model = replace(shipped, temperature=fit_temperature(views))
     else:
-        model, before = known.confidence_model, found.asked(known, options.seed).views(known)
+        model, before = known.confidence_model, posteriors.asked(known, options.seed).views(known)
         temperature = model.temperature * fitted.slope / known.slope
         model = at_level(model, before, views, temperature)
     bar.close()
-    summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
+    summaries = {
+        n: post.summary for n, post in zip(fitted.names, posteriors.posteriors, strict=True)
+    }
     shares = fitted.shares(questions.coefficients(fitted))
-    seconds = time.perf_counter() - start - found.encoding_seconds
+    seconds = time.perf_counter() - start - posteriors.encoding_seconds
     report = FitReport(
         summaries,
         options.structure,
         options.likelihood,
-        found.encoding_seconds,
+        posteriors.encoding_seconds,
         seconds,
         facts=FitFacts(
-            tuple(sum(map(len, each.positives)) for each in given),
+            tuple(sum(map(len, each.positives)) for each in pairs_of_each),
             tuple(shares.mean(axis=0).tolist()),
             tuple(shares.std(axis=0).tolist()),
         ),
     )
-    asked, corpus = found.questions, found.questions.corpus
+    asked, corpus = posteriors.questions, posteriors.questions.corpus
     profiled = [
         (query, corpus[rows[0]])
         for query, rows in zip(asked.queries[:_PROFILED], asked.relevant, strict=False)
@@ -107,7 +109,7 @@ def fit(
         fitted,
         confidence_model=model,
         report=report,
-        training_profile=TrainingProfile.of(profiled, found.corpus),
+        training_profile=TrainingProfile.of(profiled, posteriors.corpus),
     )
 
 

@@ -138,17 +138,17 @@ def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
     """Draw questions from the positives of several lists of pairs."""
     answers: dict[str, dict[str, None]] = {}
     for given in pairs:
-        for query, found in zip(given.queries, given.positives, strict=True):
-            if len(found):
-                answers.setdefault(query, {}).update((given.passages[p], None) for p in found)
+        for query, positives in zip(given.queries, given.positives, strict=True):
+            if len(positives):
+                answers.setdefault(query, {}).update((given.passages[p], None) for p in positives)
     rng = np.random.default_rng(seed)
     queries = list(answers)
     chosen = [queries[row] for row in rng.permutation(len(queries))[:_MOST_QUERIES]]
     corpus = {text: None for query in chosen for text in answers[query]}
     others = [text for given in pairs for text in given.passages if text not in corpus]
     corpus.update((others[row], None) for row in rng.permutation(len(others))[:_OTHER_PASSAGES])
-    place = {text: row for row, text in enumerate(corpus)}
-    relevant = [[place[text] for text in answers[query]] for query in chosen]
+    row_of = {text: row for row, text in enumerate(corpus)}
+    relevant = [[row_of[text] for text in answers[query]] for query in chosen]
     return Questions(chosen, list(corpus), relevant)
 
 
@@ -229,8 +229,8 @@ def to_pseudo_language(questions: Questions, language: Language, seed: int) -> Q
             return word[0]
         return word[0].translate(table) if language.spaces else _ideographs(number)
 
-    def text(given: str) -> str:
-        made = _WORD.sub(strange, given)
+    def text(source: str) -> str:
+        made = _WORD.sub(strange, source)
         return made if language.spaces else made.replace(" ", "")
 
     return Questions(
@@ -256,10 +256,10 @@ def _exchange(texts: Iterable[str], rng: np.random.Generator, letters: str) -> d
     for counts in scripts.values():
         usual = _usual(counts)
         into = letters if len(letters) >= len(usual) else usual
-        for letter, place in zip(usual, rng.permutation(len(into)).tolist(), strict=False):
-            table[ord(letter)] = into[place]
+        for letter, position in zip(usual, rng.permutation(len(into)).tolist(), strict=False):
+            table[ord(letter)] = into[position]
             if len(letter.upper()) == 1 and letter.upper() != letter:
-                table[ord(letter.upper())] = into[place].upper()
+                table[ord(letter.upper())] = into[position].upper()
     return table
 
 

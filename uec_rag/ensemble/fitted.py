@@ -301,8 +301,8 @@ class TrainingProfile(Record):
         letters = letters_of(writing)
         if writing not in self.writings:
             reason = sentence("unknown_writing", language, writing=writing)
-            known = self.crosses_scripts or letters in map(letters_of, self.writings)
-            return reason, not known
+            is_familiar = self.crosses_scripts or letters in map(letters_of, self.writings)
+            return reason, not is_familiar
         if self.crosses_scripts:
             return "", False
         # A table of numbers has no letters.
@@ -413,9 +413,9 @@ class Fitted:
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Compute each encoder's Gaussians of the texts that it has encoded."""
         if self.posteriors is None:
-            return [Gaussian.certain(one.embedding, one.blocks) for one in encoded]
+            return [Gaussian.certain(encoding.embedding, encoding.blocks) for encoding in encoded]
         pairs = zip(self.posteriors, encoded, strict=True)
-        return [posterior.gaussian(one) for posterior, one in pairs]
+        return [posterior.gaussian(encoding) for posterior, encoding in pairs]
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Compute the coefficients of texts from the encoders' Gaussians alone, shape (n, K).
@@ -463,8 +463,8 @@ class Fitted:
         left = np.where((best > 0) | ~words, pi, np.float32(0))
         total = left.sum(axis=1, keepdims=True)
         # If no encoder is left, the coefficients stay unchanged.
-        known: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), pi)
-        return known.astype(np.float32)
+        shares: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), pi)
+        return shares.astype(np.float32)
 
     def combine_as(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
         """Combine the encoders' Gaussians by the `coefficients` of texts in this role."""

@@ -46,11 +46,11 @@ def encode_with_vectors(
         last layer is not the identity.
     """
     first, *others = _cached(uec)
-    known = check_vectors(vectors, rows=len(texts), encoder=first.name)
+    matrix = check_vectors(vectors, rows=len(texts), encoder=first.name)
     probe = first.encode(texts[:1], "passage")
     if (
-        known.shape[1:] != probe.embedding.shape[1:]
-        or float(known[0] @ probe.embedding[0]) < _SAME
+        matrix.shape[1:] != probe.embedding.shape[1:]
+        or float(matrix[0] @ probe.embedding[0]) < _SAME
         or not np.array_equal(probe.embedding, probe.features)
     ):
         raise ValueError(
@@ -58,7 +58,7 @@ def encode_with_vectors(
             f"last layer, but that of {texts[0][:40]!r} differs from what it returns; give `uec` "
             "the store's embedding as first encoder, or leave out `vectors`."
         )
-    encoded = [Encoded(known, known), *(e.encode(texts, "passage") for e in others)]
+    encoded = [Encoded(matrix, matrix), *(e.encode(texts, "passage") for e in others)]
     return uec.fitted.gaussians(encoded)
 
 

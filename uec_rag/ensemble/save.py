@@ -58,8 +58,8 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
 
 
 def _check_outside(folder: Path) -> None:
-    place = folder.resolve()
-    for outer in (place, *place.parents):
+    path = folder.resolve()
+    for outer in (path, *path.parents):
         if not (outer / MANIFEST).is_file():
             continue
         try:
@@ -88,7 +88,7 @@ class SavedModel:
 
     def load(
         self,
-        given: Mapping[str, EncoderLike],
+        own_encoders: Mapping[str, EncoderLike],
         *,
         trust: bool,
         **settings: Any,
@@ -98,8 +98,8 @@ class SavedModel:
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
         the saved one.
         """
-        named = self.name not in given
-        spec = str(self.spec) if named else given[self.name]
+        named = self.name not in own_encoders
+        spec = str(self.spec) if named else own_encoders[self.name]
         fetch = not named or may_fetch(str(spec), trust=trust)
         try:
             model = load_encoder(spec, fetch=fetch, **settings)
@@ -291,22 +291,24 @@ def read_fit(folder: Path) -> SavedFit:
 
 
 def read_ensemble(
-    folder: Path, given: Mapping[str, EncoderLike], device: str | None, *, trust: bool
+    folder: Path, own_encoders: Mapping[str, EncoderLike], device: str | None, *, trust: bool
 ) -> tuple[Fitted, dict[str, Any]]:
     """Read a fit, and the arguments of its `UEC`, from the files in a folder; see `UEC.load`.
 
     `given`: encoders, by name.
     """
     expected = "a mapping of names to encoders, such as {'my-model': model}"
-    check_type(given, Mapping, "encoders", expected)
+    check_type(own_encoders, Mapping, "encoders", expected)
     saved = read_fit(folder)
     fitted, options = saved.fitted, saved.options
-    known = [model.name for model in saved.encoders]
-    unknown = sorted({*given} - {*known})
+    names = [model.name for model in saved.encoders]
+    unknown = sorted({*own_encoders} - {*names})
     if unknown:
-        raise ValueError(f"encoders: expected names among {known}, got {unknown}.")
+        raise ValueError(f"encoders: expected names among {names}, got {unknown}.")
     missing = [
-        model.name for model in saved.encoders if model.spec is None and model.name not in given
+        model.name
+        for model in saved.encoders
+        if model.spec is None and model.name not in own_encoders
     ]
     if missing:
         raise ValueError(
@@ -315,7 +317,7 @@ def read_ensemble(
         )
     encoders: list[Encoder] = []
     for entry in saved.encoders:
-        load = partial(entry.load, given, trust=trust, device=device)
+        load = partial(entry.load, own_encoders, trust=trust, device=device)
         encoders.append(encoder := load_layer(options.last_layer, load))
         if entry.dimension != encoder.dimension:
             raise FingerprintMismatch(
@@ -349,10 +351,10 @@ def shipped_fit(
 ) -> Fitted | None:
     """Return the shipped fit if there is one for these encoders and options; None otherwise."""
     for preset in PRESETS:
-        known = [
+        fits = [
             (encoder.name, encoder.revision) for encoder in read_fit(SHIPPED_FITS / preset).encoders
         ]
-        if known == [(encoder.name, encoder.revision) for encoder in encoders]:
+        if fits == [(encoder.name, encoder.revision) for encoder in encoders]:
             rule = Evidence() if isinstance(unfitted.rule, Evidence) else unfitted.rule
             plain = replace(unfitted, rule=rule, posteriors=None)
             fitted = with_shipped_fit(preset, encoders, plain, options)

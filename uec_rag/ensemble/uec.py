@@ -347,8 +347,8 @@ class UEC:
         """Read a folder in another save; parameters and errors as in `load`."""
         from uec_rag.ensemble.save import read_ensemble
 
-        given = {} if encoders is None else encoders
-        fitted, arguments = read_ensemble(folder, given, device, trust=trust)
+        own = {} if encoders is None else encoders
+        fitted, arguments = read_ensemble(folder, own, device, trust=trust)
         uec = cls(**arguments)
         uec.fitted = fitted
         return uec

@@ -46,24 +46,26 @@ def baselines(
         former hits. The threshold of each is the best one for these very labels; so is that of
         "confidence". "confidence above 0.5" has not seen a label.
     """
-    found = {name: (_ids(one), _best(one)) for name, one in members.items()}
+    scores = {name: (_ids(outcome), _best(outcome)) for name, outcome in members.items()}
     if len(members) > 1:
         both = [*members.values()]
-        found["reciprocal rank fusion"] = _fuse(both, lambda mu: 1 / (_C + 1 + np.arange(len(mu))))
-        found["relative scores"] = ids, _ = _fuse(both, _relative)
-        features = np.stack([_best(one) for one in both], axis=1).astype(np.float32)
+        scores["reciprocal rank fusion"] = _fuse(both, lambda mu: 1 / (_C + 1 + np.arange(len(mu))))
+        scores["relative scores"] = ids, _ = _fuse(both, _relative)
+        features = np.stack([_best(search_result) for search_result in both], axis=1).astype(
+            np.float32
+        )
         right = _right(ids, relevant)
         if right.any() and not right.all():
             model = fit_calibrator(features, right)
-            found["logistic model"] = ids, model.predict(features).astype(np.float64)
+            scores["logistic model"] = ids, model.predict(features).astype(np.float64)
     ours = _ids(result), confidence
-    found["confidence"] = ours
-    measured = {name: _measured(*one, relevant) for name, one in found.items()}
+    scores["confidence"] = ours
+    measured = {name: _measured(*item, relevant) for name, item in scores.items()}
     return measured | {"confidence above 0.5": _measured(*ours, relevant, threshold=0.5)}
 
 
 def _ids(result: SearchResult) -> list[list[str]]:
-    return [[*one.ids[:JUDGED]] for one in result]
+    return [[*outcome.ids[:JUDGED]] for outcome in result]
 
 
 def _best(result: SearchResult) -> Floats:
@@ -111,7 +113,10 @@ def _measured(
 
     if threshold is None:
         threshold = max([-np.inf, *np.unique(score).tolist()], key=share)
-    wins = [np.mean((one > score[~right]) + (one == score[~right]) / 2) for one in score[right]]
+    wins = [
+        np.mean((score_right > score[~right]) + (score_right == score[~right]) / 2)
+        for score_right in score[right]
+    ]
     auroc = float(np.mean(wins)) if right.any() and not right.all() else float("nan")
     wrong = float(np.mean((score > threshold) & ~right))
     return {"right": share(threshold), "wrong": wrong, "auroc": auroc}

@@ -109,9 +109,11 @@ def evaluate(
     result = _search(view, queries, parts, depth)
     rankings = {"ensemble": result.passages}
     members = search_by_each_member(view, queries, parts, depth)
-    rankings |= {name: one.passages for name, one in members.items()}
+    rankings |= {name: outcome.passages for name, outcome in members.items()}
     if members:
-        rankings["reciprocal rank fusion"] = fused([one.passages for one in members.values()])
+        rankings["reciprocal rank fusion"] = fused(
+            [search_result.passages for search_result in members.values()]
+        )
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
     asked = np.array([decision.action == "clarify" for decision in result.decisions])
     kept = np.flatnonzero(~asked | asked.all()).tolist()
@@ -177,10 +179,10 @@ def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str
         str(row): {passage.id: -float(rank) for rank, passage in enumerate(hits)}
         for row, hits in enumerate(ranking)
     }
-    found = {metric: dict.fromkeys(qrels, 0.0) for metric in named.values()}
+    values = {metric: dict.fromkeys(qrels, 0.0) for metric in named.values()}
     for result in ir_measures.iter_calc([*named.values()], qrels, run):
-        found[result.measure][result.query_id] = result.value
-    return {name: np.array([*found[metric].values()]) for name, metric in named.items()}
+        values[result.measure][result.query_id] = result.value
+    return {name: np.array([*values[metric].values()]) for name, metric in named.items()}
 
 
 def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np.bool_]:
@@ -236,16 +238,16 @@ def _coverage(score: Floats, right: NDArray[np.bool_], risk: float) -> float:
     return float(coverage[within[-1]]) if len(within) else 0.0
 
 
-def compared(one: Evaluation, other: Evaluation) -> dict[str, Any]:
+def compared(evaluation: Evaluation, other: Evaluation) -> dict[str, Any]:
     """Compare two evaluations on the same questions, by paired differences of nDCG.
 
     Returns the mean difference (`one` minus `other`) with its interval, and the number of
     questions. Raises ValueError if the questions differ.
     """
-    if one.answers != other.answers or one.facts["made_up"]:
+    if evaluation.answers != other.answers or evaluation.facts["made_up"]:
         raise ValueError(
             "against: to compare two indexes, evaluate both with the same labelled questions, and "
             "with answers in both."
         )
-    difference = np.array(one.ndcg) - np.array(other.ndcg)
+    difference = np.array(evaluation.ndcg) - np.array(other.ndcg)
     return {"difference": _interval(difference), "questions": len(difference)}

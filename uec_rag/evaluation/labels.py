@@ -39,13 +39,13 @@ def doubtful_labels(
         A sentence for each of the two kinds that occurs, with some of the questions.
     """
     without, elsewhere = list[str](), list[str]()
-    for one, ids in zip(result, relevant, strict=True):
-        if one.decision.action == "clarify" or one.confidence_at(k) <= CONFIDENT:
+    for outcome, ids in zip(result, relevant, strict=True):
+        if outcome.decision.action == "clarify" or outcome.confidence_at(k) <= CONFIDENT:
             continue
         if not ids:
-            without.append(one.query)
-        elif {*ids}.isdisjoint(one.ids[:k]):
-            elsewhere.append(one.query)
+            without.append(outcome.query)
+        elif {*ids}.isdisjoint(outcome.ids[:k]):
+            elsewhere.append(outcome.query)
     kinds = (
         (without, "as without an answer", "look whether a passage answers"),
         (elsewhere, "with passages that are not found", "look whether what is found also answers"),
@@ -77,20 +77,22 @@ def questions_to_label(
         Their searches, the nearest first. One that finds nothing, or gets a clarifying question,
         teaches nothing.
     """
-    asked = [one for one in dict.fromkeys(questions) if one not in labelled]
+    asked = [fromkey for fromkey in dict.fromkeys(questions) if fromkey not in labelled]
     nearest: dict[str, tuple[float, Result]] = {}
     for start in range(0, len(asked), _BATCH):
-        for one in retriever.search(asked[start : start + _BATCH]):
-            far = abs(one.decision.confidence - min(max(one.decision.threshold, 0), 1))
-            if one.ids and one.decision.action != "clarify":
-                nearest[one.ids[0]] = min(
-                    nearest.get(one.ids[0], (far, one)), (far, one), key=lambda pair: pair[0]
+        for result in retriever.search(asked[start : start + _BATCH]):
+            far = abs(result.decision.confidence - min(max(result.decision.threshold, 0), 1))
+            if result.ids and result.decision.action != "clarify":
+                nearest[result.ids[0]] = min(
+                    nearest.get(result.ids[0], (far, result)),
+                    (far, result),
+                    key=lambda pair: pair[0],
                 )
-    return [one for _, one in sorted(nearest.values(), key=lambda pair: pair[0])[:most]]
+    return [outcome for _, outcome in sorted(nearest.values(), key=lambda pair: pair[0])[:most]]
 
 
 def _sentence(questions: Sequence[str], labelled: str, advice: str) -> str:
-    shown = ", ".join(f'"{one_line(one)[:_LONGEST]}"' for one in questions[:_QUOTED])
+    shown = ", ".join(f'"{one_line(question)[:_LONGEST]}"' for question in questions[:_QUOTED])
     more = ", ..." if len(questions) > _QUOTED else ""
     have = "has" if len(questions) == 1 else "have"
     return (

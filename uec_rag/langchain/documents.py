@@ -32,13 +32,15 @@ def to_document(passage: Passage) -> Document:
 
 def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) -> list[Document]:
     """Convert the hits of one query to documents, with the keys of `Result.metadata`."""
-    one = result[row]
-    decision = one.decision if one.judged else None
+    search_result = result[row]
+    decision = search_result.decision if search_result.judged else None
     documents = []
-    for rank, hit in enumerate(one.passages):
+    for rank, hit in enumerate(search_result.passages):
         document = Document(id=hit.id, page_content=hit.text)
         # The constructor would convert it to a plain dict.
-        document.metadata = FoundMetadata.of(hit.metadata, one.metadata(rank, details), decision)
+        document.metadata = FoundMetadata.of(
+            hit.metadata, search_result.metadata(rank, details), decision
+        )
         documents.append(document)
     return documents
 
@@ -127,7 +129,7 @@ Question: TypeAlias = str | Mapping[str, Any]
 _EXPECTED = "a list of messages or strings, oldest first"
 
 
-def question_and_history(given: object, history: object = None) -> tuple[str, object]:
+def question_and_history(question_input: object, history: object = None) -> tuple[str, object]:
     """Extract the question and its history, which `turns` checks, from the input of a chain.
 
     Parameters
@@ -141,15 +143,15 @@ def question_and_history(given: object, history: object = None) -> tuple[str, ob
     TypeError
         If there is no question.
     """
-    question: object = given
-    if isinstance(given, Mapping):
-        question = given.get("question", given.get("input"))
-        before = given.get("chat_history", given.get("history"))
+    question: object = question_input
+    if isinstance(question_input, Mapping):
+        question = question_input.get("question", question_input.get("input"))
+        before = question_input.get("chat_history", question_input.get("history"))
         history = before if history is None else history
     if not isinstance(question, str):
         raise TypeError(
             'input: expected a question, a string, or a mapping with a string "question" or '
-            f'"input", got {given!r:.80}.'
+            f'"input", got {question_input!r:.80}.'
         )
     return question, history
 
@@ -162,8 +164,11 @@ def joined(questions: Sequence[Question], history: Sequence[object] | None) -> l
     if history is None:
         return [*questions]
     return [
-        {**(one if isinstance(one, Mapping) else {"question": one}), "chat_history": before}
-        for one, before in with_turns(questions, history)
+        {
+            **(question if isinstance(question, Mapping) else {"question": question}),
+            "chat_history": before,
+        }
+        for question, before in with_turns(questions, history)
     ]
 
 
@@ -179,14 +184,16 @@ def turns(history: object) -> list[str]:
         return []
     if isinstance(history, str | Mapping | BaseMessage) or not isinstance(history, Sequence):
         raise TypeError(f"history: expected {_EXPECTED}, got {history!r:.60}.")
-    return turns_of(_speaker_and_text(one, place) for place, one in enumerate(history))
+    return turns_of(
+        _speaker_and_text(message, position) for position, message in enumerate(history)
+    )
 
 
-def _speaker_and_text(given: object, place: int) -> tuple[str, str]:
+def _speaker_and_text(turn: object, position: int) -> tuple[str, str]:
     try:
-        [message] = convert_to_messages([cast(Any, given)])
+        [message] = convert_to_messages([cast(Any, turn)])
     except (NotImplementedError, TypeError, ValueError) as error:
-        raise TypeError(f"history[{place}]: expected {_EXPECTED}, got {given!r:.60}.") from error
+        raise TypeError(f"history[{position}]: expected {_EXPECTED}, got {turn!r:.60}.") from error
     asks = isinstance(message, HumanMessage)
     if asks or (isinstance(message, ChatMessage) and message.role == "user"):
         return "user", message.text
@@ -206,5 +213,7 @@ def state_value(state: object, key: str) -> object:
 
 def place_of_question(messages: Sequence[AnyMessage]) -> int:
     """Return the position of the last human message, or the number of messages if none is."""
-    asked = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
+    asked = [
+        position for position, message in enumerate(messages) if isinstance(message, HumanMessage)
+    ]
     return asked[-1] if asked else len(messages)

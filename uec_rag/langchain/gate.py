@@ -159,9 +159,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        known = self._deciding
-        if self.advisor is not None and (known is None or known.advisor is not self.advisor):
-            self.gate = replace(known or Gate(), advisor=self.advisor)
+        gate = self._deciding
+        if self.advisor is not None and (gate is None or gate.advisor is not self.advisor):
+            self.gate = replace(gate or Gate(), advisor=self.advisor)
         return self
 
     @property
@@ -284,103 +284,107 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _gate_all(
         self,
         options: Mapping[str, Any],
-        given: list[Question],
+        questions: list[Question],
         run_manager: list[CallbackManagerForChainRun],
         config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
-        out, asked = self._asked(options, given)
-        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
+        out, asked = self._asked(options, questions)
+        configs, queries = [config[position] for position in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
             histories = [before for _, before in asked.values()]
             retriever = self.retriever.with_gate(self.gate)
             searched = {**options, "history": histories}
-            result, found = retriever.search_runs(queries, configs, **searched)
+            result, documents = retriever.search_runs(queries, configs, **searched)
             decisions = result.decisions
         else:
             theirs = self.retriever
-            found = theirs.batch([self._input(given[place]) for place in asked], configs)
-            decisions = self._decide_documents(found)
+            documents = theirs.batch(
+                [self._input(questions[position]) for position in asked], configs
+            )
+            decisions = self._decide_documents(documents)
             if self.gate is not None and self.gate.advisor is not None:
 
                 async def again(rewrites: Sequence[str]) -> list[list[Document]]:
                     return theirs.batch([*rewrites], configs[0])
 
-                decisions = run_to_end(self._advise(queries, found, decisions, again))
-        for place, event in self._put(out, asked, given, found, decisions, run_manager):
-            dispatch_custom_event(EVENT, event, config=config[place])
+                decisions = run_to_end(self._advise(queries, documents, decisions, again))
+        for index, event in self._put(out, asked, questions, documents, decisions, run_manager):
+            dispatch_custom_event(EVENT, event, config=config[index])
         return out
 
     async def _agate_all(
         self,
         options: Mapping[str, Any],
-        given: list[Question],
+        questions: list[Question],
         run_manager: list[AsyncCallbackManagerForChainRun],
         config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
         """Run `_gate_all` without blocking the event loop."""
-        out, asked = self._asked(options, given)
-        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
+        out, asked = self._asked(options, questions)
+        configs, queries = [config[position] for position in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
             histories = [before for _, before in asked.values()]
             retriever = self.retriever.with_gate(self.gate)
             searched = {**options, "history": histories}
-            result, found = await retriever.asearch_runs(queries, configs, **searched)
+            result, documents = await retriever.asearch_runs(queries, configs, **searched)
             decisions = result.decisions
         else:
             theirs = self.retriever
-            found = await theirs.abatch([self._input(given[place]) for place in asked], configs)
-            decisions = self._decide_documents(found)
+            documents = await theirs.abatch(
+                [self._input(questions[position]) for position in asked], configs
+            )
+            decisions = self._decide_documents(documents)
             if self.gate is not None and self.gate.advisor is not None:
 
                 async def again(rewrites: Sequence[str]) -> list[list[Document]]:
                     return await theirs.abatch([*rewrites], configs[0])
 
-                decisions = await self._advise(queries, found, decisions, again)
-        for place, event in self._put(out, asked, given, found, decisions, run_manager):
-            await adispatch_custom_event(EVENT, event, config=config[place])
+                decisions = await self._advise(queries, documents, decisions, again)
+        for index, event in self._put(out, asked, questions, documents, decisions, run_manager):
+            await adispatch_custom_event(EVENT, event, config=config[index])
         return out
 
     def _asked(
-        self, options: Mapping[str, Any], given: Sequence[Question]
+        self, options: Mapping[str, Any], questions: Sequence[Question]
     ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
         """Return errors for invalid inputs, and the questions with their turns by position."""
         if not isinstance(self.retriever, UECRetriever):
             refuse_unknown(options, f"a UECGate over {type(self.retriever).__name__}", ())
-        out: list[Gated | Exception] = [ValueError("not asked")] * len(given)
+        out: list[Gated | Exception] = [ValueError("not asked")] * len(questions)
         asked = {}
-        for place, one in enumerate(joined(given, options.get("history"))):
+        for position, asked_question in enumerate(joined(questions, options.get("history"))):
             try:
-                question, history = question_and_history(one)
-                asked[place] = check_text(question, "query"), turns(history)
+                question, history = question_and_history(asked_question)
+                asked[position] = check_text(question, "query"), turns(history)
             except (TypeError, ValueError) as error:
-                out[place] = error
+                out[position] = error
         return out, asked
 
-    def _input(self, given: Question) -> Question:
+    def _input(self, asked_question: Question) -> Question:
         """Return the input for the retriever: a question, or a mapping if it uses the history."""
-        question, history = question_and_history(given)
-        if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
+        question, history = question_and_history(asked_question)
+        if isinstance(self.retriever, BaseRetriever) or not isinstance(asked_question, Mapping):
             if turns(history):
                 warn_of_turns(self.retriever)
             return question
-        return {"input": question, **given}
+        return {"input": question, **asked_question}
 
-    def _decide_documents(self, found: Sequence[list[Document]]) -> list[Decision]:
+    def _decide_documents(self, hits: Sequence[list[Document]]) -> list[Decision]:
         """Decide on the documents of another retriever, by the decisions in their metadata."""
         origin = f"retriever: documents of this {type(self.retriever).__name__}"
-        known = [decision_on(documents, origin) for documents in found]
+        decisions = [decision_on(documents, origin) for documents in hits]
         gate = self.gate
         if gate is None:
-            return known
+            return decisions
         return [
-            gate.at_threshold(one, len(documents)) if documents else one
-            for one, documents in zip(known, found, strict=True)
+            gate.at_threshold(decision, len(documents)) if documents else decision
+            for decision, documents in zip(decisions, hits, strict=True)
         ]
 
     async def _advise(
         self,
         questions: Sequence[str],
-        found: list[list[Document]],
+        hits: list[list[Document]],
         decided: Sequence[Decision],
         again: Callable[[Sequence[str]], Awaitable[list[list[Document]]]],
     ) -> list[Decision]:
@@ -394,42 +398,44 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             rows = await again(rewrites)
             return [*zip(self._decide_documents(rows), rows, strict=True)]
 
-        texts = [[document.page_content for document in documents] for documents in found]
+        texts = [[document.page_content for document in documents] for documents in hits]
         settled = await self.gate.advise(questions, texts, decided, search)
         for row, (_, other) in enumerate(settled):
-            found[row] = found[row] if other is None else other
+            hits[row] = hits[row] if other is None else other
         return [decision for decision, _ in settled]
 
     def _put(
         self,
         out: list[Gated | Exception],
         asked: Mapping[int, tuple[str, list[str]]],
-        given: Sequence[Question],
-        found: Sequence[list[Document]],
+        questions: Sequence[Question],
+        hits: Sequence[list[Document]],
         decisions: Sequence[Decision],
         runs: Sequence[BaseRunManager],
     ) -> list[tuple[int, dict[str, Any]]]:
         """Put the output of each question in its position; returns its event with the position."""
         events = []
-        for place, documents, decision in zip(asked, found, decisions, strict=True):
-            note_decision(runs[place], decision)
-            one = gated(asked[place][0], documents, decision)
-            events.append((place, self._event(one, decision)))
-            others = given[place]
-            out[place] = cast(Gated, {**(others if isinstance(others, Mapping) else {}), **one})
+        for position, documents, decision in zip(asked, hits, decisions, strict=True):
+            note_decision(runs[position], decision)
+            output = gated(asked[position][0], documents, decision)
+            events.append((position, self._event(output, decision)))
+            others = questions[position]
+            out[position] = cast(
+                Gated, {**(others if isinstance(others, Mapping) else {}), **output}
+            )
         return events
 
-    def _event(self, found: Gated, decision: Decision) -> dict[str, Any]:
+    def _event(self, output: Gated, decision: Decision) -> dict[str, Any]:
         told: dict[str, Any] = {
-            key: dict(found)[key]
+            key: dict(output)[key]
             for key in ("question", "decision", "reason", "reason_code", "confidence")
         }
         told |= decision.advice_metadata()
         if (gate := self._deciding) is not None and gate.advisor is not None:
             told["advisor"] = gate.usage.counts()
-        told["ids"] = [document.id for document in found["documents"]]
+        told["ids"] = [document.id for document in output["documents"]]
         for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
-            told[name] = [document.metadata.get(f"uec_{key}") for document in found["documents"]]
+            told[name] = [document.metadata.get(f"uec_{key}") for document in output["documents"]]
         return told
 
 

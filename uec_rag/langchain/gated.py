@@ -161,31 +161,31 @@ def retriever_tool(
     def search(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
-        given = in_context(retriever, query, _turns_of_agent(runtime))
-        return reply_to(query, retriever.invoke(given, config), runtime)
+        question = in_context(retriever, query, _turns_of_agent(runtime))
+        return reply_to(query, retriever.invoke(question, config), runtime)
 
     async def asearch(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
-        given = in_context(retriever, query, _turns_of_agent(runtime))
-        return reply_to(query, await retriever.ainvoke(given, config), runtime)
+        asked_question = in_context(retriever, query, _turns_of_agent(runtime))
+        return reply_to(query, await retriever.ainvoke(asked_question, config), runtime)
 
     def reply_to(
         query: str, output: Mapping[str, Any] | Sequence[Document], runtime: object
     ) -> tuple[str, Gated]:
-        found = read_decision(query, output)
-        labels = [reading["title"] for reading in found["readings"]]
-        passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
+        gated_output = read_decision(query, output)
+        labels = [reading["title"] for reading in gated_output["readings"]]
+        passages = [(d.page_content, d.metadata.get(source_key)) for d in gated_output["documents"]]
         is_first = not _has_searched(runtime)
         reply = tool_reply(
-            found["decision"],
-            found["reason"],
+            gated_output["decision"],
+            gated_output["reason"],
             labels,
             passages,
-            doubted=is_first and is_doubted(found["confidence"]),
+            doubted=is_first and is_doubted(gated_output["confidence"]),
             rephrases=is_first,
         )
-        return reply, found
+        return reply, gated_output
 
     return StructuredTool.from_function(
         search,
@@ -201,7 +201,9 @@ def _has_searched(runtime: object) -> bool:
     """Return whether the tool has been called since the user's last turn."""
     messages = messages_of(getattr(runtime, "state", None))
     since = messages[place_of_question(messages) :]
-    return any(isinstance(one, ToolMessage) and one.artifact is not None for one in since)
+    return any(
+        isinstance(message, ToolMessage) and message.artifact is not None for message in since
+    )
 
 
 def _turns_of_agent(runtime: object) -> list[str]:

@@ -56,8 +56,10 @@ def retrieval_node(
 
     async def anode(state: object, config: RunnableConfig) -> Gated:
         question, before = _question_and_turns(state)
-        given = in_context(retriever, question, before)
-        return _written(state, question, await retriever.ainvoke(given, config, **_within(state)))
+        asked_question = in_context(retriever, question, before)
+        return _written(
+            state, question, await retriever.ainvoke(asked_question, config, **_within(state))
+        )
 
     return RunnableLambda(node, anode, name="retrieve")
 
@@ -81,24 +83,24 @@ def route_on_decision(state: object) -> Action:
     match state_value(state, "decision"):
         case "answer" | "clarify" | "abstain" as action:
             return action
-    found = searches(messages_of(state))
-    if not found:
+    outputs = searches(messages_of(state))
+    if not outputs:
         raise ValueError(
             "state: has no decision; expected one from retrieval_node, or a message of a "
             "retriever_tool after the last human message."
         )
-    return best(found)["decision"]
+    return best(outputs)["decision"]
 
 
 def searches(messages: Sequence[AnyMessage]) -> list[Gated]:
     """Return the results of `retriever_tool` since the last human message, oldest first."""
-    found: list[Gated] = []
+    outputs: list[Gated] = []
     for message in reversed(messages):
         if isinstance(message, HumanMessage):
             break
         if isinstance(message, ToolMessage) and _is_gated(message.artifact):
-            found.append(message.artifact)
-    return found[::-1]
+            outputs.append(message.artifact)
+    return outputs[::-1]
 
 
 def best(found: Sequence[Gated]) -> Gated:
@@ -113,14 +115,14 @@ def _is_gated(artifact: object) -> bool:
 
 def _question_and_turns(state: object) -> tuple[str, list[str]]:
     question, messages = state_value(state, "question"), messages_of(state)
-    place = place_of_question(messages)
+    position = place_of_question(messages)
     if not isinstance(question, str) or not question or _is_earlier(question, state):
-        if place == len(messages):
+        if position == len(messages):
             raise ValueError('state: expected a "question", or a human message in its "messages".')
-        question = messages[place].text
+        question = messages[position].text
     # The state's question may be among the messages, or come after all of them.
-    asked = place < len(messages) and messages[place].text == question
-    return question, turns(messages[:place] if asked else messages)
+    asked = position < len(messages) and messages[position].text == question
+    return question, turns(messages[:position] if asked else messages)
 
 
 def _is_earlier(question: str, state: object) -> bool:
@@ -150,8 +152,8 @@ class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         """End the turn if its searches do not answer it, before the model is called again."""
-        found = searches(state["messages"])
-        if not found or (outcome := best(found))["decision"] == "answer":
+        outputs = searches(state["messages"])
+        if not outputs or (outcome := best(outputs))["decision"] == "answer":
             return None
         told = {f"uec_{key}": outcome[key] for key in ("decision", "reason", "reason_code")}
         text = outcome["clarifying_question"] or outcome["reason"]

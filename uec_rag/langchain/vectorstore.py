@@ -200,11 +200,11 @@ class UECVectorStore(VectorStore):
         have their own.
         """
         refuse_unknown(kwargs, "add_texts", (*_TEXTS, "show_progress"))
-        given = texts if isinstance(texts, str) else list(texts)
+        all_texts = texts if isinstance(texts, str) else list(texts)
         named = None
         if ids is not None:
             named = [uuid.uuid4().hex if id_ is None else id_ for id_ in listed(ids, "ids")]
-        return self.retriever.add(given, named, metadatas, show_progress=show_progress)
+        return self.retriever.add(all_texts, named, metadatas, show_progress=show_progress)
 
     def add_documents(
         self,
@@ -331,8 +331,8 @@ class UECVectorStore(VectorStore):
         """Run `similarity_search_by_vector`, and return each document with its s_hat."""
         refuse_unknown(kwargs, "similarity_search_by_vector", _VECTOR)
         where = passage_filter(filter)
-        found = self.retriever.search_vector(embedding, k, filter=where)
-        return self._paired(found, found.scores)
+        result = self.retriever.search_vector(embedding, k, filter=where)
+        return self._paired(result, result.scores)
 
     def max_marginal_relevance_search(
         self,
@@ -365,8 +365,8 @@ class UECVectorStore(VectorStore):
         check_k(k)
         check_k(fetch_k, "fetch_k")
         view, where = self.retriever.snapshot(), passage_filter(filter)
-        found = view.search_vector(embedding, max(k, fetch_k), filter=where)
-        return self.documents(diversify(view, found, k, lambda_mult))
+        result = view.search_vector(embedding, max(k, fetch_k), filter=where)
+        return self.documents(diversify(view, result, k, lambda_mult))
 
     def _paired(self, result: SearchResult, numbers: FloatArray) -> list[tuple[Document, float]]:
         return list(zip(self.documents(result), numbers[0].tolist(), strict=True))
@@ -716,7 +716,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         arguments.pop("score_threshold", None)
         arguments["filter"] = passage_filter(arguments["filter"])
         if isinstance(arguments["history"], Sequence):  # else the index says what it expected
-            arguments["history"] = [turns(one) for one in arguments["history"]]
+            arguments["history"] = [turns(history) for history in arguments["history"]]
         arguments["queries"] = [check_text(query, "query") for query in queries]
         return index, arguments
 
@@ -728,9 +728,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """
         rows = [
             with_uncertainty(result, row, self.details)
-            if one.decision.action != "abstain" or self.on_abstain == "documents"
+            if outcome.decision.action != "abstain" or self.on_abstain == "documents"
             else []
-            for row, one in enumerate(result)
+            for row, outcome in enumerate(result)
         ]
         if self.search_type == "similarity_score_threshold":
             least = self.search_options(options)["score_threshold"]
@@ -749,15 +749,15 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         ]
         try:
             result = self.search(queries, **options)
-            found = self.documents(result, **options)
+            documents = self.documents(result, **options)
         except Exception as error:
             for run in runs:
                 run.on_retriever_error(error)
             raise
         for row, run in enumerate(runs):
             note_decision(run, result[row].decision)
-            run.on_retriever_end(found[row])
-        return result, found
+            run.on_retriever_end(documents[row])
+        return result, documents
 
     async def asearch_runs(
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
@@ -771,15 +771,15 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         ]
         try:
             result = await self.asearch(queries, **options)
-            found = await run_in_executor(None, partial(self.documents, result, **options))
+            documents = await run_in_executor(None, partial(self.documents, result, **options))
         except Exception as error:
             for run in runs:
                 await run.on_retriever_error(error)
             raise
         for row, run in enumerate(runs):
             note_decision(run, result[row].decision)
-            await run.on_retriever_end(found[row])
-        return result, found
+            await run.on_retriever_end(documents[row])
+        return result, documents
 
     def _traced(self, config: RunnableConfig, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the callback manager of a run."""
@@ -867,17 +867,17 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     def search_options(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
-        known = _OPTIONS[self.search_type]
-        refuse_unknown(self.search_kwargs, "search_kwargs: UECRetriever", known)
-        refuse_unknown(call, "invoke", (*known, *_CALL_ONLY))
+        names = _OPTIONS[self.search_type]
+        refuse_unknown(self.search_kwargs, "search_kwargs: UECRetriever", names)
+        refuse_unknown(call, "invoke", (*names, *_CALL_ONLY))
         own = {"k": self.k, "filter": self.filter}
-        given = {key: value for key, value in call.items() if value is not None}
-        given = _DEFAULTS | own | self.search_kwargs | given
-        check_k(given["k"])
-        check_k(given["fetch_k"], "fetch_k")
+        fields = {key: value for key, value in call.items() if value is not None}
+        fields = _DEFAULTS | own | self.search_kwargs | fields
+        check_k(fields["k"])
+        check_k(fields["fetch_k"], "fetch_k")
         for name in ("score_threshold", "lambda_mult"):
-            check_share(given[name], name, "a number from 0 to 1")
-        return {name: given[name] for name in known} | {n: call.get(n) for n in _CALL_ONLY}
+            check_share(fields[name], name, "a number from 0 to 1")
+        return {name: fields[name] for name in names} | {n: call.get(n) for n in _CALL_ONLY}
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """Return LangChain's tracing parameters, with the names of the encoders."""
@@ -887,7 +887,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
 
 def _questions_and_histories(asked: Sequence[Question]) -> tuple[list[str], list[object]]:
-    pairs = [question_and_history(one) for one in asked]
+    pairs = [question_and_history(asked_question) for asked_question in asked]
     return [question for question, _ in pairs], [before for _, before in pairs]
 
 

@@ -66,8 +66,8 @@ class Layer:
 
 def distinct(encoded: Encoded, index: NDArray[np.int64]) -> Side:
     """Return the distinct texts that pairs index, and the index of each pair's text in them."""
-    texts, place = np.unique(index, return_inverse=True)
-    return encoded[texts], place
+    texts, positions = np.unique(index, return_inverse=True)
+    return encoded[texts], positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +96,8 @@ class Curvature:
     def eigenvalues(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """The eigenvalues (at least 0) and eigenvectors of G, and of the mean A; for "kron"."""
         output, features = self.factors
-        found = [np.linalg.eigh(factor) for factor in (output, features / (2 * self.pairs))]
-        return [(np.maximum(values, 0), vectors) for values, vectors in found]
+        factors = [np.linalg.eigh(factor) for factor in (output, features / (2 * self.pairs))]
+        return [(np.maximum(values, 0), vectors) for values, vectors in factors]
 
     def log_marginal_likelihood(self, prior_precision: float) -> float:
         """Compute the log marginal likelihood of the pairs, for a prior centred on the weights.
@@ -208,12 +208,14 @@ def by_laplace_torch(layer: Layer) -> Curvature:
 
     labels = torch.from_numpy(layer.pairs.labels).long()
     data = torch.utils.data.TensorDataset(torch.cat([inputs, fixed], dim=-1), labels)
-    found: Any = Laplace(Pair(), "classification", "all", layer.structure, backend=CurvlinopsGGN)
-    found.fit(torch.utils.data.DataLoader(data, batch_size=BATCH["in_batch"]))
+    approximation: Any = Laplace(
+        Pair(), "classification", "all", layer.structure, backend=CurvlinopsGGN
+    )
+    approximation.fit(torch.utils.data.DataLoader(data, batch_size=BATCH["in_batch"]))
     if layer.structure == "diag":
-        factors = [found.H.reshape(len(gain), width)]
+        factors = [approximation.H.reshape(len(gain), width)]
     else:
-        output, features = found.H_facs.kfacs[0]
+        output, features = approximation.H_facs.kfacs[0]
         factors = [output, 2 * len(labels) * features]
     doubles = tuple(factor.double().numpy() for factor in factors)
-    return Curvature(len(labels), float(found.loss), doubles)
+    return Curvature(len(labels), float(approximation.loss), doubles)

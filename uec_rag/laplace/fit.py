@@ -123,7 +123,7 @@ def fit_posterior(
 
 def _tune_posterior(
     layer: Layer,
-    found: Curvature,
+    curvature: Curvature,
     test: LabelledPairs,
     similarity: FloatArray,
     summary: PosteriorSummary,
@@ -136,14 +136,14 @@ def _tune_posterior(
     """
     queries, passages = layer.queries, layer.passages
     sides = distinct(queries, test.query_index), distinct(passages, test.passage_index)
-    trials = candidates(found, layer.gain, *sides)
+    trials = candidates(curvature, layer.gain, *sides)
     best, scale, nll = tune(trials, similarity, test, layer.slope, scaled=scaled)
     summary = replace(
         summary,
         prior_precision=best.prior_precision,
         scale=scale,
         nll=nll,
-        log_marginal_likelihood=found.log_marginal_likelihood(best.prior_precision),
+        log_marginal_likelihood=curvature.log_marginal_likelihood(best.prior_precision),
     )
     if scaled:
         plain, _ = variance_scale(
@@ -211,13 +211,13 @@ class Candidate:
 
 
 def candidates(
-    found: Curvature, gain: FloatArray, query: Side, passage: Side
+    curvature: Curvature, gain: FloatArray, query: Side, passage: Side
 ) -> Iterator[Candidate]:
     """Compute posteriors for a grid of prior precisions, smallest first.
 
     `gain`: array, shape (d,). `query`, `passage`: the two sides of the held-out pairs.
     """
-    return (_diag if len(found.factors) == 1 else _kron)(found, gain, query, passage)
+    return (_diag if len(curvature.factors) == 1 else _kron)(curvature, gain, query, passage)
 
 
 def tune(
@@ -284,30 +284,32 @@ def first_as_good(nlls: Sequence[Floats]) -> int:
     )
 
 
-def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
+def _kron(
+    curvature: Curvature, gain: FloatArray, query: Side, passage: Side
+) -> Iterator[Candidate]:
     """Compute the candidates of a Kronecker-factored posterior.
 
     The factors are rescaled to the same mean eigenvalue before sqrt(delta) is added to both (the pi
     correction of Martens and Grosse, 2015), which preserves their product. Features are transformed
     to the eigenbasis of A once, since all prior precisions share it.
     """
-    (eigenvalues_g, basis_g), (eigenvalues_a, basis_a) = found.eigenvalues
+    (eigenvalues_g, basis_g), (eigenvalues_a, basis_a) = curvature.eigenvalues
     size = float(np.sqrt(eigenvalues_g.mean() * eigenvalues_a.mean()))
     size = max(size, 1e-12)
     unit_g = eigenvalues_g * (size / max(eigenvalues_g.mean(), 1e-24))
     unit_a = eigenvalues_a * (size / max(eigenvalues_a.mean(), 1e-24))
     sides = [
-        ((texts.features @ basis_a.astype(np.float32)) ** 2, texts.embedding**2, place)
-        for texts, place in (query, passage)
+        ((texts.features @ basis_a.astype(np.float32)) ** 2, texts.embedding**2, positions)
+        for texts, positions in (query, passage)
     ]
-    least = _PSEUDO_PAIRS / found.pairs
+    least = _PSEUDO_PAIRS / curvature.pairs
     for damping in np.unique(np.maximum(_KRON_DAMPING, least)) * size:
         inverse = 1 / (unit_a + damping)
         profile = gain**2 * (basis_g**2 @ (1 / (unit_g + damping)))
         # var = leverage * profile, so a text contributes one or two scalars to a pair's variance.
         (leverage_q, along_q), (leverage_p, along_p) = (
-            ((turned @ inverse.astype(np.float32))[place], (square @ profile)[place])
-            for turned, square, place in sides
+            ((turned @ inverse.astype(np.float32))[positions], (square @ profile)[positions])
+            for turned, square, positions in sides
         )
         yield Candidate(
             float(damping**2),
@@ -323,11 +325,14 @@ def _diag(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Ite
     """Compute the candidates of a diagonal posterior."""
     curvature = np.ascontiguousarray(found.factors[0].T)
     sides = [
-        (texts.features**2, (texts.embedding**2)[place], place) for texts, place in (query, passage)
+        (texts.features**2, (texts.embedding**2)[positions], positions)
+        for texts, positions in (query, passage)
     ]
     for prior_precision in _DIAG_DAMPING * max(float(curvature.mean()), 1e-12):
         covariance = (gain**2 / (curvature + prior_precision)).astype(np.float32)
-        variance_q, variance_p = ((square @ covariance)[place] for square, _, place in sides)
+        variance_q, variance_p = (
+            (square @ covariance)[positions] for square, _, positions in sides
+        )
         yield Candidate(
             float(prior_precision),
             covariance,

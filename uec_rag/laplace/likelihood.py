@@ -24,10 +24,10 @@ def _minimise(
     from scipy.optimize import minimize
 
     options = {"ftol": 1e-13, "gtol": 1e-10}
-    found: Vector = minimize(
+    optimum: Vector = minimize(
         loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
     ).x
-    return found
+    return optimum
 
 
 Likelihood = Literal["pairs", "in_batch"]
@@ -92,9 +92,9 @@ def bernoulli_map(
 
     # Start at the mean similarity: far from it, all probabilities saturate and gradients vanish.
     start, bounds = [10.0 * spread, 0.0], [(1e-2 * spread, 1e4 * spread), (-1e4, 1e4)]
-    found = _minimise(loss, start[moving], bounds[moving])
-    fitted = float(found[0]) / spread if slope is None else slope
-    return fitted, float(found[-1]) - fitted * centre
+    vector = _minimise(loss, start[moving], bounds[moving])
+    fitted = float(vector[0]) / spread if slope is None else slope
+    return fitted, float(vector[-1]) - fitted * centre
 
 
 def in_batch_map(similarity: Floats, *, prior: bool = True) -> float:
@@ -178,19 +178,19 @@ def variance_scale(
         error = expit(logit) - labels
         gradient = np.array([(error * plain * slower).mean(), (error * root).mean()])
         value = float((np.logaddexp(0, logit) - labels * logit).mean())
-        one, two = float(first[answers].mean()), float(second[answers].mean())
-        far = math.log(slope**2 * (one + two) / _USUAL_VARIANCE)
+        first_mean, two = float(first[answers].mean()), float(second[answers].mean())
+        far = math.log(slope**2 * (first_mean + two) / _USUAL_VARIANCE)
         value += stiffness * far**2 / 2
-        gradient[0] += stiffness * far * (one + 2 * two) / (one + two)
+        gradient[0] += stiffness * far * (first_mean + 2 * two) / (first_mean + two)
         return value, gradient
 
     top = float(np.log(largest))
-    found = _minimise(
+    vector = _minimise(
         loss,
         [np.log(start), -slope * float(similarity.mean())],
         [(top - 35.0, top), (None, None)],
     )
-    return float(np.exp(found[0])), float(found[1])
+    return float(np.exp(vector[0])), float(vector[1])
 
 
 def decided_by_prior(found: float, without: float) -> bool:

@@ -96,17 +96,17 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(f"{name}: expected (query, passage) tuples, got {type(pairs).__name__}.")
     labels: dict[tuple[str, str], int] = {}
-    given: set[int] = set()
+    row_ids: set[int] = set()
     labelled = False
     for index, pair in enumerate(pairs):
         query, passage, label = _triple(pair, f"{name}[{index}]")
         labelled |= label is not None
         value = 1 if label is None else label
-        given.add(value)
+        row_ids.add(value)
         labels[query, passage] = max(value, labels.get((query, passage), 0))
-    if labelled and len(given) == 1:
+    if labelled and len(row_ids) == 1:
         raise ValueError(
-            f"{name}: every label is {given.pop()}; expected both 0 and 1. "
+            f"{name}: every label is {row_ids.pop()}; expected both 0 and 1. "
             "Leave the labels out if all pairs are answers: negatives are then mined."
         )
     positives = sum(labels.values())
@@ -210,8 +210,8 @@ class TermSimilarities:
         out = np.empty(passage.shape, dtype=np.float32)
         order = np.argsort(query, kind="stable")  # to compute a query's similarities once
         for part in _slices(len(query), self._corpus.rows):
-            rows, place = np.unique(query[order[part]], return_inverse=True)
-            out[order[part]] = self.to_all(rows)[place[:, None], passage[order[part]]]
+            rows, positions = np.unique(query[order[part]], return_inverse=True)
+            out[order[part]] = self.to_all(rows)[positions[:, None], passage[order[part]]]
         return out
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
@@ -244,14 +244,14 @@ def training_pairs(
     """
     rng = np.random.default_rng(seed)
     batch = rng.integers(0, len(pairs.passages), (len(rows), BATCH))
-    known = known_pairs(pairs, rows[:, None], batch)
+    is_positive = known_pairs(pairs, rows[:, None], batch)
     line, first = np.arange(len(rows)), np.zeros(len(rows), dtype=np.int64)
     places = [first]
     if negatives == "hard":
         similarity = similar.of(rows, batch)
-        similarity[known] = -np.inf
+        similarity[is_positive] = -np.inf
         places = [similarity.argmax(axis=1), first]
-    mined = [(rows, batch[line, place], ~known[line, place]) for place in places]
+    mined = [(rows, batch[line, position], ~is_positive[line, position]) for position in places]
     query, passage, fresh = (np.concatenate(part) for part in zip(*mined, strict=True))
     return with_given(pairs, rows, query[fresh], passage[fresh])
 
@@ -263,15 +263,15 @@ def held_out_pairs(
 
     Users see hits rather than random pairs, so the variance is tuned on hits.
     """
-    place = np.full(len(pairs.queries), -1)
-    place[rows] = np.arange(len(rows))
-    row_of = place[pairs.query_index]
+    positions = np.full(len(pairs.queries), -1)
+    positions[rows] = np.arange(len(rows))
+    row_of = positions[pairs.query_index]
     top = np.empty((len(rows), min(hits, len(pairs.passages))), dtype=np.int64)
     wrong = np.empty(top.shape, dtype=bool)
     for part in _slices(len(rows), len(pairs.passages)):
         similarity = similar.to_all(rows[part])
-        given = (row_of >= part.start) & (row_of < part.stop)
-        similarity[row_of[given] - part.start, pairs.passage_index[given]] = -np.inf
+        is_held_out = (row_of >= part.start) & (row_of < part.stop)
+        similarity[row_of[is_held_out] - part.start, pairs.passage_index[is_held_out]] = -np.inf
         line = np.arange(len(similarity))
         # A few successive maxima are faster than a partition of every row.
         for hit in range(top.shape[1]):
@@ -296,18 +296,18 @@ def known_pairs(
     count = len(pairs.passages)
     keys = np.sort(pairs.query_index * count + pairs.passage_index)
     wanted = query * count + passage
-    found = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)]
-    known: NDArray[np.bool_] = found == wanted
-    return known
+    nearest = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)]
+    is_pair: NDArray[np.bool_] = nearest == wanted
+    return is_pair
 
 
 def with_given(
     pairs: Pairs, rows: NDArray[np.int64], query: NDArray[np.int64], passage: NDArray[np.int64]
 ) -> LabelledPairs:
     """Join all labelled pairs of some queries with mined negatives."""
-    given = np.isin(pairs.query_index, rows)
+    is_given = np.isin(pairs.query_index, rows)
     return LabelledPairs(
-        np.concatenate([pairs.query_index[given], query]),
-        np.concatenate([pairs.passage_index[given], passage]),
-        np.concatenate([pairs.labels[given], np.zeros(len(query), np.float32)]),
+        np.concatenate([pairs.query_index[is_given], query]),
+        np.concatenate([pairs.passage_index[is_given], passage]),
+        np.concatenate([pairs.labels[is_given], np.zeros(len(query), np.float32)]),
     )

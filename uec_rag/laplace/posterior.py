@@ -123,15 +123,21 @@ class Posterior:
         summary, structure = metadata["summary"], metadata["structure"]
         assert isinstance(summary, dict)
         assert structure in ("kron", "diag")
-        found = PosteriorSummary.restore(summary)
-        used = [found.slope, found.intercept, found.scale, found.log_trace_mean, found.log_trace_sd]
-        if not np.isfinite(used).all() or found.scale < 0 or found.log_trace_sd <= 0:
+        restored = PosteriorSummary.restore(summary)
+        used = [
+            restored.slope,
+            restored.intercept,
+            restored.scale,
+            restored.log_trace_mean,
+            restored.log_trace_sd,
+        ]
+        if not np.isfinite(used).all() or restored.scale < 0 or restored.log_trace_sd <= 0:
             raise ValueError(
-                f"summary: expected finite numbers and a positive log_trace_sd, got {found}."
+                f"summary: expected finite numbers and a positive log_trace_sd, got {restored}."
             )
         return cls(
             "kron" if structure == "kron" else "diag",
             arrays["covariance"],
             arrays["profile"],
-            found,
+            restored,
         )

@@ -113,9 +113,9 @@ async def decide(
             return [(gate.at_threshold(decision_on(row), len(row)), row) for row in rows]
 
         texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
-        known = [gate.at_threshold(decision, len(nodes))]
+        decisions = [gate.at_threshold(decision, len(nodes))]
         again = None if retrieve is None else search
-        [(decision, other)] = await gate.advise([asked or query or ""], texts, known, again)
+        [(decision, other)] = await gate.advise([asked or query or ""], texts, decisions, again)
         found = nodes if other is None else other
     if decision.action != "clarify":
         decision = replace(decision, readings=())
@@ -255,13 +255,13 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 def notice(decision: Decision) -> NodeWithScore:
     """Convert a decision to a node, since an engine accepts only nodes from a postprocessor."""
     text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(decision.reason)}"
-    known = response_metadata(decision)
+    fields = response_metadata(decision)
     node = TextNode(
         id_=NOTICE,
         text=text,
-        metadata=known,
-        excluded_llm_metadata_keys=[*known],
-        excluded_embed_metadata_keys=[*known],
+        metadata=fields,
+        excluded_llm_metadata_keys=[*fields],
+        excluded_embed_metadata_keys=[*fields],
     )
     return NodeWithScore(node=node, score=decision.confidence)
 

@@ -83,18 +83,18 @@ def node_of(passage: Passage) -> BaseNode:
     )
 
 
-def hits(found: SearchResult, details: bool = False) -> list[NodeWithScore]:
+def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
     """Convert the hits of one query to new nodes, with the keys of `Result.metadata`.
 
     These keys are hidden from LLMs and embedding models.
 
     `found`: result of a single query. `details`: whether to add details of score and decision.
     """
-    [one] = found
-    decision = one.decision if one.judged else None
+    [outcome] = result
+    decision = outcome.decision if outcome.judged else None
     out = []
-    for rank, passage in enumerate(one.passages):
-        node, told = node_of(passage), one.metadata(rank, details)
+    for rank, passage in enumerate(outcome.passages):
+        node, told = node_of(passage), outcome.metadata(rank, details)
         hit = _HITS.get(type(node), type(node)).model_construct(
             **dict(node)
             | {
@@ -103,7 +103,7 @@ def hits(found: SearchResult, details: bool = False) -> list[NodeWithScore]:
                 "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *told],
             }
         )
-        out.append(NodeWithScore(node=hit, score=float(one.scores[rank])))
+        out.append(NodeWithScore(node=hit, score=float(outcome.scores[rank])))
     return out
 
 
@@ -176,13 +176,15 @@ def turns(history: object) -> list[str]:
     if isinstance(history, str | Mapping | ChatMessage) or not isinstance(history, Sequence):
         raise TypeError(f"{expected}, got {history!r:.60}.")
     said = []
-    for one in history:
-        if isinstance(one, ChatMessage):
-            said.append((_SPEAKERS.get(one.role.value, one.role.value), one.content or ""))
-        elif isinstance(one, str):
-            said.append(("user", one))
+    for message in history:
+        if isinstance(message, ChatMessage):
+            said.append(
+                (_SPEAKERS.get(message.role.value, message.role.value), message.content or "")
+            )
+        elif isinstance(message, str):
+            said.append(("user", message))
         else:
-            raise TypeError(f"{expected}, got {one!r:.60} among them.")
+            raise TypeError(f"{expected}, got {message!r:.60} among them.")
     return turns_of(said)
 
 

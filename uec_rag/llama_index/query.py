@@ -87,13 +87,13 @@ def _leaf(filter_: MetadataFilter) -> dict[str, Any]:
         case FilterOperator.NIN if isinstance(value, list):
             return {key: {"$nin": value}}
         case FilterOperator.ANY if isinstance(value, list):
-            return {"$or": [{key: {"$contains": one}} for one in value]}
+            return {"$or": [{key: {"$contains": text}} for text in value]}
         case FilterOperator.ALL if isinstance(value, list):
             there = {key: {"$exists": True}}
-            return {"$and": [there, *({key: {"$contains": one}} for one in value)]}
+            return {"$and": [there, *({key: {"$contains": text}} for text in value)]}
         case FilterOperator.IS_EMPTY:
             empty: list[dict[str, Any]] = [{"$eq": ""}, {"$eq": []}, {"$exists": False}]
-            return {"$or": [{key: one} for one in empty]}
+            return {"$or": [{key: fields} for fields in empty]}
         case kind if kind in _SAME_OPERATOR:
             return {key: {_SAME_OPERATOR[kind]: value}}
     return _predicate(filter_)

@@ -312,7 +312,7 @@ class UECRetriever(BaseRetriever):
         retrieve = source.retrieve
 
         def find(question: str) -> list[Passage]:
-            nodes = {found.node.node_id: found.node for found in retrieve(question)}
+            nodes = {hit.node.node_id: hit.node for hit in retrieve(question)}
             return passages_of(with_text([*nodes.values()]))
 
         store = Candidates(uec, find, f"{count} of {kind}", vectors)
@@ -365,10 +365,10 @@ class UECRetriever(BaseRetriever):
         }
         return index, {"queries": [text], "k": self.similarity_top_k, **options}
 
-    def _hits(self, found: SearchResult) -> list[NodeWithScore]:
-        if self.on_abstain == "empty" and found[0].decision.action == "abstain":
+    def _hits(self, result: SearchResult) -> list[NodeWithScore]:
+        if self.on_abstain == "empty" and result[0].decision.action == "abstain":
             return []
-        return hits(found, self.details)
+        return hits(result, self.details)
 
 
 def _before(messages: list[ChatMessage]) -> list[ChatMessage]:

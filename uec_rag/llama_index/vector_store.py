@@ -62,8 +62,8 @@ class _Asked(NamedTuple):
     gate: Gate | None = None
 
 
-def _as_result(found: SearchResult) -> VectorStoreQueryResult:
-    nodes = hits(found)
+def _as_result(result: SearchResult) -> VectorStoreQueryResult:
+    nodes = hits(result)
     return VectorStoreQueryResult(
         nodes=[node.node for node in nodes],
         similarities=[node.get_score() for node in nodes],
@@ -224,9 +224,9 @@ class UECVectorStore(BasePydanticVectorStore):
         rows = [row for row, node in enumerate(nodes) if node.embedding]
         if not rows:
             return
-        given = np.asarray([nodes[row].embedding for row in rows], dtype=np.float32)
+        matrix = np.asarray([nodes[row].embedding for row in rows], dtype=np.float32)
         means = self.uec.fitted.combine_as(parts, "passage").mean[rows]
-        usual = float(np.median(likeness(given, means)))
+        usual = float(np.median(likeness(matrix, means)))
         if not usual >= ALIKE:
             raise ValueError(
                 "nodes: expected embeddings that the ensemble made of their texts, got those of "
@@ -294,9 +294,9 @@ class UECVectorStore(BasePydanticVectorStore):
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return nodes by id, by metadata, or both, or all; unknown ids are skipped."""
-        order = {id_: place for place, id_ in enumerate(node_ids or ())}
-        held = sorted(self._held(node_ids, filters), key=lambda one: order.get(one.id, 0))
-        return [node_of(passage) for passage in held]
+        order = {id_: position for position, id_ in enumerate(node_ids or ())}
+        stored = sorted(self._held(node_ids, filters), key=lambda one: order.get(one.id, 0))
+        return [node_of(passage) for passage in stored]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -360,15 +360,15 @@ class UECVectorStore(BasePydanticVectorStore):
             }
             if not diverse:
                 return _Asked(index, arguments)
-            found = index._with_gate(None).search_encoded(**arguments)
+            result = index._with_gate(None).search_encoded(**arguments)
         else:
-            found = index.search_vector(vector[0].tolist(), fetched, filter=where)
+            result = index.search_vector(vector[0].tolist(), fetched, filter=where)
         if diverse:
             # As in LlamaIndex's SimpleVectorStore.
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
             threshold = 0.5 if threshold is None else threshold
-            found = diversify(index, found, k, threshold)
-        return _Asked(index, {}, found, gate)
+            result = diversify(index, result, k, threshold)
+        return _Asked(index, {}, result, gate)
 
     def persist(
         self,

@@ -202,16 +202,16 @@ def labelled_examples(
     """
     examples, start = [], 0
     with progress_bar("Searching", len(queries)) as bar:
-        for found in rank(method, store, [*map(Query, queries)], parts, k):
-            labels = wanted[start : start + len(found.queries)]
-            start += len(found.queries)
-            bar.update(len(found.queries))
-            if found.features is None:
+        for ranking in rank(method, store, [*map(Query, queries)], parts, k):
+            labels = wanted[start : start + len(ranking.queries)]
+            start += len(ranking.queries)
+            bar.update(len(ranking.queries))
+            if ranking.features is None:
                 continue
-            relevant = found.document_frequency(labels)
+            relevant = ranking.document_frequency(labels)
             examples.append(
                 Examples(
-                    found.features.first(k),
+                    ranking.features.first(k),
                     relevant[:, :k],
                     np.array([bool(ids) for ids in labels]),
                     np.ones(len(labels), dtype=np.float32),
@@ -285,14 +285,16 @@ def make_trial(
             f"only {len(made.questions)} questions could be made from {len(store):,} passages, "
             f"expected at least {FEWEST}; give labelled questions."
         )
-    texts = [made.answers.get(place, passage.text) for place, passage in enumerate(sample)]
+    texts = [made.answers.get(position, passage.text) for position, passage in enumerate(sample)]
     gaussians = _with_answers(uec, store, sample, made.answers, texts)
-    gone = {place for places in made.relevant[::_UNANSWERED] for place in places}
-    there = [place for place in range(len(sample)) if place not in gone]
+    gone = {position for places in made.relevant[::_UNANSWERED] for position in places}
+    there = [position for position in range(len(sample)) if position not in gone]
     tried = MemoryStore()
     tried.bind(uec.fingerprint)
-    tried.add([replace(sample[place], text=texts[place]) for place in there], gaussians[there])
-    answers = [{sample[place].id for place in {*found} - gone} for found in made.relevant]
+    tried.add(
+        [replace(sample[position], text=texts[position]) for position in there], gaussians[there]
+    )
+    answers = [{sample[position].id for position in {*answer} - gone} for answer in made.relevant]
     return made.questions, answers, tried
 
 
@@ -306,7 +308,7 @@ def _with_answers(
     """Return the Gaussians of sampled passages, with only the answers of generated questions."""
     corpus = store.vectors([passage.id for passage in sample])
     corpus = corpus.with_terms(uec.embed_terms(texts))
-    columns = [place for place, answer in answers.items() if answer != sample[place].text]
+    columns = [position for position, answer in answers.items() if answer != sample[position].text]
     if not columns:
         return corpus
     new = uec.embed([answers[column] for column in columns], "passage")

@@ -29,15 +29,15 @@ def diversify(index: Index, result: SearchResult, k: int, lambda_mult: float = 0
     """
     check_k(k)
     chosen = []
-    for one in result:
-        ids, scores = one.ids, one.scores
+    for outcome in result:
+        ids, scores = outcome.ids, outcome.scores
         vectors = index.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
         if ids and not index.uec.dimension:  # lexical encoders only
             texts = [passage.text for passage in index.get(ids)]
             vectors = term_vectors(index.uec.embed_terms(texts))
         enough = max(k, JUDGED)  # confidence is in the first JUDGED hits, whatever k is
         places = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
-        chosen.append(one.select(places).first(k))
+        chosen.append(outcome.select(places).first(k))
     return SearchResult(chosen)
 
 
@@ -102,8 +102,8 @@ def term_vectors(blocks: Sequence[Terms]) -> FloatArray:
     """
     columns = []
     for block in blocks:
-        keys, place = np.unique(block.keys, return_inverse=True)
+        keys, positions = np.unique(block.keys, return_inverse=True)
         column = np.zeros((len(block), max(1, len(keys))), dtype=np.float32)
-        column[block.rows, place] = block.weights
+        column[block.rows, positions] = block.weights
         columns.append(column)
     return np.concatenate(columns, axis=1)

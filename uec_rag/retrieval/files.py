@@ -38,8 +38,8 @@ def file_of(passage: Passage) -> str | None:
 def cut_of(retriever: Retriever) -> str:
     """Return the `CUT` of an index, the size and overlap of passages; "" if unknown."""
     first = (p for p in retriever.passages() if file_of(p))
-    known = next(first, None)
-    cut = "" if known is None else str(known.metadata.get(CUT, ""))
+    first_passage = next(first, None)
+    cut = "" if first_passage is None else str(first_passage.metadata.get(CUT, ""))
     return cut if re.fullmatch(r"\d{1,6}/\d{1,6}", cut) else ""
 
 
@@ -197,10 +197,10 @@ class EncodedFiles:
             [p.metadata for p in passages],
         )
         texts = {passage.text for passage in checked}
-        known, same = dict[str, Passage](), dict[str, str]()
+        stored, same = dict[str, Passage](), dict[str, str]()
         for p in retriever.passages():
             if p.id in ids or file_of(p) in sources:
-                known[p.id] = p
+                stored[p.id] = p
             if p.text in texts:
                 same[p.text] = p.id
         new = [passage for passage in checked if passage.text not in same]
@@ -208,7 +208,7 @@ class EncodedFiles:
         kept = _kept(retriever, [passage for passage in checked if passage.text in same], same)
         batches = _encoded(retriever.uec, new)
         ready = batches if retriever.store.remote else [*batches]
-        return cls(retriever.uec, frozenset(sources), checked, ready, kept, known)
+        return cls(retriever.uec, frozenset(sources), checked, ready, kept, stored)
 
     def __len__(self) -> int:
         return len(self.passages)

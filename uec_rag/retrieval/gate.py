@@ -277,7 +277,7 @@ class Gate(Record):
     ) -> Gate:
         """Make the gate of `from_labels` from labelled questions that are searched already."""
         check_promise(max_wrong, max_risk, certainty, advisor)
-        known = cls(
+        gate_without = cls(
             k=searched.k,
             basis=searched.result.basis,
             corpus=searched.corpus,
@@ -286,18 +286,18 @@ class Gate(Record):
         )
         if advisor is None:
             kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
-            return replace(known, threshold=min(kept.threshold, 1.0), guarantee=kept)
-        advice = searched.ask(advisor, known.timeout, known.usage)
-        found = searched.advised_thresholds(advice, max_wrong)
+            return replace(gate_without, threshold=min(kept.threshold, 1.0), guarantee=kept)
+        advice = searched.ask(advisor, gate_without.timeout, gate_without.usage)
+        thresholds = searched.advised_thresholds(advice, max_wrong)
         gate = replace(
-            known,
+            gate_without,
             advisor=advisor,
             is_advised=True,
-            threshold=found.threshold,
-            doubt=(found.low, found.high),
-            rewritten=found.rewritten,
+            threshold=thresholds.threshold,
+            doubt=(thresholds.low, thresholds.high),
+            rewritten=thresholds.rewritten,
         )
-        return replace(gate, guarantee=gate._counted(searched, advice, found.guarantee))
+        return replace(gate, guarantee=gate._counted(searched, advice, thresholds.guarantee))
 
     def _counted(
         self, searched: LabelledSearch, advice: Advised, guarantee: Guarantee
@@ -397,7 +397,7 @@ class Gate(Record):
             return result.with_decisions(decided)
         before = [()] * len(result) if history is None else history
         asked = [Query.of(*pair).joined for pair in with_turns(result.queries, before)]
-        texts = [[hit.text for hit in one.passages[: self.k]] for one in result]
+        texts = [[hit.text for hit in search_result.passages[: self.k]] for search_result in result]
 
         async def search(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
             assert again is not None
@@ -460,7 +460,9 @@ class Gate(Record):
         final: list[tuple[Decision, _T | None]] = [(decision, None) for decision in decisions]
         if self.advisor is None:
             return final
-        rows = [row for row, one in enumerate(decisions) if texts[row] and self.is_doubted(one)]
+        rows = [
+            row for row, verdict in enumerate(decisions) if texts[row] and self.is_doubted(verdict)
+        ]
         passages = [texts[row][: self.k] for row in rows]
         asked, rewrites = [questions[row] for row in rows], dict[int, str]()
         with span("advisor", queries=len(rows)) as note:
@@ -474,17 +476,17 @@ class Gate(Record):
                 self.usage.add(rewritten=len(rewrites))
                 again = dict(zip(rewrites, await search([*rewrites.values()]), strict=True))
             for row, advice in zip(rows, replies, strict=True):
-                other, found = again.get(row, (None, None))
+                other, hits = again.get(row, (None, None))
                 decision, is_rewritten = self._apply_advice(
                     decisions[row], advice, other, rewrites.get(row, "")
                 )
-                final[row] = decision, found if is_rewritten else None
-            failed = sum(isinstance(one, str) for one in replies)
+                final[row] = decision, hits if is_rewritten else None
+            failed = sum(isinstance(reply, str) for reply in replies)
             note(failed=failed, rewritten=len(rewrites), **outcome([one for one, _ in final]))
         return final
 
     def _apply_advice(
-        self, known: Decision, advice: Advice | str, again: Decision | None, rewrite: str
+        self, decision: Decision, advice: Advice | str, again: Decision | None, rewrite: str
     ) -> tuple[Decision, bool]:
         """Return the final decision on a doubted question, and whether its rewrite is answered.
 
@@ -501,10 +503,10 @@ class Gate(Record):
             What was searched for.
         """
         if isinstance(advice, str):
-            return replace(known, advice=f"none: {advice}"), False
+            return replace(decision, advice=f"none: {advice}"), False
         if again is not None and again.confidence > self.rewritten:
             return advised(again, Advice("answer"), rewrite), True
-        return advised(known, advice), False
+        return advised(decision, advice), False
 
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""
@@ -571,24 +573,26 @@ class Gate(Record):
             warn(message)
 
     def _watch(self, confidences: Sequence[float]) -> None:
-        if self.confidences and (found := self.drift.seen(confidences)):
-            warn(found)
+        if self.confidences and (message := self.drift.seen(confidences)):
+            warn(message)
 
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made; reads every passage."""
         same = self.basis in ("", retriever._method(filter).basis)
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
-    def _check(self, known: SearchResult | Decision) -> None:
+    def _check(self, decided: SearchResult | Decision) -> None:
         told = (
             "The gate was made with {} than this search, so its guarantee does not apply. "
             "Recalibrate it."
         )
         if self.is_advised and self.advisor is None:
             self._warn_once(_UNADVISED)
-        if self.basis and known.basis and self.basis != known.basis:
+        if self.basis and decided.basis and self.basis != decided.basis:
             warn(told.format("another calibration, share of unanswerable questions or filter"))
-        elif self.size and known.size and self.size != known.size and OUTDATED not in self._said:
+        elif (
+            self.size and decided.size and self.size != decided.size and OUTDATED not in self._said
+        ):
             self._warn_once(told.format("other passages"))  # an index may grow all day
 
     def metadata(self) -> dict[str, object]:
@@ -623,8 +627,8 @@ class Gate(Record):
             raise IndexCorrupted(
                 f"gate: {Path(path).name} is damaged ({error.__cause__ or error}); {mend}"
             ) from error
-        given = state.pop(_CHECKSUM, None)
-        if given not in (None, _checksum(state)):
+        digest = state.pop(_CHECKSUM, None)
+        if digest not in (None, _checksum(state)):
             raise IndexCorrupted(f"gate: it is damaged or was changed by hand; {mend}")
         gate = cls.restore(state)
         return gate if advisor is None else replace(gate, advisor=advisor)

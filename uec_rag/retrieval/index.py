@@ -221,8 +221,8 @@ def _check_findable(
     """Raise ValueError if all members are lexical, and a passage has no term."""
     if any(part.mean.shape[1] for part in parts):
         return
-    found = [np.diff(block.starts) > 0 for part in parts for block in part.terms]
-    lost = ~np.any(found, axis=0)
+    has_terms = [np.diff(block.starts) > 0 for part in parts for block in part.terms]
+    lost = ~np.any(has_terms, axis=0)
     if lost.any():
         row = int(lost.argmax())
         raise ValueError(

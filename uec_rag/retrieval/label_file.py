@@ -66,6 +66,6 @@ class LabelFile:
         lock = self.path.with_name(f".{self.path.name}.lock")
         busy = f"{self.path.name}: another process is writing labels; nothing was changed."
         with lock_file(lock, busy, _PATIENCE):
-            known = self.read()
-            ids = change(known.pop(question, None))
-            write_questions(self.path, known if ids is None else {**known, question: ids})
+            labels = self.read()
+            ids = change(labels.pop(question, None))
+            write_questions(self.path, labels if ids is None else {**labels, question: ids})

@@ -181,9 +181,9 @@ class LabelledSearch:
         Raises ValueError if too few questions can be made.
         """
         queries, relevant, tried = questions_from_passages(retriever)
-        found = cls.of(tried, queries, relevant, k=k)
+        labelled = cls.of(tried, queries, relevant, k=k)
         corpus = corpus_fingerprint(retriever.store)
-        return replace(found, retriever=retriever, corpus=corpus, size=len(retriever))
+        return replace(labelled, retriever=retriever, corpus=corpus, size=len(retriever))
 
     def threshold(
         self,
@@ -196,9 +196,9 @@ class LabelledSearch:
         asks = self._asks_back
         if max_risk is not None:
             # The risk is a share of the answers, and a question that is asked back has none.
-            given = ~asks if not asks.all() else asks
+            is_answered = ~asks if not asks.all() else asks
             return risk_threshold(
-                self.confidence[given], self.right[given], max_risk, 1 - certainty
+                self.confidence[is_answered], self.right[is_answered], max_risk, 1 - certainty
             )
         confidence = np.where(asks, -np.inf, self.confidence)
         return conformal_threshold(
@@ -235,8 +235,8 @@ class LabelledSearch:
         }
         if not rewrites:
             return Advised(replies, {})
-        found = self.retriever.search([*rewrites.values()], self.k, filter=self.filter)
-        return Advised(replies, dict(zip(rewrites, found, strict=True)))
+        result = self.retriever.search([*rewrites.values()], self.k, filter=self.filter)
+        return Advised(replies, dict(zip(rewrites, result, strict=True)))
 
     def advised_thresholds(
         self, advice: Advised, max_wrong: float | None = None
@@ -245,10 +245,10 @@ class LabelledSearch:
         # Without a rewrite, no threshold answers it.
         sure = np.full(len(self.result), -np.inf)
         right = np.ones(len(self.result), dtype=bool)
-        for row, found in advice.rewrites.items():
-            sure[row] = found.confidence_at(self.k)
-            right[row] = not self.relevant[row].isdisjoint(found.ids)
-        unsaid = np.array([one.underspecified for one in self.result.decisions])
+        for row, result in advice.rewrites.items():
+            sure[row] = result.confidence_at(self.k)
+            right[row] = not self.relevant[row].isdisjoint(result.ids)
+        unsaid = np.array([decision.underspecified for decision in self.result.decisions])
         unclear, vague = UNDERSPECIFIED
         return advised_thresholds(
             self.confidence,

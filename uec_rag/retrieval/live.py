@@ -42,12 +42,12 @@ class Place:
     gated: bool = True
 
 
-def set_gate(place: Place, retriever: Retriever) -> None:
+def set_gate(location: Place, retriever: Retriever) -> None:
     """Let the gate of a place decide in its index, which is open as `retriever`."""
-    if place.gate is not None:
-        given = place.gate
-        retriever.gate = Gate(given) if isinstance(given, float) else Gate.load(given)
-    elif not place.gated:
+    if location.gate is not None:
+        gate = location.gate
+        retriever.gate = Gate(gate) if isinstance(gate, float) else Gate.load(gate)
+    elif not location.gated:
         retriever.gate = None
 
 
@@ -71,25 +71,25 @@ class LiveIndex:
     Raises the errors of `Retriever.load` and `Gate.load`.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, location: Place) -> None:
+        self.place = location
         self.problem = ""
-        self._store = None if place.store is None else open_store(place.store, existing=True)
+        self._store = None if location.store is None else open_store(location.store, existing=True)
         self._seen: tuple[int, ...] | None = self._stamp()
         self._count, self._writing = threading.Lock(), threading.RLock()
         self._now = self._open(None)
 
     def _open(self, before: Opened | None) -> Opened:
-        place, ensemble = self.place, self._ensemble()
+        location, ensemble = self.place, self._ensemble()
         # An unchanged ensemble is not loaded again, and does not repeat its warnings.
         uec = before.retriever.uec if before is not None and before.ensemble == ensemble else None
-        retriever = Retriever.load(place.index, uec, store=self._store, trust=place.trust)
+        retriever = Retriever.load(location.index, uec, store=self._store, trust=location.trust)
         if uec is not None and self._ensemble() != ensemble:  # saved again in between
-            retriever = Retriever.load(place.index, store=self._store, trust=place.trust)
-        set_gate(place, retriever)
+            retriever = Retriever.load(location.index, store=self._store, trust=location.trust)
+        set_gate(location, retriever)
         gate = retriever.gate
         if gate is not None and (before is None or gate != before.gate):
-            origin = " of the index" if place.gate is None else ""
+            origin = " of the index" if location.gate is None else ""
             _log.info("a gate%s decides: %s", origin, gate.report)
         if gate is not None and (
             gate.basis not in ("", retriever._method().basis)
@@ -113,8 +113,8 @@ class LiveIndex:
         for name in (MANIFEST, GATE_FILE):
             # A file that is missing or unreachable is reported when the index is opened.
             with suppress(OSError):
-                found = os.stat(self.place.index / name)
-                seen += (found.st_ino, found.st_mtime_ns, found.st_size)
+                status = os.stat(self.place.index / name)
+                seen += (status.st_ino, status.st_mtime_ns, status.st_size)
         return seen
 
     @contextmanager

@@ -57,13 +57,13 @@ class Candidates:
         self._filter: Filter | None = None
 
     def __repr__(self) -> str:
-        known = self._vectors is not None
+        has_vectors = self._vectors is not None
         models = [
             name
-            for place, (name, encoder) in enumerate(
+            for position, (name, encoder) in enumerate(
                 zip(self._uec.names, self._uec.encoders, strict=True)
             )
-            if not isinstance(encoder, TermEncoder) and not (known and place == 0)
+            if not isinstance(encoder, TermEncoder) and not (has_vectors and position == 0)
         ]
         return f"{self._source}, each encoded by {' and '.join(models) or 'no model'}"
 
@@ -73,21 +73,21 @@ class Candidates:
 
     def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
         """Return the candidates for a question, each once, that match the filter."""
-        found = {passage.id: passage for passage in self._find(question) if passage.text.strip()}
-        passages = [*found.values()]
+        stored = {passage.id: passage for passage in self._find(question) if passage.text.strip()}
+        passages = [*stored.values()]
         if not passages:
             return MemoryStore()
         if self._vectors is None:
             parts = encode(self._uec, [passage.searched for passage in passages], "passage")
         else:
-            held = self._vectors([*found])
-            if missing := [id_ for id_ in found if id_ not in held]:
+            vectors = self._vectors([*stored])
+            if missing := [id_ for id_ in stored if id_ not in vectors]:
                 raise ValueError(
-                    f"vectors: expected a mapping with each of the {len(found)} ids that are asked "
-                    f"for, got none for {len(missing)}, first {missing[0]!r}."
+                    f"vectors: expected a mapping with each of the {len(stored)} ids that are "
+                    f"asked for, got none for {len(missing)}, first {missing[0]!r}."
                 )
             texts = [passage.text for passage in passages]
-            parts = encode_with_vectors(self._uec, texts, [held[id_] for id_ in found])
+            parts = encode_with_vectors(self._uec, texts, [vectors[id_] for id_ in stored])
         gaussians = self._uec.fitted.combine_as(parts, "passage")
         return MemoryStore.document_frequency(passages, gaussians).snapshot(self._filter)
 

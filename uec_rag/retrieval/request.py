@@ -145,20 +145,20 @@ class Query:
 
 def _parsed(said: str, history: Sequence[str]) -> tuple[str, Sequence[str], tuple[str, ...]]:
     """Return the question that was asked, the turns before it, and the replies to it."""
-    place, spoken, heard = len(history), [*history, said], list[str]()
-    while place >= 2 and is_clarifying_question(spoken[place - 1]):
-        asked, reply = spoken[place - 1], spoken[place]
+    position, spoken, heard = len(history), [*history, said], list[str]()
+    while position >= 2 and is_clarifying_question(spoken[position - 1]):
+        asked, reply = spoken[position - 1], spoken[position]
         named = places_named(reply, labels_offered(asked)) is not None
         other = is_question(reply) or is_small_talk(reply)
         if not named and other and not is_unclear(reply):
             break
         heard.append(label_chosen(asked, reply) if named else reply)
-        place -= 2  # to the question that was asked back about, which may be a reply, too
+        position -= 2  # to the question that was asked back about, which may be a reply, too
         if len(heard) == _MOST_REPLIES:
             break
-    text, before = spoken[place], spoken[:place]
+    text, before = spoken[position], spoken[:position]
     replies: tuple[str, ...] = ()
-    for asked, reply in zip(spoken[place + 1 :: 2], reversed(heard), strict=True):
+    for asked, reply in zip(spoken[position + 1 :: 2], reversed(heard), strict=True):
         if places_named(reply, labels_offered(asked)) is not None:
             replies = (*replies, reply)
         elif not is_unclear(reply):
@@ -195,10 +195,10 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
 def check_queries(queries: Sequence[str]) -> list[str]:
     """Return questions that can be searched; TypeError or ValueError if one cannot."""
     said = check_texts(queries, "queries")
-    for place, query in enumerate(said):
+    for position, query in enumerate(said):
         if len(query) > LONGEST_QUERY:
             raise ValueError(
-                f"queries[{place}]: expected at most {LONGEST_QUERY:,} characters, got "
+                f"queries[{position}]: expected at most {LONGEST_QUERY:,} characters, got "
                 f"{len(query):,}; ask about a text in a few sentences."
             )
     return said
@@ -271,7 +271,7 @@ def named_among(choice: str | Sequence[str], offered: Sequence[Reading]) -> list
     """
     if isinstance(choice, str):
         return readings_named(choice, offered)
-    return [one for one in offered if not {*choice}.isdisjoint(one.ids)]
+    return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
 
 
 def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q, _T]]:
@@ -295,11 +295,11 @@ def check_history(history: object) -> list[Sequence[str]]:
             kind = type(turns).__name__
             raise TypeError(f"history[{row}]: {expected}, got {kind}; write [turn] for one.")
         latest.append(turns[-MOST_TURNS:])
-        for place, turn in enumerate(latest[-1], max(0, len(turns) - MOST_TURNS)):
+        for position, turn in enumerate(latest[-1], max(0, len(turns) - MOST_TURNS)):
             if not isinstance(turn, str):
                 raise TypeError(
-                    f"history[{row}][{place}]: {expected}, got {type(turn).__name__}; of a message "
-                    "give its text."
+                    f"history[{row}][{position}]: {expected}, got {type(turn).__name__}; of a "
+                    "message give its text."
                 )
-            checked_text(turn, f"history[{row}][{place}]")
+            checked_text(turn, f"history[{row}][{position}]")
     return latest

@@ -53,14 +53,14 @@ class Members:
             self.similarities[:, at],
             self.ranks[:, at],
             self.contributions[:, at],
-            None if self.words is None else [self.words[place] for place in at],
+            None if self.words is None else [self.words[position] for position in at],
         )
 
     def metadata(self, rank: int) -> dict[str, Any]:
         """Return the metadata to add to a hit, in plain Python types."""
         positive = np.maximum(self.contributions[:, rank], 0)
         shares = positive / max(float(positive.sum()), 1e-30)
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "uec_encoders": {
                 name: {
                     "similarity": float(self.similarities[k, rank]),
@@ -71,8 +71,8 @@ class Members:
             }
         }
         if self.words is not None:
-            found["uec_matched_terms"] = [*self.words[rank]]
-        return found
+            fields["uec_matched_terms"] = [*self.words[rank]]
+        return fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,7 @@ class Result:
     @classmethod
     def of_vector(
         cls,
-        found: StoreHits,
+        hits: StoreHits,
         coefficients: FloatArray,
         shares: FloatArray,
         names: tuple[str, ...],
@@ -158,23 +158,23 @@ class Result:
 
         `found`: hits of one query.
         """
-        mu = found.mu[0]
+        mu = hits.mu[0]
         relevance = np.clip(mu, 0, 1)
         best = float(relevance.max(initial=0.0))
         reason = sentence("vector", language)
         return cls(
             "",
-            [*map(without_findings, found.passages[0])],
-            found.scores[0],
+            [*map(without_findings, hits.passages[0])],
+            hits.scores[0],
             mu,
-            found.sigma2[0],
+            hits.sigma2[0],
             np.zeros_like(mu),
             relevance,
             coefficients,
             shares,
             np.maximum.accumulate(relevance),
             Decision("answer", reason, (), best, best, language=language),
-            exact=found.exact,
+            exact=hits.exact,
             names=names,
             judged=False,
         )
@@ -206,10 +206,10 @@ class Result:
         )
         judged = float(taken.confidence_at_k[min(JUDGED, len(places)) - 1])
         confidence = max(judged, float(taken.relevance.max()))
-        known = self.decision
-        if confidence == known.confidence:
+        decision = self.decision
+        if confidence == decision.confidence:
             return taken
-        return replace(taken, decision=replace(known, confidence=confidence)).with_threshold(0.5)
+        return replace(taken, decision=replace(decision, confidence=confidence)).with_threshold(0.5)
 
     def first(self, k: int) -> Result:
         """Return the result with the first k hits and unchanged confidence and decision."""
@@ -219,7 +219,7 @@ class Result:
         at = [*places]
         return replace(
             self,
-            passages=[self.passages[place] for place in at],
+            passages=[self.passages[position] for position in at],
             scores=self.scores[at],
             mu=self.mu[at],
             model_variance=self.model_variance[at],
@@ -243,9 +243,9 @@ class Result:
 
     def cap_confidence(self, most: float) -> Result:
         """The result with no probability of an answer above `most`."""
-        known = self.decision
-        sure, held = min(known.confidence, most), min(known.in_corpus, most)
-        decision = replace(known, confidence=sure, in_corpus=held)
+        verdict = self.decision
+        sure, in_corpus = min(verdict.confidence, most), min(verdict.in_corpus, most)
+        decision = replace(verdict, confidence=sure, in_corpus=in_corpus)
         limited = replace(
             self,
             decision=decision,
@@ -291,20 +291,20 @@ class Result:
         """
         model_variance = float(self.model_variance[rank])
         disagreement = float(self.disagreement[rank])
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "uec_score": float(self.scores[rank]),
             "uec_sigma2": model_variance + disagreement,
         }
         if details:
-            found |= {
+            fields |= {
                 "uec_mu": float(self.mu[rank]),
                 "uec_model_variance": model_variance,
                 "uec_disagreement": disagreement,
             }
         if not self.judged:
-            return found
+            return fields
         decision = self.decision
-        found |= {
+        fields |= {
             "uec_relevance": float(self.relevance[rank]),
             "uec_confidence": decision.confidence,
             "uec_in_corpus": decision.in_corpus,
@@ -313,18 +313,18 @@ class Result:
             "uec_reason": decision.reason,
             "uec_reason_code": decision.code,
         }
-        found |= {f"{KEY}{key}": value for key, value in decision.advice_metadata().items()}
+        fields |= {f"{KEY}{key}": value for key, value in decision.advice_metadata().items()}
         if decision.action == "clarify":
             hit = self.passages[rank].id
             labels = [reading.title for reading in decision.readings if hit in reading.ids]
-            found["uec_reading"] = labels[0] if labels else ""
+            fields["uec_reading"] = labels[0] if labels else ""
         if not details:
-            return found
+            return fields
         if self.members is not None:
-            found |= self.members.metadata(rank)
+            fields |= self.members.metadata(rank)
         if decision.unfamiliar:
-            found["uec_unfamiliar"] = decision.unfamiliar
-        return found | {
+            fields["uec_unfamiliar"] = decision.unfamiliar
+        return fields | {
             "uec_readings": [asdict(reading) for reading in decision.readings],
             "uec_basis": {
                 "settings": decision.basis,
@@ -337,9 +337,9 @@ class Result:
     def traced(self) -> dict[str, Value]:
         """Return the attributes of a trace; see `uec_rag.base.spans.retrieval`."""
         hits = [
-            (passage.id, passage.text, float(self.scores[rank]), passage.metadata, found)
+            (passage.id, passage.text, float(self.scores[rank]), passage.metadata, fields)
             for rank, passage in enumerate(self.passages)
-            for found in [self.metadata(rank)]
+            for fields in [self.metadata(rank)]
         ]
         return retrieval(self.query, len(self.passages), hits)
 
@@ -370,87 +370,87 @@ class SearchResult:
     @property
     def queries(self) -> list[str]:
         """The questions."""
-        return [one.query for one in self.results]
+        return [result.query for result in self.results]
 
     @property
     def passages(self) -> list[list[Passage]]:
         """The hits, best first."""
-        return [one.passages for one in self.results]
+        return [result.passages for result in self.results]
 
     @property
     def ids(self) -> list[list[str]]:
         """The ids of the hits."""
-        return [one.ids for one in self.results]
+        return [result.ids for result in self.results]
 
     @property
     def scores(self) -> FloatArray:
         """s_hat, the uncertainty-aware score that orders the hits (paper eq. 6), (n, k)."""
-        return _stacked([one.scores for one in self.results])
+        return _stacked([result.scores for result in self.results])
 
     @property
     def mu(self) -> FloatArray:
         """The mean of the similarity, shape (n, k)."""
-        return _stacked([one.mu for one in self.results])
+        return _stacked([result.mu for result in self.results])
 
     @property
     def model_variance(self) -> FloatArray:
         """The part of the variance due to the members' posteriors (paper eq. 5), shape (n, k)."""
-        return _stacked([one.model_variance for one in self.results])
+        return _stacked([result.model_variance for result in self.results])
 
     @property
     def disagreement(self) -> FloatArray:
         """The part of the variance due to the members' disagreement, shape (n, k)."""
-        return _stacked([one.disagreement for one in self.results])
+        return _stacked([result.disagreement for result in self.results])
 
     @property
     def sigma2(self) -> FloatArray:
         """The variance of the similarity, shape (n, k): `model_variance` + `disagreement`."""
-        return _stacked([one.sigma2 for one in self.results])
+        return _stacked([result.sigma2 for result in self.results])
 
     @property
     def relevance(self) -> FloatArray:
         """P(this hit is relevant), shape (n, k)."""
-        return _stacked([one.relevance for one in self.results])
+        return _stacked([result.relevance for result in self.results])
 
     @property
     def confidence_at_k(self) -> FloatArray:
         """P(one of the first 1, 2, ... m hits answers the question), shape (n, m)."""
-        return _stacked([one.confidence_at_k for one in self.results])
+        return _stacked([result.confidence_at_k for result in self.results])
 
     @property
     def coefficients(self) -> FloatArray:
         """pi_k, the coefficient of each encoder for the question, shape (n, K)."""
-        return _stacked([one.coefficients for one in self.results])
+        return _stacked([result.coefficients for result in self.results])
 
     @property
     def shares(self) -> FloatArray:
         """The share of each encoder in the scores, shape (n, K)."""
-        return _stacked([one.shares for one in self.results])
+        return _stacked([result.shares for result in self.results])
 
     @property
     def confidence(self) -> FloatArray:
         """P(the question is answered by its first `JUDGED` hits), shape (n,)."""
-        return np.array([one.decision.confidence for one in self.results], dtype=np.float32)
+        return np.array([result.decision.confidence for result in self.results], dtype=np.float32)
 
     @property
     def in_corpus(self) -> FloatArray:
         """P(the corpus answers the question, whether or not these hits do), shape (n,)."""
-        return np.array([one.decision.in_corpus for one in self.results], dtype=np.float32)
+        return np.array([result.decision.in_corpus for result in self.results], dtype=np.float32)
 
     @property
     def decisions(self) -> list[Decision]:
         """The decisions at a threshold of one half, or those of a gate; see `decide`."""
-        return [one.decision for one in self.results]
+        return [result.decision for result in self.results]
 
     @property
     def unfamiliar(self) -> list[str]:
         """The difference of each question from those confidence was fitted on; "" if none."""
-        return [one.decision.unfamiliar for one in self.results]
+        return [result.decision.unfamiliar for result in self.results]
 
     @property
     def exact(self) -> bool:
         """True if, for every question, no other passage can have a higher score."""
-        return all(one.exact for one in self.results)
+        return all(result.exact for result in self.results)
 
     @property
     def names(self) -> list[str]:
@@ -465,29 +465,29 @@ class SearchResult:
     @property
     def size(self) -> int:
         """The number of passages that were searched; 0 if not known."""
-        return max((one.decision.size for one in self.results), default=0)
+        return max((result.decision.size for result in self.results), default=0)
 
     def decide(self, threshold: float, k: int | None = None) -> list[Decision]:
         """Decide at another threshold of confidence; see `Result.decide`."""
         check_threshold(threshold)
-        return [one.decide(threshold, k) for one in self.results]
+        return [result.decide(threshold, k) for result in self.results]
 
     def with_decisions(self, decisions: Sequence[Decision]) -> SearchResult:
         """Return the results with other decisions, such as a gate's."""
         pairs = zip(self.results, decisions, strict=True)
-        return SearchResult([replace(one, decision=decision) for one, decision in pairs])
+        return SearchResult([replace(result, decision=decision) for result, decision in pairs])
 
     def first(self, k: int) -> SearchResult:
         """Return the results with the first k hits of each question."""
-        return SearchResult([one.first(k) for one in self.results])
+        return SearchResult([result.first(k) for result in self.results])
 
 
 def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
     """Stack arrays of n questions as rows, padded with NaN."""
     width = max(map(len, rows), default=0)
     out = np.full((len(rows), width), np.nan, dtype=np.float32)
-    for place, row in zip(out, rows, strict=True):
-        place[: len(row)] = row
+    for target, row in zip(out, rows, strict=True):
+        target[: len(row)] = row
     return out
 
 
@@ -547,11 +547,11 @@ class FoundMetadata(dict[str, Any]):
     def of(
         cls,
         metadata: Mapping[str, Any],
-        found: Mapping[str, Any],
+        fields: Mapping[str, Any],
         decision: Decision | None = None,
     ) -> Self:
         """Join the own metadata of a hit with those that a search adds."""
-        joined = cls({**metadata, **found})
+        joined = cls({**metadata, **fields})
         joined.decision = decision
         return joined
 
@@ -573,10 +573,12 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     from other retrievers; they are only read if there are no `FoundMetadata`, which lose their type
     in a file or on the way to another process.
     """
-    given = list(metadatas)
-    ours = [metadata for metadata in given if isinstance(metadata, FoundMetadata)]
-    known = [found for metadata in ours or given if (found := _decision_in(metadata)) is not None]
-    return max(known, key=lambda decision: decision.confidence, default=None)
+    hits = list(metadatas)
+    ours = [metadata for metadata in hits if isinstance(metadata, FoundMetadata)]
+    decisions = [
+        verdict for metadata in ours or hits if (verdict := _decision_in(metadata)) is not None
+    ]
+    return max(decisions, key=lambda decision: decision.confidence, default=None)
 
 
 _PROBABILITIES = ("confidence", "in_corpus", "underspecified")
@@ -604,9 +606,9 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
         "code": code if code in get_args(Code) else "",
         **dict(zip(_PROBABILITIES, map(float, numbers), strict=True)),
     }
-    known = getattr(metadata, "decision", None)
-    if isinstance(known, Decision):
-        return replace(known, **told)
+    decision = getattr(metadata, "decision", None)
+    if isinstance(decision, Decision):
+        return replace(decision, **told)
     details = _details_in(metadata)
     language = language_told_in(reason)
     return None if details is None else Decision(**told, **details, language=language)
@@ -620,8 +622,12 @@ def _details_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
     basis = told if isinstance(told, Mapping) else {}
     try:
         readings = tuple(
-            Reading(one_line(one["title"]), tuple(map(str, one["ids"])), float(one["probability"]))
-            for one in metadata.get("uec_readings", ())
+            Reading(
+                one_line(reading["title"]),
+                tuple(map(str, reading["ids"])),
+                float(reading["probability"]),
+            )
+            for reading in metadata.get("uec_readings", ())
         )
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
         return None

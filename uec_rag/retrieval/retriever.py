@@ -133,8 +133,8 @@ class Retriever(Index):
         shipped_underspecified()  # which reads its file now, and not during the first search
 
     def __repr__(self) -> str:
-        held = self.store if isinstance(self.store, Candidates) else f"{len(self)} passages"
-        return f"{type(self).__name__}({held}, {self.uec!r})"
+        contents = self.store if isinstance(self.store, Candidates) else f"{len(self)} passages"
+        return f"{type(self).__name__}({contents}, {self.uec!r})"
 
     @property
     def language(self) -> str | None:
@@ -239,8 +239,8 @@ class Retriever(Index):
             "within": within,
         }
         gate, request = self._request(queries, k, options)
-        found = self._run(request, self.uec.encode(request.texts, "query"))
-        return gate.apply(found, k, request, self._search_rewrites) if gate else found
+        result = self._run(request, self.uec.encode(request.texts, "query"))
+        return gate.apply(result, k, request, self._search_rewrites) if gate else result
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
@@ -248,8 +248,8 @@ class Retriever(Index):
         """Run `search` without blocking the event loop, in which an advisor is asked."""
         gate, request = await asyncio.to_thread(self._request, queries, k, options)
         parts = await self.uec.aencode(request.texts, "query")
-        found = await asyncio.to_thread(self._run, request, parts)
-        return await gate.aapply(found, k, request, self._search_rewrites) if gate else found
+        result = await asyncio.to_thread(self._run, request, parts)
+        return await gate.aapply(result, k, request, self._search_rewrites) if gate else result
 
     def search_diverse(
         self,
@@ -276,8 +276,8 @@ class Retriever(Index):
         diversity = check_k(fetch_k, "fetch_k"), lambda_mult
         view = self.snapshot()
         gate, request = view._request(queries, k, options, diversity)
-        found = view._run(request, view.uec.encode(request.texts, "query"))
-        return gate.apply(found, k, request, view._search_rewrites) if gate else found
+        result = view._run(request, view.uec.encode(request.texts, "query"))
+        return gate.apply(result, k, request, view._search_rewrites) if gate else result
 
     async def asearch_diverse(
         self,
@@ -293,8 +293,8 @@ class Retriever(Index):
         view = await asyncio.to_thread(self.snapshot)
         gate, request = await asyncio.to_thread(view._request, queries, k, options, diversity)
         parts = await view.uec.aencode(request.texts, "query")
-        found = await asyncio.to_thread(view._run, request, parts)
-        return await gate.aapply(found, k, request, view._search_rewrites) if gate else found
+        result = await asyncio.to_thread(view._run, request, parts)
+        return await gate.aapply(result, k, request, view._search_rewrites) if gate else result
 
     def search_encoded(
         self,
@@ -324,8 +324,8 @@ class Retriever(Index):
             If a query or a turn was not encoded.
         """
         gate, request = self._request(queries, k, options, correct=False)
-        found = self._run(request, parts, request.said if texts is None else texts)
-        return gate.apply(found, k, request) if gate else found
+        result = self._run(request, parts, request.said if texts is None else texts)
+        return gate.apply(result, k, request) if gate else result
 
     async def asearch_encoded(
         self,
@@ -340,8 +340,8 @@ class Retriever(Index):
         prepare = partial(self._request, correct=False)
         gate, request = await asyncio.to_thread(prepare, queries, k, options)
         of = request.said if texts is None else texts
-        found = await asyncio.to_thread(self._run, request, parts, of)
-        return await gate.aapply(found, k, request) if gate else found
+        result = await asyncio.to_thread(self._run, request, parts, of)
+        return await gate.aapply(result, k, request) if gate else result
 
     def _check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -455,20 +455,24 @@ class Retriever(Index):
         rows = rows_of(request.texts if texts is None else texts, parts)
         if request.is_narrowed:
             places = range(len(request.queries))
-            found = [self._run_chosen(request, place, rows, parts) for place in places]
+            results = [self._run_chosen(request, position, rows, parts) for position in places]
         else:
-            found = self._run_among(request, request.filter, request.queries, rows, parts)
-        if request.chosen and found and not any(one.passages for one in found):
+            results = self._run_among(request, request.filter, request.queries, rows, parts)
+        if (
+            request.chosen
+            and results
+            and not any(search_result.passages for search_result in results)
+        ):
             raise UnknownReading(
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
             )
-        said = zip(found, request.said, request.corrected, strict=True)
+        said = zip(results, request.said, request.corrected, strict=True)
         result = SearchResult([one.with_original_query(*of_one) for one, *of_one in said])
         return result if request.diversity is None else diversify(self, result, *request.diversity)
 
     def _run_chosen(
-        self, request: Request, place: int, rows: Mapping[str, int], parts: Sequence[Gaussian]
+        self, request: Request, position: int, rows: Mapping[str, int], parts: Sequence[Gaussian]
     ) -> Result:
         """Search for one of the questions, among the chosen readings if there are any.
 
@@ -476,7 +480,7 @@ class Retriever(Index):
         that the corpus does not answer would look answered. So the result is no surer than that of
         a search among all passages but those of the readings that were not chosen.
         """
-        query, among = request.queries[place], request.filter
+        query, among = request.queries[position], request.filter
         ruled_out, named = list[str](), list[Reading]()
         for choice in query.replies or filter(None, (request.chosen,)):
             [first] = self._run_among(request, among, [query], rows, parts)
@@ -486,32 +490,32 @@ class Retriever(Index):
             except UnknownReading:
                 if request.label is not None:
                     raise
-                return self._run_unnamed(request, place, str(choice), rows, parts)
+                return self._run_unnamed(request, position, str(choice), rows, parts)
             ids = choice
             if isinstance(choice, str):
-                ids = tuple(id_ for one in named or offered for id_ in one.ids)
+                ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
             condition: dict[str, Any] = {"$id": [*ids]}
             if not named and not request.chosen:
                 condition = {"$not": condition}
             among = narrowed(condition, among)
-            ruled_out += [id_ for one in offered if one not in named for id_ in one.ids]
+            ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
         if among is request.filter:
             return self._run_among(request, among, [query], rows, parts)[0]
         rest = request.filter
         if ruled_out:
             rest = narrowed({"$not": {"$id": ruled_out}}, rest)
         [limit] = self._run_among(request, rest, [query], rows, parts)
-        [found] = self._run_among(request, among, [query], rows, parts)
+        [result] = self._run_among(request, among, [query], rows, parts)
         # A reading is part of the corpus that a gate was made for, not another corpus.
-        found = replace(found, decision=replace(found.decision, size=0))
-        found = found.cap_confidence(limit.decision.confidence)
+        result = replace(result, decision=replace(result.decision, size=0))
+        result = result.cap_confidence(limit.decision.confidence)
         # If several readings were chosen, asking back would repeat the same question.
-        return found.without_clarifying if len(named) > 1 else found
+        return result.without_clarifying if len(named) > 1 else result
 
     def _run_unnamed(
         self,
         request: Request,
-        place: int,
+        position: int,
         reply: str,
         rows: Mapping[str, int],
         parts: Sequence[Gaussian],
@@ -520,9 +524,9 @@ class Retriever(Index):
 
         The index has changed since it asked back, or its store is remote.
         """
-        query = request.queries[place]
+        query = request.queries[position]
         if not is_unclear(reply):
-            query = query.with_reply(request.corrected[place])
+            query = query.with_reply(request.corrected[position])
             texts = texts_of([query])
             parts = self.uec.encode(texts, "query")
             rows = rows_of(texts, parts)
@@ -543,12 +547,12 @@ class Retriever(Index):
         store = self.store.snapshot(among)
         method = self._method(request.filter, request.unanswerable_rate)
         with span("search", queries=len(queries), k=request.k) as note:
-            found = run(method, store, queries, rows, parts, request.k)
-            decisions = [one.decision for one in found]
+            results = run(method, store, queries, rows, parts, request.k)
+            decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
-            shown = found[0].traced if len(found) == 1 else dict
+            shown = results[0].traced if len(results) == 1 else dict
             note(shown, passages=size, **outcome(decisions))
-        return found
+        return results
 
     def _method(
         self, filter: Filter | None = None, unanswerable_rate: float | None = None
@@ -621,10 +625,10 @@ class Retriever(Index):
         if len(self.uec.encoders) == 1 or self.uec.fitted.space == "shared":
             mean = mean / np.float32(length)
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
-        found = self.store.search(query, k, beta=fitted.beta, filter=filter)
+        hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
         pi = Uniform()([query] * len(fitted.names))
         shares, told_in = fitted.shares(pi)[0], self.language or ENGLISH
-        return SearchResult([Result.of_vector(found, pi[0], shares, fitted.names, told_in)])
+        return SearchResult([Result.of_vector(hits, pi[0], shares, fitted.names, told_in)])
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""

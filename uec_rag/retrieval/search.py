@@ -312,10 +312,10 @@ def combine_with_standalone(in_turn: Assessment, alone: Assessment, question: st
     # Turns that say what is meant raise the confidence, and those on another subject do not.
     if in_turn.confidence > alone.confidence:
         unresolved *= min(1, 2 * (1 - in_turn.confidence))
-    known = in_turn if unresolved <= in_turn.underspecified else alone
+    chosen = in_turn if unresolved <= in_turn.underspecified else alone
     unresolved = max(unresolved, in_turn.underspecified)
     return replace(
-        in_turn, probabilities=mixed, underspecified=unresolved, competing=known.competing
+        in_turn, probabilities=mixed, underspecified=unresolved, competing=chosen.competing
     )
 
 
@@ -358,7 +358,7 @@ def _rank_block(
     top, passages, text_number, distinct = top_k(fitted, view, combined, mu, k, different=NEAREST)
     to_hits, words, idf = contribute(view, parts, to_columns, top.columns)
     unfamiliar, foreign = unfamiliar_queries(method, queries, passages)
-    found = Ranking(
+    ranking = Ranking(
         method,
         view,
         queries,
@@ -375,7 +375,7 @@ def _rank_block(
         idf,
         unfamiliar,
     )
-    return replace(found, features=features_of(found, store, foreign))
+    return replace(ranking, features=features_of(ranking, store, foreign))
 
 
 def compare(fitted: Fitted, view: MemoryStore, parts: Sequence[Gaussian]) -> list[FloatArray]:
@@ -585,16 +585,16 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
         if letters != LATIN and letters != letters_in(ranking.passages[row][0].text):
             continue
         said, of_hits = named_words(question), ranking.words[row]
-        known = function_words(ranking.queries[row].language)
-        content = [word for word in idf if word.casefold() not in known]
+        common_words = function_words(ranking.queries[row].language)
+        content = [word for word in idf if word.casefold() not in common_words]
         if len(content) == 1 and not any(content[0] in words for words in of_hits):
             penalties[row] = _SMALL_TALK  # "asdf"
         names = {word for word in idf if word.casefold() in said}
         passages = ranking.passages[row]
         if names and not any(
-            names <= of_hits[place].keys() and has_words(passages[place].text, names)
-            for place in places
-            if place >= 0
+            names <= of_hits[position].keys() and has_words(passages[position].text, names)
+            for position in places
+            if position >= 0
         ):
             penalties[row] += _MISSING_NAME
     return penalties
@@ -652,13 +652,13 @@ def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Ass
         return Assessment(ranking, row, probabilities)
     query, near = ranking.queries[row], ranking.distinct[row, :NEAREST]
     near = near[near >= 0]
-    passages = [ranking.passages[row][place] for place in near]
+    passages = [ranking.passages[row][column] for column in near]
     competing = candidates_of(
         passages,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         known.relevance[row, : len(near), 1],
-        [words[row][place] for place in near],
+        [words[row][column] for column in near],
         ranking.idf[row],
         len(ranking.view),
         None
@@ -678,18 +678,18 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
 
     `size`: number of passages that were searched.
     """
-    ranking, row, one = assessed.ranking, assessed.row, slice(assessed.row, assessed.row + 1)
+    ranking, row, at = assessed.ranking, assessed.row, slice(assessed.row, assessed.row + 1)
     method, top = ranking.method, ranking.top
-    fitted, query, pi = method.fitted, ranking.queries[row], ranking.coefficients[one]
+    fitted, query, pi = method.fitted, ranking.queries[row], ranking.coefficients[at]
     [shares], probabilities = fitted.shares(pi), assessed.probabilities
     language = method.language_for(query)
     if probabilities is None:
         return Result.empty(query.text, pi[0], shares, fitted.names, method.basis, language)
     kept = slice(0, min(k, top.mu.shape[1]))
     between, members = np.zeros_like(top.sigma2[row, kept]), None
-    similarities = ranking.to_hits[one, :, kept]
+    similarities = ranking.to_hits[at, :, kept]
     if similarities.size:
-        [between] = fitted.disagreement(similarities, ranking.best[one], pi)
+        [between] = fitted.disagreement(similarities, ranking.best[at], pi)
         members = _members(ranking, row, kept)
     meant: list[Reading] = []
     if assessed.competing is not None and assessed.underspecified >= _WORTH_ASKING:
@@ -729,14 +729,14 @@ def spread_to_hits(
     Copies of a text get the same value. Equally similar texts get that of the first of them, since
     their order is arbitrary. `text_number`: see `Ranking`.
     """
-    found = of_texts[text_number]
-    first = np.arange(len(found))
+    values = of_texts[text_number]
+    first = np.arange(len(values))
     close = np.abs(np.diff(mu)) <= _EQUAL
     # Compare with the first of a group, not with the previous hit: small differences add up.
-    for place in np.flatnonzero(close).tolist():
-        if abs(mu[place + 1] - mu[first[place]]) <= _EQUAL:
-            first[place + 1] = first[place]
-    spread: FloatArray = found[first]
+    for position in np.flatnonzero(close).tolist():
+        if abs(mu[position + 1] - mu[first[position]]) <= _EQUAL:
+            first[position + 1] = first[position]
+    spread: FloatArray = values[first]
     return spread
 
 

@@ -104,7 +104,7 @@ def correct_text(
         # Counts are those of stems, and "kubernets" has the stem of "kubernetes".
         return kind, count, len(other) if kind == 1 else 0
 
-    found = {}
+    corrections = {}
     for word in missing:
         if is_token(word):
             continue
@@ -114,8 +114,8 @@ def correct_text(
         ]
         best = max(range(len(others)), key=ranks.__getitem__)
         if ranks[best][0]:
-            found[word] = others[best]
-    return _WORD.sub(lambda match: found.get(match[0].lower(), match[0]), text)
+            corrections[word] = others[best]
+    return _WORD.sub(lambda match: corrections.get(match[0].lower(), match[0]), text)
 
 
 def _one_letter_away(word: str) -> list[str]:
@@ -123,11 +123,13 @@ def _one_letter_away(word: str) -> list[str]:
 
     They are in this order, since the first of several with the same count is taken.
     """
-    splits = [(word[:place], word[place:]) for place in range(len(word) + 1)]
-    found = [
+    splits = [(word[:position], word[position:]) for position in range(len(word) + 1)]
+    neighbours = [
         *(left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1),
         *(left + right[1:] for left, right in splits if right),
         *(left + letter + right[1:] for left, right in splits if right for letter in _LETTERS),
         *(left + letter + right for left, right in splits for letter in _LETTERS),
     ]
-    return [other for other in dict.fromkeys(found) if other != word and len(other) >= _SHORTEST]
+    return [
+        other for other in dict.fromkeys(neighbours) if other != word and len(other) >= _SHORTEST
+    ]

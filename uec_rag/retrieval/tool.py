@@ -84,7 +84,7 @@ def tool_reply(
         return "\n\n".join([*lines, _WHAT_IS_MEANT, *(f"- {quoted(label)}" for label in labels)])
     if passages:
         lines.append(_WHAT_FOLLOWS)
-    for place, (text, source) in enumerate(passages, start=1):
-        mark = f"[{place}]" if source is None else f"[{place}] ({quoted(str(source))})"
+    for position, (text, source) in enumerate(passages, start=1):
+        mark = f"[{position}]" if source is None else f"[{position}] ({quoted(str(source))})"
         lines.append(f"{mark} {quoted(text)}")
     return "\n\n".join(lines)

@@ -101,7 +101,7 @@ class Limits:
     characters: int = 1_000
 
 
-def limits_of(given: Iterable[str]) -> Limits:
+def limits_of(settings: Iterable[str]) -> Limits:
     """Parse limits from the command line, "NAME=NUMBER" for each that differs from the default.
 
     Raises ValueError if a name is unknown or a number is not a positive integer.
@@ -112,12 +112,12 @@ def limits_of(given: Iterable[str]) -> Limits:
     100
     """
     names, numbers = [field.name for field in fields(Limits)], {}
-    for one in given:
-        name, _, number = one.partition("=")
+    for setting in settings:
+        name, _, number = setting.partition("=")
         if name not in names or not re.fullmatch("[1-9][0-9]{0,11}", number):
             raise ValueError(
                 f"--limit: expected NAME=NUMBER with a whole number from 1 and one of the names "
-                f"{', '.join(names)}, got {one!r:.60}."
+                f"{', '.join(names)}, got {setting!r:.60}."
             )
         numbers[name] = int(number)
     return Limits(**numbers)
@@ -209,10 +209,10 @@ class Access:
         return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token)
 
 
-def _name(place: str) -> str:
+def _name(address: str) -> str:
     """Return the host of HOST:PORT; "" if there is none."""
     try:
-        return urlsplit(f"//{place}").hostname or ""
+        return urlsplit(f"//{address}").hostname or ""
     except ValueError:
         return ""
 
@@ -232,19 +232,19 @@ def describe_invalid_request(errors: Iterable[Mapping[str, Any]], depth: int = 0
     # In a union, pydantic adds the name of a Python type to the location; `_KINDS` are dropped.
     rows = [
         (
-            tuple(f"{part!s:.60}" for part in one["loc"][depth:] if part not in _KINDS),
-            one["type"].endswith("_type"),
-            _said(one),
+            tuple(f"{part!s:.60}" for part in details["loc"][depth:] if part not in _KINDS),
+            details["type"].endswith("_type"),
+            _said(details),
         )
-        for one in islice(errors, 5)
+        for details in islice(errors, 5)
     ]
-    found: dict[str, list[str]] = {}
-    for place, is_kind, said in rows:
+    lines_of: dict[str, list[str]] = {}
+    for location, is_kind, said in rows:
         # If a value has the type of one member of a union, type errors of the others are noise.
-        others = (row for row in rows if row[0][: len(place)] == place)
-        if not is_kind or all(row[:2] == (place, True) for row in others):
-            found.setdefault(".".join(place) or "body", []).append(said)
-    lines = (f"{place}: {' or '.join(said)}" for place, said in found.items())
+        others = (row for row in rows if row[0][: len(location)] == location)
+        if not is_kind or all(row[:2] == (location, True) for row in others):
+            lines_of.setdefault(".".join(location) or "body", []).append(said)
+    lines = (f"{address}: {' or '.join(said)}" for address, said in lines_of.items())
     return sanitised("; ".join(lines).replace(" or should be ", " or "))
 
 

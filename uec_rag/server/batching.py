@@ -71,13 +71,13 @@ class Batcher:
             while len(batch) < self.together and not self._waiting.empty():
                 batch.append(self._waiting.get_nowait())
             several = len(batch) > 1
-            for query, found in zip(batch, await self._answers(batch), strict=True):
+            for query, outcome in zip(batch, await self._answers(batch), strict=True):
                 if query.answer.done():  # its request was cancelled
                     continue
-                if isinstance(found, BaseException):
-                    query.answer.set_exception(found)
+                if isinstance(outcome, BaseException):
+                    query.answer.set_exception(outcome)
                 else:
-                    query.answer.set_result(found)
+                    query.answer.set_result(outcome)
 
     async def _answers(self, batch: Sequence[WaitingQuery]) -> list[SearchResult | Exception]:
         """Return results in the order of the queries; if a batch fails, retry each query alone."""
@@ -90,7 +90,7 @@ class Batcher:
         except Exception as error:
             if len(batch) == 1 or isinstance(error, OSError):  # an unreachable store fails for all
                 return [error for _ in batch]
-        return [found for query in batch for found in await self._answers([query])]
+        return [outcome for query in batch for outcome in await self._answers([query])]
 
     def _search(self, batch: Sequence[WaitingQuery]) -> list[SearchResult]:
         with self.live.use() as opened:
@@ -103,21 +103,21 @@ class Batcher:
             different = texts_of(asked)
             with self.metrics.stages.labels("encode").time():
                 parts = retriever.uec.encode(different, "query")
-            found = dict[int, SearchResult]()
+            results = dict[int, SearchResult]()
             for alike in {query.batch_key: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.batch_key == alike]
-                one = batch[rows[0]]
+                first = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = retriever.search_encoded(
                         [texts[row] for row in rows],
                         parts,
-                        one.k,
+                        first.k,
                         texts=different,
-                        filter=one.filter,
+                        filter=first.filter,
                         history=[batch[row].turns for row in rows],
-                        within=one.within,
+                        within=first.within,
                     )
                 for row, single in zip(rows, result, strict=True):
                     original = single.with_original_query(batch[row].text, texts[row])
-                    found[row] = SearchResult([original])
-        return [found[row] for row in range(len(batch))]
+                    results[row] = SearchResult([original])
+        return [results[row] for row in range(len(batch))]

@@ -57,5 +57,5 @@ def turns(history: Sequence[str | Message] | None) -> list[str]:
     """Extract the turns that a search uses from a history; see `conversation.turns_of`."""
     said: list[Any] = [*(history or ())]
     return turns_of(
-        ("user", one) if isinstance(one, str) else (one.role, one.content) for one in said
+        ("user", turn) if isinstance(turn, str) else (turn.role, turn.content) for turn in said
     )

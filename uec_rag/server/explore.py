@@ -144,12 +144,12 @@ class Session:
 
     def questions_alone(self) -> list[str]:
         """List the questions that were asked without turns before them, latest first."""
-        return [one["question"] for one in [*self.asked] if not one["before"]]
+        return [view["question"] for view in [*self.asked] if not view["before"]]
 
     def headings(self) -> list[str]:
         """List headings of the passages, to ask."""
-        found = self.of_index("to ask", lambda index: {"headings": questions_to_ask(index)})
-        headings: list[str] = found["headings"]
+        view = self.of_index("to ask", lambda index: {"headings": questions_to_ask(index)})
+        headings: list[str] = view["headings"]
         return headings
 
 
@@ -218,15 +218,19 @@ def ask_routes(session: Session) -> APIRouter:
     routes, live = APIRouter(prefix="/api"), session.live
 
     @routes.post("/ask")
-    def ask(given: Question) -> View:
+    def ask(question: Question) -> View:
         live.refresh()
         with live.use() as opened:
             index = opened.retriever.snapshot()
             index.gate = session.gate(opened)
-            view = ask_view(index, given.question, given.k, turns(given.history), given.within)
-        view["labels"] = labels_view(session.labels, given.question)
-        if given.within is None:  # a chosen reading continues a question that is in the list
-            session.remember(view, [one.content for one in given.history if one.role == "user"])
+            view = ask_view(
+                index, question.question, question.k, turns(question.history), question.within
+            )
+        view["labels"] = labels_view(session.labels, question.question)
+        if question.within is None:  # a chosen reading continues a question that is in the list
+            session.remember(
+                view, [message.content for message in question.history if message.role == "user"]
+            )
         return view
 
     @routes.get("/asked")
@@ -251,19 +255,19 @@ def tune_routes(session: Session) -> APIRouter:
         return await asyncio.to_thread(session.tune, name, table, k)
 
     @routes.post("/gate")
-    def save_gate(given: Guarantee) -> View:
-        return session.save_gate(given)
+    def save_gate(guarantee: Guarantee) -> View:
+        return session.save_gate(guarantee)
 
     return routes
 
 
-def run(place: Place, access: Access, port: int, gate_file: Path | None = None) -> None:
+def run(location: Place, access: Access, port: int, gate_file: Path | None = None) -> None:
     """Serve the page until the process is told to stop.
 
     Raises the errors of `LiveIndex`, before the port is opened, and OSError if the port is taken.
     """
     log_to_stderr()
-    serve(explorer(LiveIndex(place), access, gate_file), port, "open %s")
+    serve(explorer(LiveIndex(location), access, gate_file), port, "open %s")
 
 
 def _plain_name(name: str) -> str:

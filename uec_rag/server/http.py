@@ -239,8 +239,8 @@ class Service:
     async def search(self, question: Question) -> SearchResponse:
         """Find the passages with the highest scores."""
         result = await self._result(question)
-        sure, held = six_digits([float(result.confidence[0]), float(result.in_corpus[0])])
-        return SearchResponse(confidence=sure, in_corpus=held, passages=passages_of(result))
+        sure, in_corpus = six_digits([float(result.confidence[0]), float(result.in_corpus[0])])
+        return SearchResponse(confidence=sure, in_corpus=in_corpus, passages=passages_of(result))
 
     async def ask(self, question: Question) -> Answer:
         """Find passages, and decide whether they answer the question."""
@@ -294,7 +294,7 @@ class Service:
 
         def change(index: Retriever) -> dict[str, Any]:
             there = {passage.id for passage in index.get(id)}
-            unknown = [one for one in id if one not in there]
+            unknown = [name for name in id if name not in there]
             return {"deleted": index.delete([*there]) if there else 0, "unknown": unknown}
 
         done = await self._write(change)
@@ -399,7 +399,7 @@ async def validation_error_response(request: Request, error: Exception) -> Respo
     return problem(422, describe_invalid_request(error.errors(), depth=1))
 
 
-def run(place: Place, access: Access, port: int, *, write: bool = False) -> None:
+def run(location: Place, access: Access, port: int, *, write: bool = False) -> None:
     """Serve until the process is told to stop; accepted requests are answered first.
 
     `port`: 0 for any free port.
@@ -408,4 +408,4 @@ def run(place: Place, access: Access, port: int, *, write: bool = False) -> None
     accepted.
     """
     log_to_stderr()
-    serve(create_app(LiveIndex(place), access, write=write), port)
+    serve(create_app(LiveIndex(location), access, write=write), port)

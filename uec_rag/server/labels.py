@@ -47,12 +47,16 @@ def add_labels(
 
     @app.get("/api/labels")
     def counts() -> View:
-        known = labels.read()
-        others = [one for one in dict.fromkeys([*asked(), *headings()]) if one not in known]
+        given_labels = labels.read()
+        others = [
+            fromkey
+            for fromkey in dict.fromkeys([*asked(), *headings()])
+            if fromkey not in given_labels
+        ]
         return {
             "file": labels.path.name,
-            "questions": len(known),
-            "unanswerable": sum(not ids for ids in known.values()),
+            "questions": len(given_labels),
+            "unanswerable": sum(not ids for ids in given_labels.values()),
             "next": others[:_OFFERED],
         }
 

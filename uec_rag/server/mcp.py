@@ -85,9 +85,9 @@ def uri_of(id_: str) -> str:
     return _URI + base64.urlsafe_b64encode(id_.encode()).decode().rstrip("=")
 
 
-def _id_at(place: str) -> str:
+def _id_at(address: str) -> str:
     try:
-        return base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)).decode()
+        return base64.urlsafe_b64decode(address + "=" * (-len(address) % 4)).decode()
     except ValueError:
         raise ValueError("uri: expected one that a search returned") from None
 
@@ -122,9 +122,11 @@ class _Server(FastMCP):
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
         # The SDK ignores arguments that a tool does not have, such as a filter.
         for tool in [tool for tool in await self.list_tools() if tool.name == name]:
-            known = tool.inputSchema["properties"]
-            if others := [*arguments.keys() - known.keys()]:
-                unknown = [{"loc": (one,), "type": "extra_forbidden", "msg": ""} for one in others]
+            properties = tool.inputSchema["properties"]
+            if others := [*arguments.keys() - properties.keys()]:
+                unknown = [
+                    {"loc": (other,), "type": "extra_forbidden", "msg": ""} for other in others
+                ]
                 raise ToolError(describe_invalid_request(unknown))
         try:
             return await super().call_tool(name, arguments)
@@ -187,10 +189,10 @@ def create_server(
     ) -> SearchOutput:
         return SearchOutput(passages=_hits(await found(question, k, history, within)))
 
-    async def passage(place: str) -> str:
+    async def passage(address: str) -> str:
         """Return the text of a passage that a search found, by its URI."""
         with _explained(ResourceError), live.use() as opened:
-            there = await asyncio.to_thread(opened.retriever.get, [_id_at(place)])
+            there = await asyncio.to_thread(opened.retriever.get, [_id_at(address)])
             if not there:
                 raise ValueError("uri: there is no such passage; search again")
             return there[0].text
@@ -220,10 +222,12 @@ def create_mcp_app(
     return Guard(server.streamable_http_app(), access)
 
 
-def run(place: Place, access: Access | None, port: int, name: str, description: str | None) -> None:
+def run(
+    location: Place, access: Access | None, port: int, name: str, description: str | None
+) -> None:
     """Serve over stdio until the client ends, or over HTTP if `access` is given."""
     log_to_stderr()
-    live = LiveIndex(place)
+    live = LiveIndex(location)
     try:
         if access is None:
             create_server(live, name, description).run("stdio")

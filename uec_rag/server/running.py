@@ -42,9 +42,9 @@ class LogFormatter(logging.Formatter):
         """Format a record."""
         debug, error = os.environ.get("UEC_DEBUG") == "1", record.exc_info and record.exc_info[1]
         head = f"{self.formatTime(record)} {record.levelname} {record.name}"
-        if (place := _SDK.search(record.pathname)) and not debug:
+        if (match := _SDK.search(record.pathname)) and not debug:
             kind = f" ({type(error).__name__})" if error else ""
-            return f"{head}: mcp/{place[1]}:{record.lineno}{kind}"
+            return f"{head}: mcp/{match[1]}:{record.lineno}{kind}"
         line = f"{head}: {record.getMessage()}"
         if error is not None and record.exc_info is not None:
             if debug:
@@ -83,7 +83,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         self._idle_since = time.monotonic()
         self._wait()
         if len(self.connections) > self._limits.connections:
-            idle = [one for one in self.connections if one.is_idle()]
+            idle = [connection for connection in self.connections if connection.is_idle()]
             max(idle, key=lambda one: one.idle_for(), default=self).transport.abort()
 
     def is_idle(self) -> bool:

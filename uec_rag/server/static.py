@@ -39,7 +39,7 @@ def add_pages(app: Starlette, pages: Mapping[str, str]) -> None:
 
 
 def report(
-    found: Evaluation,
+    evaluation: Evaluation,
     against: Mapping[str, Any] | None = None,
     *,
     index: str,
@@ -55,10 +55,10 @@ def report(
     page = (_FOLDER / "report.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     about = {
-        "Index": f"{index}, {found.facts['passages']:,} passages",
-        "Ensemble": ", ".join(found.facts["members"]),
+        "Index": f"{index}, {evaluation.facts['passages']:,} passages",
+        "Ensemble": ", ".join(evaluation.facts["members"]),
         "Questions": questions or "made from the passages, which are harder than users' are",
         "Measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, with uec-rag {__version__}",
     }
     about = {name: visible(value) for name, value in about.items()}
-    return environment.from_string(page).render(found=found, against=against, about=about)
+    return environment.from_string(page).render(found=evaluation, against=against, about=about)

@@ -65,14 +65,14 @@ _MARKS = re.compile(r"```\w*|[`*]+|^[#>]+|\||:?-{3,}:?", re.MULTILINE)  # of Mar
 
 def passage_view(passage: Passage) -> View:
     """Return a passage's source and beginning, without control characters."""
-    known = passage.metadata
+    fields = passage.metadata
     source, title = _source(passage), _title(passage)
     text = _MARKS.sub("", body_of(passage)[: 3 * _BEGINNING])
     beginning = " ".join(visible(text).split())
     return {
         "id": visible(passage.id),
         "source": source[:200],
-        "place": one_line(", ".join(f"{at} {known[at]}" for at in _PLACES if at in known))[:100],
+        "place": one_line(", ".join(f"{at} {fields[at]}" for at in _PLACES if at in fields))[:100],
         "title": "" if title == source else title[:200],
         "beginning": beginning[:_BEGINNING] + " …" * (len(beginning) > _BEGINNING),
     }
@@ -118,15 +118,17 @@ def ask_view(
     `Retriever.search`; the other methods ignore it, too.
     """
     result = retriever.search([question], k, history=[history], within=within)
-    found, gate = result[0], retriever.gate
-    decision, words = found.decision, found.members and found.members.words
-    own = {id_: place for place, id_ in enumerate(result.ids[0], 1)}
+    outcome, gate = result[0], retriever.gate
+    decision, words = outcome.decision, outcome.members and outcome.members.words
+    own = {id_: position for position, id_ in enumerate(result.ids[0], 1)}
     hits = []
     for rank, passage in enumerate(result.passages[0]):
-        known = found.metadata(rank, details=True)
+        fields = outcome.metadata(rank, details=True)
         hit = whole_view(passage, words[rank] if words else _WORDS.findall(question))
-        hit |= {name: known.get(f"uec_{name}") for name in ("score", "mu", "relevance", "encoders")}
-        hit |= {"sigma": math.sqrt(known["uec_sigma2"]), "place_here": rank + 1}
+        hit |= {
+            name: fields.get(f"uec_{name}") for name in ("score", "mu", "relevance", "encoders")
+        }
+        hit |= {"sigma": math.sqrt(fields["uec_sigma2"]), "place_here": rank + 1}
         hits.append(hit | {"is_candidate": passage.id in decision.candidates})
     shares = dict(zip(result.names, result.shares[0].tolist(), strict=True))
     view = {
@@ -135,7 +137,9 @@ def ask_view(
         "reason": visible(decision.reason),
         "language": decision.language,
         "told": tables()[decision.language]["page"],
-        "readings": [one | {"title": visible(one["title"])} for one in decision.choices],
+        "readings": [
+            details | {"title": visible(details["title"])} for details in decision.choices
+        ],
         "confidence": decision.confidence,
         "in_corpus": decision.in_corpus,
         "threshold": 0.5 if gate is None else gate.threshold,
@@ -145,7 +149,7 @@ def ask_view(
     }
     parts = retriever.uec.encode([question], "query")
     members = search_by_each_member(retriever, [question], parts, _FUSED)
-    rankings = {name: found.passages for name, found in members.items()}
+    rankings = {name: search_result.passages for name, search_result in members.items()}
     if not rankings or not hits:
         return view | {"others": []}
     first = max(shares, key=lambda name: shares[name])
@@ -165,8 +169,8 @@ def ask_view(
 
 def guarantee_view(gate: Gate) -> View:
     """Return the guarantee of a gate, if it has one, and its threshold."""
-    known = {} if gate.guarantee is None else gate.guarantee.metadata()
-    return {**known, "threshold": gate.threshold}
+    fields = {} if gate.guarantee is None else gate.guarantee.metadata()
+    return {**fields, "threshold": gate.threshold}
 
 
 def tune_view(name: str, searched: LabelledSearch) -> View:
@@ -191,9 +195,9 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
         "k": searched.k,
         "doubtful": doubtful_labels(searched.result, searched.relevant, searched.k) if name else [],
         "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
-        "reliability": [asdict(one) for one in reliability(sure, right)],
+        "reliability": [asdict(bin_) for bin_ in reliability(sure, right)],
         **{
-            name: [found.metadata() | {"report": found.report} for found in thresholds]
+            name: [guarantee.metadata() | {"report": guarantee.report} for guarantee in thresholds]
             for name, thresholds in promises.items()
         },
         "rows": [
@@ -221,7 +225,7 @@ def file_view(retriever: Retriever, id_: str, start: int | None) -> View:
         start = passages.index(passage) // AT_ONCE * AT_ONCE
     return {
         "source": _source(passage),
-        "passages": [whole_view(one) for one in passages[start : start + AT_ONCE]],
+        "passages": [whole_view(hit) for hit in passages[start : start + AT_ONCE]],
         "start": start,
         "at_once": AT_ONCE,
         "total": len(passages),
@@ -266,11 +270,13 @@ def questions_to_ask(retriever: Retriever, fewest: int = 0) -> list[str]:
             of_source.setdefault(_source(passage), []).append(heading)
     ranked = [sorted(some, key=lambda one: not question_in(one)) for some in of_source.values()]
     # The first of each source, then the second of each, and so on.
-    rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
-    found = rounds if len(rounds) >= fewest else [*dict.fromkeys([*rounds, *made.questions])]
-    shown = [one_line(one.replace("`", "")) for one in found]
+    rounds = [
+        question for some in zip_longest(*ranked) for question in some if question is not None
+    ]
+    questions = rounds if len(rounds) >= fewest else [*dict.fromkeys([*rounds, *made.questions])]
+    shown = [one_line(question.replace("`", "")) for question in questions]
     shown.sort(key=lambda one: not question_in(one))
-    return [question_in(one) or one for one in shown]
+    return [question_in(line) or line for line in shown]
 
 
 def question_in(heading: str) -> str:
@@ -285,8 +291,8 @@ def question_in(heading: str) -> str:
     """
     if heading.endswith(("?", "\uff1f")):
         return heading
-    if found := _HOW_TO.match(heading):
-        return f"How do I {heading[found.end() :]}?"
+    if match := _HOW_TO.match(heading):
+        return f"How do I {heading[match.end() :]}?"
     return f"{heading}?" if _ASKS.match(heading) else ""
 
 

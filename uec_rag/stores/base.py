@@ -329,9 +329,9 @@ def make_passages(
         checked_text(text, f"texts[{number}]")
     names = [uuid.uuid4().hex for _ in checked] if ids is None else listed(ids, "ids")
     extra = [{} for _ in checked] if metadatas is None else _mappings(metadatas)
-    for name, given in (("ids", names), ("metadatas", extra)):
-        if len(given) != len(checked):
-            raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(given)}.")
+    for name, values in (("ids", names), ("metadatas", extra)):
+        if len(values) != len(checked):
+            raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(values)}.")
     for name in names:
         _check_id(name)
     _check_distinct(names, set())
@@ -399,15 +399,15 @@ def stream_passages(
         if ids is not None:
             _check_distinct((passage.id for passage in passages), seen)
         yield passages
-    for name, given in (("ids", id_of), ("metadatas", metadata_of)):
-        if given is not None and list(islice(given, 1)):
+    for name, values in (("ids", id_of), ("metadatas", metadata_of)):
+        if values is not None and list(islice(values, 1)):
             raise ValueError(f"{name}: expected {start}, one per text, got more.")
 
 
-def _next(given: Iterator[_T] | None, count: int, name: str, texts: int) -> list[_T] | None:
-    if given is None:
+def _next(values: Iterator[_T] | None, count: int, name: str, texts: int) -> list[_T] | None:
+    if values is None:
         return None
-    some = list(islice(given, count))
+    some = list(islice(values, count))
     if len(some) < count:
         raise ValueError(
             f"{name}: expected one per text, got {texts - count + len(some)} for at least {texts}."
@@ -421,10 +421,10 @@ def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "metadatas: expected a list of mappings, one per text, got one mapping; "
             "write [metadata] for a single text."
         )
-    given = list(metadatas)
-    for index, metadata in enumerate(given):
+    mappings = list(metadatas)
+    for index, metadata in enumerate(mappings):
         check_type(metadata, Mapping | None, f"metadatas[{index}]", "a mapping")
-    return [normalised(metadata or {}, f"metadatas[{i}]") for i, metadata in enumerate(given)]
+    return [normalised(metadata or {}, f"metadatas[{i}]") for i, metadata in enumerate(mappings)]
 
 
 def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:

@@ -166,13 +166,13 @@ class EngineStore(ABC):
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
-        known, key = self._read.of(self.stamp()).samples, (repr(self._condition), count)
-        found = known.get(key)
-        if found is None:
-            if len(known) >= _CACHED_SAMPLES:
-                known.clear()
-            found = known[key] = self._gaussians([*self.scan(self._condition, count)])
-        return found
+        samples, key = self._read.of(self.stamp()).samples, (repr(self._condition), count)
+        gaussian = samples.get(key)
+        if gaussian is None:
+            if len(samples) >= _CACHED_SAMPLES:
+                samples.clear()
+            gaussian = samples[key] = self._gaussians([*self.scan(self._condition, count)])
+        return gaussian
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, or replace those with the same ids.
@@ -244,21 +244,21 @@ class EngineStore(ABC):
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist, in the order of `ids`."""
-        found = self._passages(ids)
-        return [found[id_] for id_ in ids if id_ in found]
+        passages = self._passages(ids)
+        return [passages[id_] for id_ in ids if id_ in passages]
 
     def _passages(self, ids: Sequence[str]) -> dict[str, Passage]:
-        found = self.points([*dict.fromkeys(ids)], vectors=False)
-        return {point.passage.id: point.passage for point in found}
+        points = self.points([*dict.fromkeys(ids)], vectors=False)
+        return {point.passage.id: point.passage for point in points}
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
-        found = {id_: self._seen[id_] for id_ in ids if id_ in self._seen}
-        found |= self._by_id(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in found]))
+        points = {id_: self._seen[id_] for id_ in ids if id_ in self._seen}
+        points |= self._by_id(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in points]))
         for id_ in ids:
-            if id_ not in found:
+            if id_ not in points:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
-        return self._gaussians([found[id_] for id_ in ids])
+        return self._gaussians([points[id_] for id_ in ids])
 
     def _by_id(self, points: Iterable[Point]) -> dict[str, Point]:
         """Return points by id; a view keeps them, so that later reads return the same."""
@@ -269,8 +269,8 @@ class EngineStore(ABC):
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that match a filter, in the order of the engine."""
-        found = self.scan(self.snapshot(filter)._condition, vectors=False)
-        return (point.passage for point in found)
+        points = self.scan(self.snapshot(filter)._condition, vectors=False)
+        return (point.passage for point in points)
 
     def _frequencies(self, terms: Sequence[Terms]) -> list[Frequencies]:
         """Return term frequencies of the whole corpus, which are cached until the next write."""
@@ -279,16 +279,16 @@ class EngineStore(ABC):
         shared = self._read.of(self.stamp()).rarities
         cache = self._rarities if self._is_view else shared
         for block, queried in enumerate(terms):
-            known, keys = cache.get(block) or shared.get(block), np.unique(queried.keys)
-            if known is not None:
-                keys = keys[[key not in known.document_frequency for key in keys.tolist()]]
-            if known is None or len(keys):
+            frequencies, keys = cache.get(block) or shared.get(block), np.unique(queried.keys)
+            if frequencies is not None:
+                keys = keys[[key not in frequencies.document_frequency for key in keys.tolist()]]
+            if frequencies is None or len(keys):
                 found = self.frequencies(block, keys)
                 holding = {key: found.document_frequency.get(key, 0) for key in keys.tolist()}
-                if known is not None:
-                    found, holding = known, {**known.document_frequency, **holding}
-                known = Frequencies(found.passages, found.length, holding)
-            cache[block] = shared[block] = known
+                if frequencies is not None:
+                    found, holding = frequencies, {**frequencies.document_frequency, **holding}
+                frequencies = Frequencies(found.passages, found.length, holding)
+            cache[block] = shared[block] = frequencies
         counted = [cache[block] for block in range(len(terms))]
         if max(len(known.document_frequency) for known in counted) > _CACHED_TERMS:
             shared.clear()
@@ -318,9 +318,9 @@ class EngineStore(ABC):
 
     def save(self, folder: Path) -> None:
         """Write the address of the passages into an existing folder; they stay in the engine."""
-        known = self._read.schema  # not requested now: the engine may be unreachable
-        place = {"store": self.engine, "address": self.address, "id": known.id if known else ""}
-        write_json(folder / "store.json", place)
+        schema = self._read.schema  # not requested now: the engine may be unreachable
+        state = {"store": self.engine, "address": self.address, "id": schema.id if schema else ""}
+        write_json(folder / "store.json", state)
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
@@ -335,18 +335,18 @@ class EngineStore(ABC):
         k = check_k(k)
         if filter is not None or not self._is_view:  # a view counts its passages once
             return self.snapshot(filter).search(query, k, beta=beta)
-        found = [
+        hits = [
             self.fetch("", row, 4 * k).search(row, k, beta=beta)
             for row in (query[start : start + 1] for start in range(len(query)))
         ]
-        count = min((len(row.passages[0]) for row in found), default=0)
+        count = min((len(row.passages[0]) for row in hits), default=0)
         if not count:
             return StoreHits.empty(len(query))
         return StoreHits(
-            [row.passages[0][:count] for row in found],
-            np.concatenate([row.scores[:, :count] for row in found]),
-            np.concatenate([row.mu[:, :count] for row in found]),
-            np.concatenate([row.sigma2[:, :count] for row in found]),
+            [row.passages[0][:count] for row in hits],
+            np.concatenate([row.scores[:, :count] for row in hits]),
+            np.concatenate([row.mu[:, :count] for row in hits]),
+            np.concatenate([row.sigma2[:, :count] for row in hits]),
             exact=len(self) <= max(self.candidates, 4 * k),
         )
 
@@ -508,9 +508,9 @@ class BlockSchema:
         keys = query.keys
         scale = float(query.scale[0]) * self.scale
         share = shares(query.weights, frequencies.idf(keys), scale).astype(np.float32)
-        held = frequencies.counts_of(keys)
-        order = np.argsort(held, kind="stable")
-        return QueryTerms(keys[order], share[order], held[order], frequencies.mean_length)
+        counts = frequencies.counts_of(keys)
+        order = np.argsort(counts, kind="stable")
+        return QueryTerms(keys[order], share[order], counts[order], frequencies.mean_length)
 
     def terms(self, words: Sequence[Words]) -> Terms:
         """Rebuild the `Terms` of passages."""
@@ -528,9 +528,9 @@ class BlockSchema:
         return vars(self) | {"saturation": [*astuple(self.saturation)]}
 
     @classmethod
-    def restore(cls, given: dict[str, Any]) -> Self:
+    def restore(cls, fields: dict[str, Any]) -> Self:
         """Rebuild from `metadata`."""
-        return cls(Saturation(*given["saturation"]), given["scale"], given["usual_length"])
+        return cls(Saturation(*fields["saturation"]), fields["scale"], fields["usual_length"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -561,7 +561,7 @@ class CollectionSchema:
 
     def is_compatible_with(self, other: CollectionSchema) -> bool:
         """Return whether Gaussians of another schema may be stored in the same collection."""
-        one, two = self.fingerprint, other.fingerprint
+        own, two = self.fingerprint, other.fingerprint
         mine, others = (
             (
                 a.dimension,
@@ -570,7 +570,7 @@ class CollectionSchema:
             )
             for a in (self, other)
         )
-        return mine == others and (one is None or two is None or one == two)
+        return mine == others and (own is None or two is None or own == two)
 
     def gaussians(self, points: Sequence[Point]) -> Gaussian:
         """Rebuild the Gaussians of points, with their terms."""
@@ -599,9 +599,9 @@ class CollectionSchema:
         }
 
     @classmethod
-    def restore(cls, given: object, collection: str) -> Self:
+    def restore(cls, state: object, collection: str) -> Self:
         """Rebuild from `metadata`; ValueError if it is invalid."""
-        match given:
+        match state:
             case {
                 "version": 2,
                 "widths": [*widths],

@@ -233,13 +233,13 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
             pending += _items(value)
             atoms += 1
             longest = max(longest, len(value) if isinstance(value, str) else 0)
-    for what, most, found in (
+    for what, most, count in (
         ("conditions ($and, $or and $not count, too)", conditions, nodes),
         ("values", values, atoms),
         ("characters in a key or a value", length, longest),
     ):
-        if found > most:
-            raise ValueError(f"filter: expected at most {most:,} {what}, got {found:,}.")
+        if count > most:
+            raise ValueError(f"filter: expected at most {most:,} {what}, got {count:,}.")
 
 
 def keys_of(condition: Condition) -> set[str]:

@@ -55,8 +55,8 @@ def check_engine(address: str) -> None:
 
 def _plugin(scheme: str) -> EntryPoint | None:
     """Return the entry point with the scheme of an address, of another package's store."""
-    known = scheme in _WEB or scheme in _POSTGRES
-    return None if known else next(iter(entry_points(group="uec_rag.stores", name=scheme)), None)
+    is_own = scheme in _WEB or scheme in _POSTGRES
+    return None if is_own else next(iter(entry_points(group="uec_rag.stores", name=scheme)), None)
 
 
 def open_store(address: str, *, existing: bool = False) -> EngineStore:
@@ -130,7 +130,7 @@ def filling(store: Store) -> AbstractContextManager[object]:
     return block
 
 
-def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]:
+def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]:
     """Return a function that opens a saved store in memory, or returns the given one of an engine.
 
     An engine is never opened from the address in a saved folder: a folder from an untrusted source
@@ -144,31 +144,31 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
     TypeError
         If `given` is not a store.
     """
-    if given is not None:
-        check_store(given)
+    if store is not None:
+        check_store(store)
     noted = read_json(folder / "store.json")
     if noted.get("store", "memory") == "memory":
-        if given is not None:
+        if store is not None:
             raise ValueError("this index stores its own passages; omit store=")
         return partial(MemoryStore.load, folder)
     address = noted.get("address", noted["store"])
-    if given is None:
+    if store is None:
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
             "is not opened just because a saved folder names it; if it is yours, open it: "
             f"Retriever.load(path, store=...) (uec-rag: --store {address!r:.300})."
         )
-    if isinstance(given, EngineStore):
-        if given.address != address and not len(given):
+    if isinstance(store, EngineStore):
+        if store.address != address and not len(store):
             raise ValueError(
-                f"store: there is no passage in {given.address!r:.300}, and those of this index "
+                f"store: there is no passage in {store.address!r:.300}, and those of this index "
                 f"were saved in {address!r:.300}; check the name (uec-rag: --store), or copy them "
                 "there first: uec-rag copy."
             )
-        if (notes := given.schema()) and noted.get("id", notes.id) not in ("", notes.id):
+        if (notes := store.schema()) and noted.get("id", notes.id) not in ("", notes.id):
             warn(
-                f"store: the collection at {given.address!r:.300} is not the one that this index "
+                f"store: the collection at {store.address!r:.300} is not the one that this index "
                 f"was saved with, at {address!r:.300}: its passages may be of other documents. If "
                 "they are meant, save the index with it again."
             )
-    return lambda: given
+    return lambda: store

@@ -89,8 +89,8 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
     made = _make(target)
     with _locked(target, kind):
         before = _current(target, kind)
-        known = () if of is None else of.saved_as
-        here = [generation for generation in known if _lies_in(generation, target)]
+        generations = () if of is None else of.saved_as
+        here = [generation for generation in generations if _lies_in(generation, target)]
         if here and before is not None and before.generation not in map(_named, here):
             raise SavedMeanwhile(
                 f"path: the {kind} at {str(target)!r} was saved by another process since it was "
@@ -101,7 +101,7 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
             _collect(target, before)
             generation = _new_generation(target)
             if of is not None:  # in case of an interrupt after the rename
-                of.saved_as = (*known, generation.absolute())
+                of.saved_as = (*generations, generation.absolute())
             yield generation
             manifest = _finish(target, generation, kind, before)
             os.replace(generation / MANIFEST, target / MANIFEST)
@@ -109,7 +109,7 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
                 to_disk(folder)
         except BaseException as error:
             if of is not None and not (generation and is_last(generation)):
-                of.saved_as = known
+                of.saved_as = generations
             full = None
             if isinstance(error, Exception) and generation is not None:
                 full = _full(target, generation, kind)
@@ -118,7 +118,7 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
                 raise full from error
             raise
         if of is not None:
-            others = (one for one in known if one not in here and one.parent.parent.exists())
+            others = (one for one in generations if one not in here and one.parent.parent.exists())
             of.saved_as = (*others, generation.absolute())
         _collect(target, manifest)
 
@@ -163,12 +163,12 @@ def _turns() -> set[Path]:
 
 @contextmanager
 def _locked(target: Path, kind: str, wait: float = 0.0) -> Iterator[None]:
-    if (known := target.resolve()) in _turns():
-        _turns().remove(known)  # so that a nested save is refused, like that of another thread
+    if (path := target.resolve()) in _turns():
+        _turns().remove(path)  # so that a nested save is refused, like that of another thread
         try:
             yield
         finally:
-            _turns().add(known)
+            _turns().add(path)
         return
     busy = (
         f"path: another process or thread is saving a {kind} at {str(target)!r}; wait for it, or "
@@ -319,13 +319,13 @@ def _collect(target: Path, kept: Manifest | None) -> None:
 
 
 def _remove_unless_held(generation: Path) -> None:
-    held = generation / _HELD
+    path = generation / _HELD
     with ExitStack() as stack:
         try:
             if sys.platform == "win32":
-                held.unlink()  # an open file stays
+                path.unlink()  # an open file stays
             else:
-                file = stack.enter_context(open_regular(held))
+                file = stack.enter_context(open_regular(path))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             return
@@ -337,14 +337,14 @@ def _remove_unless_held(generation: Path) -> None:
 @contextmanager
 def _holding(generation: Path) -> Iterator[None]:
     try:
-        held = open_regular(generation / _HELD)
+        lock = open_regular(generation / _HELD)
     except (OSError, IndexCorrupted):  # copied without hidden files
         yield
         return
-    with held:
+    with lock:
         if sys.platform != "win32":
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(held, fcntl.LOCK_SH)
+                fcntl.flock(lock, fcntl.LOCK_SH)
         yield
 
 

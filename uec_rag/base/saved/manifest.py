@@ -124,18 +124,18 @@ def read_manifest(folder: Path) -> Manifest:
         raise damaged
     if not all(all(map(_PART.fullmatch, name.split("/"))) for name in files):
         raise damaged
-    given, generation = state.pop("sha256", None), state.get("generation")
+    digest, generation = state.pop("sha256", None), state.get("generation")
     if state["format"] != _FORMAT:
         raise corrupted(
             file,
             f"has format {state['format']!r}, expected {_FORMAT}; it may have "
             "been saved by a newer uec-rag: use that version.",
         )
-    if given != _digest(state) or not _GENERATION.fullmatch(str(generation)):
+    if digest != _digest(state) or not _GENERATION.fullmatch(str(generation)):
         raise damaged
     if not all(map(_is_entry, files.values())):
         raise damaged
-    return Manifest(kind, str(generation), {name: Entry(**held) for name, held in files.items()})
+    return Manifest(kind, str(generation), {name: Entry(**entry) for name, entry in files.items()})
 
 
 def names_in(root: Path) -> Iterator[str]:
@@ -181,12 +181,12 @@ def _is_entry(value: object) -> bool:
 
 def _folders(names: Iterable[str]) -> list[str]:
     """List the folders that contain files, outer ones first."""
-    found = {
+    folders = {
         "/".join(parts[:depth])
         for parts in (name.strip("/").split("/") for name in names)
         for depth in range(1, len(parts))
     }
-    return sorted(found)
+    return sorted(folders)
 
 
 def _check_is_folder(path: Path) -> None:

@@ -77,17 +77,17 @@ class FourBitFile:
         (epsilon,) = struct.unpack_from("<f", content, 36)
         count, _, _, _, unknown = struct.unpack_from("<5i", content, 44)
         (length,) = struct.unpack_from("<Q", content, 64)
-        place = 72
-        ends = np.frombuffer(content, "<u4", count + 1, place).tolist()
-        place += 4 * (count + 1)
-        scores = [float(str(score)) for score in np.frombuffer(content, "<f4", count, place)]
-        place += 4 * count
-        texts = content[place : place + length]
+        offset = 72
+        ends = np.frombuffer(content, "<u4", count + 1, offset).tolist()
+        offset += 4 * (count + 1)
+        scores = [float(str(score)) for score in np.frombuffer(content, "<f4", count, offset)]
+        offset += 4 * count
+        texts = content[offset : offset + length]
         pieces = [texts[a:b].decode() for a, b in pairwise(ends)]
-        place += length
-        (replaced, length) = struct.unpack_from("<iI", content, place)
-        characters = _read_characters(content, place + 8, replaced)
-        tensors = _read_tensors(content, place + 8 + length)
+        offset += length
+        (replaced, length) = struct.unpack_from("<iI", content, offset)
+        characters = _read_characters(content, offset + 8, replaced)
+        tensors = _read_tensors(content, offset + 8 + length)
         return cls(
             content,
             width,
@@ -104,37 +104,37 @@ class FourBitFile:
 
     def floats(self, name: str) -> Float32Array:
         """Return a tensor of floats, as a vector."""
-        count, place = self.tensors[name]
-        return np.frombuffer(self.content, "<f4", count, place)
+        count, position = self.tensors[name]
+        return np.frombuffer(self.content, "<f4", count, position)
 
     def blocks(self, name: str) -> tuple[NDArray[np.uint8], Float32Array]:
         """Return the nibbles of a matrix, shape (blocks, 32), and the scales, shape (blocks,)."""
-        count, place = self.tensors[name]
-        blocks = np.frombuffer(self.content, _Q4, count // _BLOCK, place)
+        count, position = self.tensors[name]
+        blocks = np.frombuffer(self.content, _Q4, count // _BLOCK, position)
         # The low nibbles of a block come first, then its high ones.
         halves = blocks["nibbles"] & 15, blocks["nibbles"] >> 4
         return np.concatenate(halves, axis=1), blocks["scale"].astype(np.float32)
 
 
-def _read_characters(content: bytes, place: int, count: int) -> dict[str, str]:
+def _read_characters(content: bytes, position: int, count: int) -> dict[str, str]:
     characters = {}
     for _ in range(count):
-        character, length = struct.unpack_from("<IB", content, place)
-        codes = struct.unpack_from(f"<{length}I", content, place + 5)
+        character, length = struct.unpack_from("<IB", content, position)
+        codes = struct.unpack_from(f"<{length}I", content, position + 5)
         characters[chr(character)] = "".join(map(chr, codes))
-        place += 5 + 4 * length
+        position += 5 + 4 * length
     return characters
 
 
-def _read_tensors(content: bytes, place: int) -> dict[str, tuple[int, int]]:
-    (count,) = struct.unpack_from("<i", content, place)
-    tensors, place = {}, place + 4
+def _read_tensors(content: bytes, position: int) -> dict[str, tuple[int, int]]:
+    (count,) = struct.unpack_from("<i", content, position)
+    tensors, position = {}, position + 4
     for _ in range(count):
-        (length,) = struct.unpack_from("<H", content, place)
-        name = content[place + 2 : place + 2 + length].decode()
-        _, values, start, _ = struct.unpack_from("<BIQQ", content, place + 2 + length)
+        (length,) = struct.unpack_from("<H", content, position)
+        name = content[position + 2 : position + 2 + length].decode()
+        _, values, start, _ = struct.unpack_from("<BIQQ", content, position + 2 + length)
         tensors[name] = values, start
-        place += 2 + length + 21
+        position += 2 + length + 21
     return tensors
 
 
@@ -189,8 +189,8 @@ def tokenizer_of(file: FourBitFile) -> dict[str, Any]:
     Its replacement of characters is NFKC, but for some that are removed or become blanks, and one
     that stays.
     """
-    removed = "".join(one for one, by in file.characters.items() if by == "")
-    blanks = "".join(one for one, by in file.characters.items() if by == " " != one)
+    removed = "".join(item for item, by in file.characters.items() if by == "")
+    blanks = "".join(item for item, by in file.characters.items() if by == " " != item)
     steps = [
         _replacement(f"[{removed}]", ""),
         _replacement(f"[{blanks}]", " "),
@@ -201,8 +201,8 @@ def tokenizer_of(file: FourBitFile) -> dict[str, Any]:
     begin, end = ({"SpecialToken": {"id": token, "type_id": 0}} for token in ("<s>", "</s>"))
     first, second = ({"Sequence": {"id": part, "type_id": 0}} for part in "AB")
     special = {
-        token: {"id": token, "ids": [place], "tokens": [token]}
-        for token, place in (("<s>", 0), ("</s>", 2))
+        token: {"id": token, "ids": [position], "tokens": [token]}
+        for token, position in (("<s>", 0), ("</s>", 2))
     }
     metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     return {
@@ -253,8 +253,8 @@ def unpack(content: bytes, folder: Path) -> None:
     arrays = arrange_weights(file)
     (folder / "model.onnx").write_bytes(GRAPH.read_bytes())
     with (folder / WEIGHTS).open("wb") as weights:
-        for name, place in offsets(arrays).items():
-            weights.write(bytes(place - weights.tell()))
+        for name, position in offsets(arrays).items():
+            weights.write(bytes(position - weights.tell()))
             weights.write(arrays[name].tobytes())
     written = json.dumps(tokenizer_of(file), ensure_ascii=False, separators=(",", ":"))
     (folder / "tokenizer.json").write_text(written, encoding="utf-8", newline="")

@@ -65,8 +65,8 @@ class _RowByRow(IdentityHead, ABC):
         prompted = [self.prompts[role] + text for text in checked_texts(texts, role)]
         vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
         with progress_bar("Encoding texts", len(prompted), show_progress) as bar:
-            for place, row in enumerate(self._rows(prompted, role)):
-                vectors[place] = row
+            for position, row in enumerate(self._rows(prompted, role)):
+                vectors[position] = row
                 bar.update()
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
@@ -121,8 +121,8 @@ class StaticEncoder(_RowByRow):
         if len(filled):
             # `reduceat` gives an empty segment the first row of the next one, not zeros.
             starts = (np.cumsum(lengths) - lengths)[filled]
-            found = self._table[np.concatenate([np.array(ids, dtype=np.int64) for ids in tokens])]
-            means[filled] = np.add.reduceat(found, starts, axis=0) / lengths[filled, None]
+            vectors = self._table[np.concatenate([np.array(ids, dtype=np.int64) for ids in tokens])]
+            means[filled] = np.add.reduceat(vectors, starts, axis=0) / lengths[filled, None]
         return means
 
 
@@ -162,7 +162,7 @@ class OnnxEncoder(_RowByRow):
         super().__init__(folder, [file.read_bytes() for file in files], name, spec)
         self.tokenizer.enable_truncation(_MAX_TOKENS)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
-        self._inputs = [one.name for one in self._session.get_inputs()]
+        self._inputs = [get_input.name for get_input in self._session.get_inputs()]
         self._cached = lru_cache(_CACHED_QUERIES)(self._embed)
 
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:

@@ -66,9 +66,9 @@ PACKAGED = {"arctic-embed-s": "pypi:bot-brain", "multilingual-e5-small": "pypi:n
 def check_preset(name: str) -> str:
     """Return the name of a preset; ValueError that lists them if there is none of that name."""
     if name not in PRESETS:
-        known = " or ".join(map(repr, PRESETS))
+        names = " or ".join(map(repr, PRESETS))
         raise ValueError(
-            f"encoders: expected {known}, or a list of encoders, got {name!r}"
+            f"encoders: expected {names}, or a list of encoders, got {name!r}"
             f"{did_you_mean(name, PRESETS)}; write [{name!r}] for one encoder."
         )
     return name
@@ -207,10 +207,10 @@ def package_folder(package: Package, into: Path | None = None) -> Path:
     folder = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
     hashes = {name: file.sha256 for name, file in package.files.items()}
     if into is None:
-        for place in filter(None, os.environ.get("UEC_MODELS", "").split(os.pathsep)):
-            found = Path(place).expanduser() / folder
-            if is_intact(found, hashes):
-                return found
+        for address in filter(None, os.environ.get("UEC_MODELS", "").split(os.pathsep)):
+            path = Path(address).expanduser() / folder
+            if is_intact(path, hashes):
+                return path
         into = cache_folder() / "models"
     return kept(into / folder, partial(_fill, package), hashes)
 
@@ -236,22 +236,22 @@ def _fill(package: Package, folder: Path) -> None:
 
 def _published(package: Package) -> dict[str, bytes]:
     """Fetch each file from the hub, from which all or none are used."""
-    found = {}
+    files = {}
     for name, file in package.files.items():
         address = _URL.fullmatch(file.url)
         if address is None:
             raise OSError("it is not published there")
         content = hub_file(*address.groups()).read_bytes()
-        found[name] = content.replace(b"\n", file.newline.encode()) if file.newline else content
-    return found
+        files[name] = content.replace(b"\n", file.newline.encode()) if file.newline else content
+    return files
 
 
 def _write(package: Package, folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write files of the pinned contents; OSError if one differs."""
     for name, content in contents.items():
-        found, expected = hashlib.sha256(content).hexdigest(), package.files[name].sha256
-        if found != expected:
-            raise OSError(f"{name} has sha256 {found}, expected {expected}; it was not used")
+        digest, expected = hashlib.sha256(content).hexdigest(), package.files[name].sha256
+        if digest != expected:
+            raise OSError(f"{name} has sha256 {digest}, expected {expected}; it was not used")
     for name, content in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -259,9 +259,9 @@ def _write(package: Package, folder: Path, contents: Mapping[str, bytes]) -> Non
 
 def cache_folder() -> Path:
     """Return the folder for downloaded models: `UEC_CACHE`, else one in the user's cache folder."""
-    given = os.environ.get("UEC_CACHE")
-    if given:
-        return Path(given).expanduser()
+    folder = os.environ.get("UEC_CACHE")
+    if folder:
+        return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
 
 
@@ -324,9 +324,9 @@ def move_into_place(complete: Path, folder: Path) -> None:
 
 def _difference(folder: Path, hashes: Mapping[str, str]) -> str | None:
     """Describe the first difference from the expected files; None if there is none."""
-    found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
-    if found != set(hashes):
-        return f"{sorted(found ^ set(hashes))[0]} is missing, or was added"
+    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
+    if files != set(hashes):
+        return f"{sorted(files ^ set(hashes))[0]} is missing, or was added"
     for name, expected in hashes.items():
         try:
             with open_regular(folder / name, follow_symlinks=True) as file:

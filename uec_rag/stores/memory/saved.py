@@ -61,7 +61,8 @@ def write_rest(state: State, ids: list[str], selected: NDArray[np.int64], folder
     }
     if state.postings:
         settings["terms"] = [
-            held.save(folder, f"terms.{n}", selected) for n, held in enumerate(state.postings)
+            postings.save(folder, f"terms.{n}", selected)
+            for n, postings in enumerate(state.postings)
         ]
     if state.scan is not None:
         settings["scan"] = state.scan.settings()
@@ -77,12 +78,12 @@ def read_state(folder: Path) -> State:
     with as_corrupted(folder / "store.json"):
         ids = settings["ids"]
         bound = float(settings["longest"])
-        blocks, held = settings["blocks"], len([*folder.glob(_MEAN.format("*"))])
-        if isinstance(blocks, bool) or blocks != held or not held:
+        blocks, count = settings["blocks"], len([*folder.glob(_MEAN.format("*"))])
+        if isinstance(blocks, bool) or blocks != count or not count:
             raise ValueError(
-                f"blocks: expected the number of files of means, {held}, got {blocks!r}"
+                f"blocks: expected the number of files of means, {count}, got {blocks!r}"
             )
-        names = map(_MEAN.format, range(held))
+        names = map(_MEAN.format, range(count))
         means = Means(
             tuple(read_array(folder / name, np.float32, 2, mapped=True) for name in names)
         )
@@ -139,13 +140,13 @@ def _check_belong_together(
     profile: FloatArray | None,
     passages: int,
 ) -> None:
-    held = [*(len(block) for block in means.blocks), len(scales), passages, len(ids)]
-    if len({*held}) > 1:
+    lengths = [*(len(block) for block in means.blocks), len(scales), passages, len(ids)]
+    if len({*lengths}) > 1:
         raise corrupted(
             folder,
-            f"holds {held[:-3]} means, {held[-3]} variances, "
-            f"{held[-2]} passages and {held[-1]} ids; expected the same number of each. Save the "
-            "index again.",
+            f"holds {lengths[:-3]} means, {lengths[-3]} variances, "
+            f"{lengths[-2]} passages and {lengths[-1]} ids; expected the same number of each. "
+            "Save the index again.",
         )
     if not all(isinstance(id_, str) for id_ in ids) or len({*ids}) < len(ids):
         raise corrupted(

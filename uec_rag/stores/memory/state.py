@@ -210,28 +210,30 @@ class _Column:
         match operator:
             case "$eq" | "$in":
                 wanted = asked if operator == "$in" else (asked,)
-                return [self._codes[one] for one in map(_frozen, wanted) if one in self._codes]
+                return [
+                    self._codes[value] for value in map(_frozen, wanted) if value in self._codes
+                ]
             case "$exists":
-                return [code for code, held in enumerate(self._values) if held is not None]
+                return [code for code, value in enumerate(self._values) if value is not None]
             case "$contains":
                 texts = self._texts if isinstance(asked, str) else []
-                found = [code for code, text in texts if asked in text]
-                return [*found, *self._items.get(_frozen(asked), ())]
+                codes = [code for code, text in texts if asked in text]
+                return [*codes, *self._items.get(_frozen(asked), ())]
         return self._ordered(operator, asked)
 
     def _ordered(self, operator: str, limit: str | float) -> Rows:
         """Find the codes of the values, texts or numbers like the limit, on one side of it."""
         is_text, count = isinstance(limit, str), len(self._values)
         kind = str if is_text else bool | int | float
-        known = self._orders.get(is_text)
-        if known is None or known[0] != count:
+        order = self._orders.get(is_text)
+        if order is None or order[0] != count:
             own = [code for code in range(count) if isinstance(self._values[code], kind)]
             own.sort(key=self._values.__getitem__)
             values = [self._values[code] for code in own]
-            known = self._orders[is_text] = count, values, np.array(own, dtype=np.int64)
-        _, values, codes = known
-        place = (bisect_right if operator in ("$gt", "$lte") else bisect_left)(values, limit)
-        return codes[place:] if operator in ("$gt", "$gte") else codes[:place]
+            order = self._orders[is_text] = count, values, np.array(own, dtype=np.int64)
+        _, values, codes = order
+        position = (bisect_right if operator in ("$gt", "$lte") else bisect_left)(values, limit)
+        return codes[position:] if operator in ("$gt", "$gte") else codes[:position]
 
 
 class MetadataIndex:
@@ -272,7 +274,7 @@ class MetadataIndex:
                 case filters.And(conditions):
                     return reduce(lambda left, one: chosen(one, left), conditions, rows)
                 case filters.Or(conditions):
-                    return rows[_marked((chosen(one, rows) for one in conditions), stop)[rows]]
+                    return rows[_marked((chosen(part, rows) for part in conditions), stop)[rows]]
                 case filters.Not(one):
                     return rows[~_marked([chosen(one, rows)], stop)[rows]]
                 case filters.HasId(ids):
@@ -315,8 +317,8 @@ class MetadataIndex:
         if len(self._warned) >= _WARNED or (shown := f"{key!r:.60}") in self._warned:
             return
         self._warned.add(shown)
-        known = [f"{one:.60}" for one in nsmallest(_WARNED, self._columns)]
-        warn(f"filter: no passage has the metadata key {shown}; known keys are {known}.")
+        columns = [f"{column:.60}" for column in nsmallest(_WARNED, self._columns)]
+        warn(f"filter: no passage has the metadata key {shown}; known keys are {columns}.")
 
 
 def _marked(some: Iterable[Rows | list[int]], stop: int) -> NDArray[np.bool_]:
@@ -378,9 +380,9 @@ class State:
 
         ValueError if the weights of the terms differ from those of the stored ones.
         """
-        held = self.postings or [Postings.none() for _ in blocks]
+        postings = self.postings or [Postings.none() for _ in blocks]
         return tuple(
-            one.with_rows(self.rows, terms) for one, terms in zip(held, blocks, strict=True)
+            one.with_rows(self.rows, terms) for one, terms in zip(postings, blocks, strict=True)
         )
 
     def selected_rows(self) -> NDArray[np.int64]:
@@ -450,8 +452,8 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
             f"gaussians: expected {len(state.postings)} blocks of terms, as stored, got "
             f"{len(gaussians.terms)}."
         )
-    for held, block in zip(state.postings, gaussians.terms, strict=True):
-        held.check_fits(block)
+    for postings, block in zip(state.postings, gaussians.terms, strict=True):
+        postings.check_fits(block)
     own, stored = gaussians.profile, state.profile
     if own is not stored and (own is None or stored is None or not np.array_equal(own, stored)):
         raise ValueError(
@@ -479,5 +481,5 @@ def compacted(state: State) -> State:
         scan=None if state.scan is None else state.scan.with_rows(0, len(selected), means),
         alive=np.ones(len(selected), dtype=bool),
         row_of={passages[row].id: row for row in range(len(selected))},
-        postings=tuple(held.chosen(selected) for held in state.postings),
+        postings=tuple(postings.chosen(selected) for postings in state.postings),
     )

@@ -204,8 +204,8 @@ class MemoryStore:
             alive[start:stop] = True
             if len(old.passages) > start:
                 old = without_leftovers(old)
-            known = old.passages
-            known.extend(passages)
+            log = old.passages
+            log.extend(passages)
             replaced = [row for p in passages if (row := old.row(p.id)) is not None]
             selected = old.selected
             if replaced:
@@ -226,7 +226,7 @@ class MemoryStore:
                     scales=scales,
                     profile=gaussians.profile,
                     longest=max(old.longest, longest(gaussians.mean)),
-                    passages=known,
+                    passages=log,
                     alive=alive,
                     selected=selected,
                     scan=scan,
@@ -294,8 +294,8 @@ class MemoryStore:
                 out.append(np.zeros((len(block), 0), dtype=np.float32))
             else:
                 held, corpus = next(postings)
-                found = held.similarities(block, corpus)
-                out.append(found if selected is None else found[:, selected])
+                similarities = held.similarities(block, corpus)
+                out.append(similarities if selected is None else similarities[:, selected])
         return out
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
@@ -343,9 +343,9 @@ class MemoryStore:
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
         """Return the passages of columns (n, k), which must not be changed."""
         # Each passage is read once, whichever queries have found it.
-        rows, place = np.unique(self._rows(columns), return_inverse=True)
+        rows, positions = np.unique(self._rows(columns), return_inverse=True)
         stored = np.array([*map(self._state.passages.stored, rows.tolist())], dtype=object)
-        passages: list[list[Passage]] = stored[place.reshape(columns.shape)].tolist()
+        passages: list[list[Passage]] = stored[positions.reshape(columns.shape)].tolist()
         return passages
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
@@ -364,7 +364,7 @@ class MemoryStore:
         rows = self._rows(columns)
         # A query without terms is only known as a vector.
         pairs = zip(self._postings() if terms else (), terms, strict=True)
-        return [held.contributions(block, rows, corpus) for (held, corpus), block in pairs]
+        return [postings.contributions(block, rows, corpus) for (postings, corpus), block in pairs]
 
     def _postings(self) -> list[tuple[Postings, Corpus]]:
         """Return each sparse block with the corpus for its inverse document frequencies.
@@ -377,12 +377,14 @@ class MemoryStore:
         left = None if alive.all() else alive
         known = state.frequencies or [None] * len(state.postings)
         pairs = zip(state.postings, known, strict=True)
-        return [(held, Corpus(state.rows, left, frequencies)) for held, frequencies in pairs]
+        return [
+            (postings, Corpus(state.rows, left, frequencies)) for postings, frequencies in pairs
+        ]
 
     def document_frequencies(self, block: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that contain each term of a sparse block."""
-        held, corpus = self._postings()[block]
-        return held.document_frequency(keys, corpus)
+        postings, corpus = self._postings()[block]
+        return postings.document_frequency(keys, corpus)
 
     def _rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         selected = self._state.selected
@@ -417,11 +419,11 @@ class MemoryStore:
         k = min(k, len(view))
         if not k or not len(query):
             return StoreHits.empty(len(query))
-        found, step = [], max(1, _BLOCK // len(view))
+        hits, step = [], max(1, _BLOCK // len(view))
         for start in range(0, len(query), step):
             some = query[start : start + step]
-            found.append(view.top_k(some, k, beta=beta, mu=view._fused(some)))
-        columns, scores, mu, sigma2 = map(np.concatenate, zip(*found, strict=True))
+            hits.append(view.top_k(some, k, beta=beta, mu=view._fused(some)))
+        columns, scores, mu, sigma2 = map(np.concatenate, zip(*hits, strict=True))
         passages = [[*map(copied, row)] for row in view.gather(columns)]
         return StoreHits(passages, scores, mu, sigma2, exact=True)
 

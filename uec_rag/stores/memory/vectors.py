@@ -163,14 +163,14 @@ def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Pi
     """
     out, start = [], 0
     for query in queries:
-        stop, left, found = start + query.shape[1], 0, []
+        stop, left, parts = start + query.shape[1], 0, []
         for number, width in enumerate(widths):
             low, high = max(start, left), min(stop, left + width)
             if low < high:
                 columns = slice(low - left, high - left)
-                found.append(Piece(number, columns, query[:, low - start : high - start]))
+                parts.append(Piece(number, columns, query[:, low - start : high - start]))
             left += width
-        out.append(found)
+        out.append(parts)
         start = stop
     return out
 

@@ -46,17 +46,17 @@ def known_of(dsn: str) -> dict[str, str]:
     ValueError if libpq cannot parse it, or would misread a part of a password.
     """
     try:
-        known = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value != ""}
+        parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value != ""}
     except (psycopg.Error, ValueError):  # their messages contain the address with the password
-        known = {"port": "unknown"}
+        parts = {"port": "unknown"}
     # libpq ends user and password at the first @, unless a / precedes it.
     misread = re.match("postgres(?:ql)?://(?:[^@/]*@)?+[^?]*@", dsn)
-    if misread or not re.fullmatch("[0-9,]*", known.get("port", "")):
+    if misread or not re.fullmatch("[0-9,]*", parts.get("port", "")):
         raise ValueError(
             "dsn: expected a connection string of libpq, postgresql://USER@HOST/DATABASE, and got "
             "one that it cannot parse. In a password, write @ as %40, / as %2F and : as %3A."
         )
-    return known
+    return parts
 
 
 def place_of(dsn: str) -> str:
@@ -195,8 +195,8 @@ def notes_of(connection: Connection, collection: str) -> CollectionSchema | None
         return None
     if noted is None:
         return CollectionSchema.restore(None, collection)  # raises ValueError
-    held = sql.SQL("SELECT notes FROM {}").format(Tables.of(collection).notes)
-    row = connection.execute(held).fetchone()
+    query = sql.SQL("SELECT notes FROM {}").format(Tables.of(collection).notes)
+    row = connection.execute(query).fetchone()
     return CollectionSchema.restore(row and row[0], collection)
 
 

@@ -219,7 +219,7 @@ def _joined(
 ) -> Clause:
     if not conditions:
         return Clause(sql.SQL(nothing), [])
-    parts = [clause(one) for one in conditions]
+    parts = [clause(condition) for condition in conditions]
     whole = sql.SQL(word).join(sql.SQL("({})").format(part.text) for part in parts)
     return Clause(whole, [value for part in parts for value in part.values])
 
@@ -380,14 +380,14 @@ def candidates(
         sql.SQL("halfvec" if is_half(notes) else "vector"),
         sql.Literal(notes.dimension),
     )
-    found = [Clause(text, [*where.values, json.dumps(mean.tolist()), count])]
+    clauses = [Clause(text, [*where.values, json.dumps(mean.tolist()), count])]
     for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False)):
         if len(wanted.keys):
-            found.append(bm25_query(tables, block, noted, wanted, where, count))
+            clauses.append(bm25_query(tables, block, noted, wanted, where, count))
     numbers = sql.SQL(" UNION ").join(
-        sql.SQL("(SELECT number FROM ({}) AS of_one)").format(one.text) for one in found
+        sql.SQL("(SELECT number FROM ({}) AS of_one)").format(one.text) for one in clauses
     )
     together = sql.SQL("SELECT {} FROM ({}) AS candidates JOIN {} USING (number)").format(
         point(notes), numbers, tables.points
     )
-    return Clause(together, [value for one in found for value in one.values])
+    return Clause(together, [value for one in clauses for value in one.values])

@@ -162,8 +162,8 @@ class PgVectorStore(EngineStore):
 
     def _put(self, rows: Sequence[tuple[object, ...]]) -> None:
         with self._server.transaction() as connection, connection.cursor() as cursor:
-            notes, known = notes_of(connection, self._collection), self.schema()
-            if notes is None or known is None or not notes.is_compatible_with(known):
+            notes, schema = notes_of(connection, self._collection), self.schema()
+            if notes is None or schema is None or not notes.is_compatible_with(schema):
                 raise ValueError(
                     f"store: the table {self._collection!r} was recreated for other Gaussians "
                     "during the write. Open the store again."
@@ -237,9 +237,9 @@ class PgVectorStore(EngineStore):
             "AND key = ANY(%s::bigint[])) FROM {}"
         ).format(self._tables.words, self._tables.notes)
         asked = [block + 1, block, keys.view(np.int64).tolist()]
-        passages, length, held = self._server.rows(text, asked)[0]
-        found = np.array(held, dtype=np.int64).reshape(-1, 2)
-        holding = zip(found[:, 0].view(np.uint64).tolist(), found[:, 1].tolist(), strict=True)
+        passages, length, pairs = self._server.rows(text, asked)[0]
+        table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        holding = zip(table[:, 0].view(np.uint64).tolist(), table[:, 1].tolist(), strict=True)
         return Frequencies(passages, length, dict(holding))
 
     def near(
@@ -280,5 +280,5 @@ class PgVectorStore(EngineStore):
     @property
     def address(self) -> str:
         """The address for `open_store`, without secrets."""
-        place = self._server.place
-        return f"{place}{'&' if '?' in place else '?'}collection={quote(self._collection, safe='')}"
+        url = self._server.place
+        return f"{url}{'&' if '?' in url else '?'}collection={quote(self._collection, safe='')}"

@@ -49,11 +49,11 @@ class Place:
         client: QdrantClient | None,
     ) -> None:
         places = {"location": location, "path": path, "url": url, "client": client}
-        given = [name for name, place in places.items() if place is not None]
-        if len(given) != 1:
+        names = [name for name, value in places.items() if value is not None]
+        if len(names) != 1:
             raise ValueError(
                 "location, path, url: expected exactly one, for instance location=':memory:'; got "
-                f"{given or 'none'}."
+                f"{names or 'none'}."
             )
         if location not in (None, ":memory:"):
             got = checked_url(str(location))
@@ -144,8 +144,8 @@ class WriteMark:
     It is a point in a collection named after that of the passages, with the suffix "_kept".
     """
 
-    def __init__(self, place: Place, collection: str) -> None:
-        self._place, self._ask, self._client = place, place.call_with_retries, place.client
+    def __init__(self, location: Place, collection: str) -> None:
+        self._place, self._ask, self._client = location, location.call_with_retries, location.client
         self._collection = f"{collection}_kept"
 
     def make(self) -> None:
@@ -154,8 +154,8 @@ class WriteMark:
         ValueError if the existing one has vectors, and so was not created here.
         """
         if self._ask(self._client.collection_exists, self._collection):
-            found = self._ask(self._client.get_collection, self._collection)
-            if found.config.params.vectors:
+            information = self._ask(self._client.get_collection, self._collection)
+            if information.config.params.vectors:
                 raise ValueError(
                     f"collection: a mark of the last write is stored in {self._collection!r}, "
                     "which exists and has other contents; choose another name."
@@ -173,11 +173,11 @@ class WriteMark:
 
     def read(self) -> str:
         """Return the mark; "" if there is none."""
-        found = self._ask(
+        records = self._ask(
             self._client.retrieve,
             self._collection,
             [point_id(_WRITTEN)],
             with_payload=["version"],
             with_vectors=False,
         )
-        return "".join(point.payload["version"] for point in found if point.payload)
+        return "".join(point.payload["version"] for point in records if point.payload)

@@ -30,8 +30,8 @@ def sparse(keys: NDArray[np.uint64], weights: FloatArray) -> models.SparseVector
 
     Terms whose lower 32 bits are equal are added up, which affects the choice of candidates only.
     """
-    indices, place = np.unique(keys.astype(np.uint32), return_inverse=True)
-    values = np.bincount(place, weights=weights, minlength=len(indices))
+    indices, positions = np.unique(keys.astype(np.uint32), return_inverse=True)
+    values = np.bincount(positions, weights=weights, minlength=len(indices))
     return models.SparseVector(indices=indices.tolist(), values=values.tolist())
 
 

@@ -243,14 +243,14 @@ class QdrantStore(EngineStore):
     def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
         """Iterate over the points of those distinct ids that exist."""
         for start in range(0, len(ids) if self.schema() else 0, _READ_BATCH):
-            found = self._ask(
+            records = self._ask(
                 self._client.retrieve,
                 self._collection,
                 [*map(point_id, ids[start : start + _READ_BATCH])],
                 with_payload=self._payload(vectors),
                 with_vectors=[query.MEAN, query.SPREAD] if vectors else False,
             )
-            yield from map(self._point, found)
+            yield from map(self._point, records)
 
     def scan(
         self, condition: Condition | None, limit: int | None = None, *, vectors: bool = True
@@ -335,8 +335,8 @@ class QdrantStore(EngineStore):
                 terms = query.sparse(wanted.keys, wanted.shares)
                 requests.append(request(query=terms, using=query.words_name(block)))
         answers = self._ask(self._client.query_batch_points, self._collection, requests)
-        found = {point.id: point for answer in answers for point in answer.points}
-        return [*map(self._point, found.values())]
+        points = {point.id: point for answer in answers for point in answer.points}
+        return [*map(self._point, points.values())]
 
     def read_stamp(self) -> str:
         """Return a value that changes with every write."""
