@@ -320,7 +320,7 @@ def _coverage(
                 title[number][position] = opening[number][position] = True
             elif any(map(description.opening_words.__contains__, spellings[position])):
                 opening[number][position] = True
-    return np.array([anywhere, opening, title])
+    return np.array([anywhere, opening, title], dtype=bool)
 
 
 def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:

@@ -201,7 +201,7 @@ def create_server(
     plain = "Finds passages, without deciding whether they answer the question."
     for tool, title, what in ((ask, "Ask", TOOL_DESCRIPTION), (search, "Search", plain)):
         server.add_tool(tool, title=title, description=what + about + _QUOTED, annotations=notes)
-    server.resource(_URI + "{place}", title="A passage", mime_type="text/plain")(passage)
+    server.resource(_URI + "{address}", title="A passage", mime_type="text/plain")(passage)
     return server
 
 
