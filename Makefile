@@ -30,7 +30,7 @@ test: $(READY)
 test-all: test test-kernels test-ui
 	$(BIN)/python -m pytest -q -m slow
 
-# The numerical rooms' tests with OpenBLAS's kernels for two kinds of processors, which every x86-64
+# The numerical packages' tests with OpenBLAS's kernels for two kinds of processors, which every x86-64
 # of today has: numbers round differently, and no test may rest on that. Other libraries ignore the
 # variable, and so does OpenBLAS on other processors.
 NUMERICAL := retrieval stores ensemble confidence laplace
@@ -56,7 +56,7 @@ test-engines: $(READY)
 survive: $(READY)
 	UEC_SURVIVE=1 $(BIN)/python -m pytest -q -s tests/survival
 
-# Lines of the core that its own rooms' tests run: below the floor it fails.
+# Lines of the core that its own packages' tests run: below the floor it fails.
 CORE := base stores confidence laplace ensemble retrieval
 COVERED := 95
 

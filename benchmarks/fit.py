@@ -27,7 +27,7 @@ import typer
 
 from benchmarks.tables import print_table
 from uec_rag.encoders import Encoded
-from uec_rag.laplace.curvature import Curvature, Layer, accumulate, by_laplace_torch
+from uec_rag.laplace.curvature import Curvature, Layer, accumulate, laplace_torch_curvature
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import bernoulli_map
 from uec_rag.laplace.pairs import LabelledPairs, check_pairs
@@ -92,8 +92,8 @@ def main(
             fit_posterior(given, *encoded, gain, structure=structure)
             return clock() - start
 
-        by_laplace_torch(layer(1))  # what is imported on first use is not of a fit
-        theirs, expected = timed(by_laplace_torch, layer(generic))
+        laplace_torch_curvature(layer(1))  # what is imported on first use is not of a fit
+        theirs, expected = timed(laplace_torch_curvature, layer(generic))
         found = accumulate(layer(generic))
         difference = max(
             float(np.abs(one - other).max() / np.abs(other).max())

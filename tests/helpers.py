@@ -18,7 +18,7 @@ import numpy as np
 
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.saved.generations import writing
+from uec_rag.base.saved.generations import write_generation
 from uec_rag.base.saved.manifest import read_manifest
 from uec_rag.confidence.model import JUDGED
 from uec_rag.corpora import fitting_pairs
@@ -122,7 +122,7 @@ def random_gaussian(rng, n, d, factors=None):
     if factors is None:
         return Gaussian(mean, rng.gamma(1.0, 0.5, (n, d)))
     scales, profile = rng.gamma(1.0, 0.5, (n, factors)), rng.gamma(1.0, 0.5, (factors, d))
-    return Gaussian.factored(mean, scales, profile)
+    return Gaussian.from_factors(mean, scales, profile)
 
 
 def index_of(uec, texts, ids=None, metadatas=None, store=None):
@@ -153,7 +153,7 @@ def files_of(path):
 @contextmanager
 def resaved(path, kind, name="made up"):
     """Yield the files of a saved folder, to be changed and saved beside it as if they were ours."""
-    with writing(path.with_name(name), kind) as folder:
+    with write_generation(path.with_name(name), kind) as folder:
         shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
         yield folder
 

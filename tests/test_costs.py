@@ -205,10 +205,10 @@ def test_a_reply_costs_its_length(said, size):
     def understood():
         replies.is_unclear(text)
         replies.extract_clarifying_question(text)
-        replies.places_named(text, ["a", "b"])
-        replies.labels_offered(f"Do you mean {text}?")
+        replies.find_positions(text, ["a", "b"])
+        replies.extract_labels(f"Do you mean {text}?")
         with suppress(replies.UnknownReading):
-            replies.readings_named(text, found)
+            replies.find_readings(text, found)
 
     assert seconds(understood, 1) < 0.5
 
@@ -219,7 +219,7 @@ def test_a_reply_costs_its_length(said, size):
         (wording.is_small_talk, "thanks"),
         (wording.refers_back, "and why?"),
         (wording.lacks_referent, "How do I repay the loan?"),
-        (wording.concept_asked, "What is a gauge?"),
+        (wording.extract_concept, "What is a gauge?"),
         (wording.named_words, "What is Debian?"),
         (replies.extract_clarifying_question, "Do you mean a or b?"),
     ],
@@ -255,5 +255,5 @@ def test_a_message_does_not_repeat_a_long_key(retriever, key):
 
 def test_a_heading_costs_its_length():
     heading = "# " + "[" * 40_000
-    assert seconds(lambda: About.of({}, heading), 1) < 0.1
-    assert seconds(lambda: About.of({"Header 1": heading}), 1) < 0.1
+    assert seconds(lambda: About.from_passage({}, heading), 1) < 0.1
+    assert seconds(lambda: About.from_passage({"Header 1": heading}), 1) < 0.1

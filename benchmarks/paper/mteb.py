@@ -129,7 +129,7 @@ class UECMTEBEncoder:
         mean, scales = packed[:, :d], packed[:, d:] / _SMALL
         if self._profile is None:
             return Gaussian(mean, scales)
-        return Gaussian.factored(mean, scales, self._profile)
+        return Gaussian.from_factors(mean, scales, self._profile)
 
 
 def find_tasks(names: Sequence[str]) -> list[AbsTask]:

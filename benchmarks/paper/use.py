@@ -22,7 +22,7 @@ from uec_rag.encoders.base import (
     IdentityHead,
     Role,
     check_vectors,
-    checked_texts,
+    prepare_texts,
 )
 from uec_rag.encoders.bundled.packages import Package, PackagedFile, package_folder
 
@@ -101,7 +101,7 @@ class UniversalSentenceEncoder(IdentityHead):
         TypeError, ValueError
             If texts or role are not what they must be.
         """
-        checked = checked_texts(texts, role)
+        checked = prepare_texts(texts, role)
         vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
         with progress_bar("Encoding texts", len(checked), show_progress) as progress:
             for start, tokens in self._batches(checked):

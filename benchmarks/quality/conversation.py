@@ -135,7 +135,9 @@ class Index:
     def __init__(self, uec: UEC, passages: Sequence[str]) -> None:
         self.uec = uec
         self._parts = uec.encode(passages, "passage")
-        self._words = [Postings.of(part.terms[0]) if part.terms else None for part in self._parts]
+        self._words = [
+            Postings.from_terms(part.terms[0]) if part.terms else None for part in self._parts
+        ]
         self._corpus = Corpus(len(passages))
 
     def logits(self, parts: Sequence[Gaussian]) -> FloatArray:
@@ -210,7 +212,7 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
         for column, uec in enumerate(ensembles):
             history = turn.history if column else []
             start = time.perf_counter()
-            texts = texts_of([Query.of(turn.text, history)])
+            texts = texts_of([Query.parse(turn.text, history)])
             parts = uec.encode(texts, "query")
             retriever.search_encoded([turn.text], parts, texts=texts, history=[history])
             times[row, column] = 1000 * (time.perf_counter() - start)

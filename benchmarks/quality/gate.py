@@ -219,7 +219,7 @@ def drifting() -> Iterable[Sequence[object]]:
             for _ in range(SPLITS):
                 drift = ours.Drift(_logistic(rng, count, 0.0))
                 asked = _logistic(rng, 2000, share)
-                seen = (n for n in range(8, 2001, 8) if drift.seen(asked[n - 8 : n]))
+                seen = (n for n in range(8, 2001, 8) if drift.record(asked[n - 8 : n]))
                 after.append(next(seen, None))
             warned = [n for n in after if n is not None]
             yield count, "", share, len(warned) / SPLITS, float(np.median(warned or [np.nan]))

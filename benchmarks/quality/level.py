@@ -13,7 +13,7 @@ Printed are
 - for each share of wrong answers the threshold that keeps it on four of five collections, and what
   it does on each, if the others chose it;
 - mean absolute error of the level and NLL after some labels, with this distribution as the prior of
-  the line and with that of `Calibrator.recalibrated`.
+  the line and with that of `Calibrator.recalibrate`.
 
 With --write, the distribution and the thresholds go into `uec_rag/confidence/shipped.json`.
 """
@@ -59,7 +59,7 @@ WRONG = (0.02, 0.05, 0.1, 0.15, 0.2)
 KEPT = 0.8  # share of the collections on which a threshold keeps a share of wrong answers
 LABELS, DRAWS = (10, 20, 50), 20
 _STEPS, _INSIDE = 40, (0.05, 0.95)
-_PRIOR = (np.array([1.0, 0.0]), np.diag([1.0, 2.0]))  # of `Calibrator.recalibrated`
+_PRIOR = (np.array([1.0, 0.0]), np.diag([1.0, 2.0]))  # of `Calibrator.recalibrate`
 
 
 @dataclass(frozen=True, eq=False)

@@ -162,7 +162,7 @@ def _gathered(
             found = labelled_examples(method, store, asked, own, inside, K)
             yield Cell(collection.name, "answerable", size, found)
             gone = without_answers(method, store, asked, own, inside, K)
-            yield Cell(collection.name, "removed", size, Examples.joined(gone))
+            yield Cell(collection.name, "removed", size, Examples.concatenate(gone))
             some = rng.permutation(len(others))[: max(4, size // 4) if size else None].tolist()
             asked, own = [others[row] for row in some], [part[some] for part in foreign]
             found = labelled_examples(method, store, asked, own, [frozenset()] * len(some), K)
@@ -254,7 +254,7 @@ def learn(
         for cell in cells
     ]
     gone = (mix["removed"] + mix["other"]) / sum(mix.values())
-    return replace(start.relearned(Examples.joined(weighted)), unanswerable=gone)
+    return replace(start.relearn(Examples.concatenate(weighted)), unanswerable=gone)
 
 
 def certainty(model: ConfidenceModel, examples: Examples, k: int):
@@ -290,7 +290,7 @@ def figures(model: ConfidenceModel, cells: Sequence[Cell]) -> dict[str, float]:
         for kind, name in (("answerable", "right"), ("other", "others'")):
             part = [c.examples for c in cells if c.size in sizes and c.kind == kind]
             if part:
-                sure, right, _ = certainty(model, Examples.joined(part), 4)
+                sure, right, _ = certainty(model, Examples.concatenate(part), 4)
                 chosen = sure[right] if kind == "answerable" else sure
                 out[f"{name} answered of {label}"] = float((chosen > 0.5).mean())
     return out
@@ -409,7 +409,7 @@ def cells_of(
         for cell in gather(uec, model, collection, foreign, most):
             by_kind.setdefault((cell.kind, cell.size, cell.wording), []).append(cell.examples)
         for (kind, size, wording), examples in by_kind.items():
-            yield Cell(collection.name, kind, size, Examples.joined(examples), wording)
+            yield Cell(collection.name, kind, size, Examples.concatenate(examples), wording)
 
 
 def main(

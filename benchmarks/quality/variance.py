@@ -160,9 +160,13 @@ def auroc(wrong: np.ndarray, variance: np.ndarray) -> float:
 def figures(one: Seen, others: Sequence[Seen]) -> dict[str, dict[str, float]]:
     """What holds of a collection; `others`: collections of other domains."""
     wrong, whole = ~one.relevant[:, 0], one.whole
-    shared = whole.within + one.shared
-    variances = {"within": whole.within, "both": whole.sigma2}
-    first = {"within": whole.within[:, 0], "shared": shared[:, 0], "between": whole.between[:, 0]}
+    shared = whole.model_variance + one.shared
+    variances = {"within": whole.model_variance, "both": whole.sigma2}
+    first = {
+        "within": whole.model_variance[:, 0],
+        "shared": shared[:, 0],
+        "between": whole.disagreement[:, 0],
+    }
     first |= {"both": whole.sigma2[:, 0], "-mu": -whole.mu[:, 0]}
     first["-confidence"] = -whole.confidence_at_k[:, 0]
     sides = whole.mu[:, :_K].ravel(), one.truth.ravel()
@@ -172,7 +176,7 @@ def figures(one: Seen, others: Sequence[Seen]) -> dict[str, dict[str, float]]:
     return {
         "Wrong first hits against right ones, AUROC": {
             **{name: auroc(wrong, values) for name, values in first.items()},
-            "shared / within": float((shared / whole.within)[:, 0].mean()),
+            "shared / within": float((shared / whole.model_variance)[:, 0].mean()),
         },
         "Its size": {
             **{f"coverage {name}": one.covered(v) for name, v in variances.items()},
@@ -184,7 +188,7 @@ def figures(one: Seen, others: Sequence[Seen]) -> dict[str, dict[str, float]]:
             },
         },
         "Its use": {
-            "Spearman within": float(spearmanr(whole.within[:, 0], error).statistic),
+            "Spearman within": float(spearmanr(whole.model_variance[:, 0], error).statistic),
             "Spearman both": float(spearmanr(whole.sigma2[:, 0], error).statistic),
             "beta": _BETAS[best],
             "nDCG@10 gained": float(one.ndcg[best] - one.ndcg[0]),

@@ -38,7 +38,7 @@ def test_widths_are_one_block_unless_given_and_add_up_to_the_dimension(rng):
     mean, zeros = np.ones((2, 5)), np.zeros((2, 5))
     assert Gaussian(mean, zeros).widths == (5,)
     assert Gaussian(mean, zeros, widths=[2, 3])[:1].widths == (2, 3)
-    assert Gaussian.factored(mean, zeros, np.eye(5), widths=[1, 4]).widths == (1, 4)
+    assert Gaussian.from_factors(mean, zeros, np.eye(5), widths=[1, 4]).widths == (1, 4)
     with pytest.raises(ValueError, match=r"widths: expected numbers whose sum is 5.*got \[2, 2\]"):
         Gaussian(mean, zeros, widths=[2, 2])
 

@@ -26,7 +26,7 @@ def bm25(query, passages):
 
 
 def terms(texts):
-    return Terms.of(texts, Saturation(K1, B))
+    return Terms.from_keys(texts, Saturation(K1, B))
 
 
 def test_room_is_at_least_doubled_so_that_appending_is_cheap_on_average():
@@ -52,14 +52,17 @@ def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries,
     expected = np.array([bm25(query, [passages[row] for row in left]) for query in queries])
     found = postings.similarities(terms(queries), Corpus(start, alive))
     np.testing.assert_allclose(found[:, left], expected, atol=1e-5)
-    fewer = postings.chosen(left).similarities(terms(queries), Corpus(len(left)))
+    fewer = postings.select(left).similarities(terms(queries), Corpus(len(left)))
     np.testing.assert_allclose(fewer, expected, atol=1e-5)
 
 
 def test_similarities_do_not_depend_on_what_is_summed_up_at_a_time(monkeypatch):
     rng = np.random.default_rng(0)
     texts = [rng.integers(0, 30, rng.integers(0, 12)).tolist() for _ in range(100)]
-    postings, corpus = Postings.of(terms(texts[:60])).with_rows(60, terms(texts[60:])), Corpus(100)
+    postings, corpus = (
+        Postings.from_terms(terms(texts[:60])).with_rows(60, terms(texts[60:])),
+        Corpus(100),
+    )
     queries = terms(texts[:20])
     expected = postings.similarities(queries, corpus)
     one_by_one = [postings.similarities(queries[row : row + 1], corpus)[0] for row in range(20)]
@@ -69,10 +72,10 @@ def test_similarities_do_not_depend_on_what_is_summed_up_at_a_time(monkeypatch):
 
 
 def test_a_passage_without_terms_has_no_similarity_whatever_the_saturation():
-    held = Terms.of([[], [1]], Saturation(1.5, 1.0))  # b = 1: its length would divide by 0
-    asked, corpus = Terms.of([[1, 2]], Saturation(1.5, 1.0)), Corpus(2)
-    assert Postings.of(held).similarities(asked, corpus)[0, 0] == 0
-    [added], _ = Postings.of(held).contributions(asked, np.array([[0, 1]]), corpus)
+    held = Terms.from_keys([[], [1]], Saturation(1.5, 1.0))  # b = 1: its length would divide by 0
+    asked, corpus = Terms.from_keys([[1, 2]], Saturation(1.5, 1.0)), Corpus(2)
+    assert Postings.from_terms(held).similarities(asked, corpus)[0, 0] == 0
+    [added], _ = Postings.from_terms(held).contributions(asked, np.array([[0, 1]]), corpus)
     assert (added[0] == 0).all()
     assert added[1, 0] > 0
 
@@ -80,7 +83,7 @@ def test_a_passage_without_terms_has_no_similarity_whatever_the_saturation():
 @given(TEXTS, TEXTS)
 @settings(max_examples=30, deadline=None)
 def test_contributions_add_up_to_the_similarities(passages, queries):
-    postings, corpus = Postings.of(terms(passages)), Corpus(len(passages))
+    postings, corpus = Postings.from_terms(terms(passages)), Corpus(len(passages))
     rows = np.tile(np.arange(len(passages)), (len(queries), 1))
     parts, _ = postings.contributions(terms(queries), rows, corpus)
     found = postings.similarities(terms(queries), corpus)
@@ -88,22 +91,22 @@ def test_contributions_add_up_to_the_similarities(passages, queries):
 
 
 def test_a_word_that_no_passage_holds_counts_against_all():
-    postings, corpus = Postings.of(terms([[1, 2], [3]])), Corpus(2)
+    postings, corpus = Postings.from_terms(terms([[1, 2], [3]])), Corpus(2)
     known, half = postings.similarities(terms([[1], [1, 9]]), corpus)
     assert 0 < half[0] < known[0] < 1
 
 
 def test_an_earlier_version_knows_nothing_of_later_rows():
-    first = Postings.of(terms([[1], [2]]))
+    first = Postings.from_terms(terms([[1], [2]]))
     before = first.similarities(terms([[1]]), Corpus(2))
     first.with_rows(2, terms([[1], [1]]))
     np.testing.assert_array_equal(first.similarities(terms([[1]]), Corpus(2)), before)
 
 
 def test_a_posting_takes_five_bytes_where_counts_are_below_256():
-    [segment] = Postings.of(terms([[1, 1, 2], [2] * 255])).segments
+    [segment] = Postings.from_terms(terms([[1, 1, 2], [2] * 255])).segments
     assert segment.rows.itemsize + segment.weights.itemsize == 5
-    [wider] = Postings.of(terms([[2] * 256])).segments
+    [wider] = Postings.from_terms(terms([[2] * 256])).segments
     assert wider.weights.tolist() == [256]
 
 
@@ -112,7 +115,7 @@ def test_many_small_batches_leave_few_segments():
     for row in range(300):
         postings = postings.with_rows(row, terms([[row % 7, row]]))
     assert len(postings.segments) <= 16
-    whole = Postings.of(terms([[row % 7, row] for row in range(300)]))
+    whole = Postings.from_terms(terms([[row % 7, row] for row in range(300)]))
     asked = terms([[3, 20]])
     np.testing.assert_allclose(
         postings.similarities(asked, Corpus(300)), whole.similarities(asked, Corpus(300)), atol=1e-6
@@ -125,7 +128,7 @@ def test_saved_postings_come_back(tmp_path):
         postings = postings.with_rows(start, terms([[1, 1, 2], [300 * [5][0]], [2]]))
     state = postings.save(tmp_path, "words", np.array([0, 2, 4, 5]))
     loaded, corpus = Postings.load(tmp_path, state, 4), Corpus(4)
-    kept = postings.chosen(np.array([0, 2, 4, 5]))
+    kept = postings.select(np.array([0, 2, 4, 5]))
     asked = terms([[1, 2, 9]])
     np.testing.assert_array_equal(
         loaded.similarities(asked, corpus), kept.similarities(asked, corpus)
@@ -135,8 +138,11 @@ def test_saved_postings_come_back(tmp_path):
 
 
 def test_terms_of_another_fit_are_refused():
-    postings = Postings.of(terms([[1]]))
-    for other in (Terms.of([[1]], Saturation(2.0, B)), terms([[1]]).scaled(np.float32(0.5))):
+    postings = Postings.from_terms(terms([[1]]))
+    for other in (
+        Terms.from_keys([[1]], Saturation(2.0, B)),
+        terms([[1]]).scale_by(np.float32(0.5)),
+    ):
         with pytest.raises(ValueError, match="another fit"):
             postings.with_rows(1, other)
 
@@ -177,7 +183,9 @@ def test_a_saturation_out_of_range_is_refused(k1, b):
     ],
 )
 def test_postings_that_lead_elsewhere_are_refused_before_they_are_used(tmp_path, part, change):
-    state = Postings.of(terms([[1, 2, 2], [2, 3], [3, 1]])).save(tmp_path, "words", np.arange(3))
+    state = Postings.from_terms(terms([[1, 2, 2], [2, 3], [3, 1]])).save(
+        tmp_path, "words", np.arange(3)
+    )
     Postings.load(tmp_path, state, 3)
     file = tmp_path / f"words.{part}.npy"
     np.save(file, change(np.load(file)))

@@ -54,7 +54,7 @@ class Failing:
 
 def test_the_log_says_once_what_failed(caplog):
     error = ConnectionError("no\nanswer. Call again.")
-    assert retries.retried(Failing(error, error), ["a"]).shape == (1, 3)
+    assert retries.retry(Failing(error, error), ["a"]).shape == (1, 3)
     assert caplog.messages == ["no answer; trying again ..."]
 
 
@@ -86,7 +86,7 @@ def test_what_stays_away_is_not_asked_longer_than_is_said(monkeypatch, within, c
     monkeypatch.setattr(retries, "_wait", lambda state: 0.025)
     source = Failing(*[ConnectionError("no route")] * 100)
     with pytest.raises(ConnectionError, match="no route"):
-        retries.retried(source, ["a"], within=within)
+        retries.retry(source, ["a"], within=within)
     assert source.calls == calls
 
 

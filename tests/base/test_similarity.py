@@ -97,13 +97,15 @@ def test_variance_pulls_a_score_towards_0_and_never_past_it(mu, sigma2, beta):
 def test_sparse_blocks_add_to_the_mean_alone(rng):
     """As BM25 has it, with the candidates as the corpus: its own tests are those of Postings."""
     q, c = random_gaussian(rng, 2, 6), random_gaussian(rng, 4, 6)
-    asked = [Terms.of(keys, Saturation()) for keys in ([[1, 2], [3]], [[5], [6, 1]])]
+    asked = [Terms.from_keys(keys, Saturation()) for keys in ([[1, 2], [3]], [[5], [6, 1]])]
     held = [
-        Terms.of(keys, Saturation())
+        Terms.from_keys(keys, Saturation())
         for keys in ([[1, 1, 4], [2], [3, 1], [4]], [[5, 6], [1], [6], [7]])
     ]
     mu, sigma2 = moments(q.with_terms(asked), c.with_terms(held))
-    added = [Postings.of(h).similarities(a, Corpus(4)) for a, h in zip(asked, held, strict=True)]
+    added = [
+        Postings.from_terms(h).similarities(a, Corpus(4)) for a, h in zip(asked, held, strict=True)
+    ]
     assert all(part.any() for part in added)
     np.testing.assert_allclose(mu, moments(q, c)[0] + added[0] + added[1], rtol=1e-5)
     np.testing.assert_array_equal(sigma2, moments(q, c)[1])
@@ -117,7 +119,7 @@ def test_batches_of_different_dimension_are_refused(rng):
 def test_so_are_batches_of_different_blocks_of_terms(rng):
     q, c = random_gaussian(rng, 2, 4), random_gaussian(rng, 5, 4)
     with pytest.raises(ValueError, match="expected 1 blocks of terms, the query's, got 0"):
-        moments(q.with_terms([Terms.of([[1], [2]], Saturation())]), c)
+        moments(q.with_terms([Terms.from_keys([[1], [2]], Saturation())]), c)
 
 
 def similarities(rows, size, seed=0):

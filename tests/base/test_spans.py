@@ -28,7 +28,7 @@ def test_searching_and_deciding_say_what_came_of_it_without_texts(exported, full
     gate = Gate(0.0)
     one, two = full.search(["badero fimafi"], k=4), full.search(["badero", "fimafi"], k=4)
     gate.decide(one)
-    gate.at_threshold(one.decisions[0])
+    gate.decide_again(one.decisions[0])
     every = exported.get_finished_spans()
     assert not any("badero" in str(value) for span in every for value in span.attributes.values())
     spans = [span for span in every if span.name != "uec_rag.encode"]

@@ -59,7 +59,10 @@ def test_the_gate_of_an_index_decides_unless_told_otherwise(run, index, question
 def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
     run, index, questions, tmp_path, monkeypatch
 ):
-    of, changes = LabelledSearch.of, [lambda index: None, lambda index: index.add(["A note."])]
+    of, changes = (
+        LabelledSearch.from_queries,
+        [lambda index: None, lambda index: index.add(["A note."])],
+    )
 
     def searched(*given, **options):
         found = of(*given, **options)
@@ -68,7 +71,7 @@ def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
         other.save(index)
         return found
 
-    monkeypatch.setattr(LabelledSearch, "of", searched)
+    monkeypatch.setattr(LabelledSearch, "from_queries", searched)
     command = ("gate", index, questions, "--out", tmp_path / "gate.json", "--max-risk", "0.2")
     run(*command)  # what was saved is the same
     before = (tmp_path / "gate.json").read_bytes()

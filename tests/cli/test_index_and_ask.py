@@ -251,7 +251,7 @@ class TestAnUpdateBesideOthers:
         """Has others do something to the index once an update has encoded its files."""
 
         def set_up(*changes):
-            of, left = EncodedFiles.of, [*changes]
+            of, left = EncodedFiles.from_documents, [*changes]
 
             def encoded(*given, **options):
                 files = of(*given, **options)
@@ -259,7 +259,7 @@ class TestAnUpdateBesideOthers:
                     LiveIndex(Place(index)).write(left.pop(0))
                 return files
 
-            monkeypatch.setattr(EncodedFiles, "of", encoded)
+            monkeypatch.setattr(EncodedFiles, "from_documents", encoded)
             return of
 
         return set_up
@@ -457,14 +457,14 @@ class TestFilesThatCannotBeIndexed:
     def test_files_that_vanish_while_they_are_read_are_left_out(
         self, run, folder, words, tmp_path, monkeypatch
     ):
-        found = folder_module._found
+        found = folder_module._find_sources
 
         def find_and_remove(*given, **options):
             listed = found(*given, **options)
             (folder / "bread.txt").unlink(missing_ok=True)
             return listed
 
-        monkeypatch.setattr(folder_module, "_found", find_and_remove)
+        monkeypatch.setattr(folder_module, "_find_sources", find_and_remove)
         made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
         assert "left out bread.txt, which cannot be read: No such file" in (
             " ".join(made.stderr.split())

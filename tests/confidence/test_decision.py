@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.decision import Decision, advised, decide_again, decide_one, outcome
+from uec_rag.confidence.decision import Decision, apply_advice, decide_again, decide_one, outcome
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     extract_clarifying_question,
+    extract_labels,
     is_clarifying_question,
-    labels_offered,
 )
 from uec_rag.confidence.sentences import SENTENCES
 
@@ -118,10 +118,10 @@ def test_figures_show_which_of_confidence_and_threshold_is_higher():
         ),
         (Decision.empty(), "nothing_found", SENTENCES["nothing_found"]),
         (decide_again(decide_one(0.9), 0.95), "uncertain", SENTENCES["uncertain"]),
-        (advised(decide_one(0.4), Advice("no")), "no_answer", SENTENCES["no_answer"]),
-        (advised(decide_one(0.4), Advice("answer")), "answered", SENTENCES["answered"]),
+        (apply_advice(decide_one(0.4), Advice("no")), "no_answer", SENTENCES["no_answer"]),
+        (apply_advice(decide_one(0.4), Advice("answer")), "answered", SENTENCES["answered"]),
         (
-            advised(decide_one(0.4), Advice("clarify", ("rent", "deposit"))),
+            apply_advice(decide_one(0.4), Advice("clarify", ("rent", "deposit"))),
             "underspecified",
             "Do you mean rent or deposit?",
         ),
@@ -162,7 +162,7 @@ def test_sentences_are_phrased_once_and_clarifying_questions_are_still_understoo
     assert decide_one(0.9, 0.9).reason == "Was genau meinen Sie?"
     asked = decide_one(0.9, 0.9, TWO).clarifying_question
     assert asked == "Meinen Sie the printer oder the scanner?"
-    assert labels_offered(asked) == ["the printer", "the scanner"]
+    assert extract_labels(asked) == ["the printer", "the scanner"]
     assert extract_clarifying_question(f"Gern! **{asked}**") == asked
     assert not is_clarifying_question("Do you mean the printer or the scanner?")
     monkeypatch.setitem(SENTENCES, "underspecified", "Welche?")

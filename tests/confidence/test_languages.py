@@ -6,10 +6,10 @@ import pytest
 
 from tests.helpers import rows_of
 from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.decision import advised, decide_again, decide_one, with_note
+from uec_rag.confidence.decision import apply_advice, decide_again, decide_one, with_note
 from uec_rag.confidence.languages import check_language, language_of, languages, tables
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import extract_clarifying_question, labels_offered
+from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
 from uec_rag.confidence.sentences import (
     TRANSLATIONS,
     language_told_in,
@@ -54,8 +54,8 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
     unsure = decide_one(0.4, in_corpus=0.6, language=language)
     assert unsure.reason == said["uncertain"]
     assert decide_again(unsure, 0.3).reason == said["answered"]
-    assert advised(unsure, Advice("no")).reason == said["no_answer"]
-    assert advised(unsure, Advice("answer"), "tar").reason == said["searched_as"].format(
+    assert apply_advice(unsure, Advice("no")).reason == said["no_answer"]
+    assert apply_advice(unsure, Advice("answer"), "tar").reason == said["searched_as"].format(
         reason=said["answered"], question="tar"
     )
     assert with_note(unsure, "x").reason == said["note"].format(reason=unsure.reason, note="x")
@@ -68,7 +68,7 @@ def test_a_clarifying_question_of_any_language_is_understood(language, count):
     asked = decide_one(0.9, 0.9, THREE[:count], language=language).clarifying_question
     offered = [reading.title for reading in THREE[:count]]
     assert asked != sentence("unclear", language)
-    assert labels_offered(asked) == offered
+    assert extract_labels(asked) == offered
     assert extract_clarifying_question(asked) == asked
     assert extract_clarifying_question(f"OK. **{asked}**") == asked
     assert language_told_in(asked) == language
@@ -80,7 +80,7 @@ def test_a_label_that_has_a_comma_or_an_or_of_the_language_is_quoted(language):
         label = f"rows{separator}tabs"
         readings = (Reading(label, ("1",), 0.5), Reading("tar", ("2",), 0.4))
         asked = decide_one(0.9, 0.9, readings, language=language).clarifying_question
-        assert labels_offered(asked) == [label, "tar"]
+        assert extract_labels(asked) == [label, "tar"]
 
 
 def test_an_unknown_language_is_refused_with_those_there_are():

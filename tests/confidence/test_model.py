@@ -18,10 +18,10 @@ from uec_rag.confidence.model import (
     Examples,
     Features,
     FitView,
-    at_level,
     features,
     fit_calibrator,
     fit_temperature,
+    keep_level,
     shift_prior,
     shipped_model,
     sigmoid,
@@ -152,7 +152,7 @@ def test_relevance_confidence_and_in_corpus_agree_whatever_was_learned(
     sure = model.probabilities(seen.first(k), unanswerable)
     coherent(sure)
     other = sure.in_corpus[::-1]
-    mixed = sure.mixed(other, 0.7)
+    mixed = sure.mix(other, 0.7)
     coherent(mixed)
     assert (mixed.in_corpus >= np.minimum(sure.in_corpus, other) - 1e-6).all()
     assert (mixed.in_corpus <= np.maximum(sure.in_corpus, other) + 1e-6).all()
@@ -194,21 +194,21 @@ def examples(k, seed=0):
 @given(models(), st.integers(1, 12), st.integers(0, 99))
 def test_they_agree_after_labels_of_a_corpus_too(model, k, seed):
     labelled = examples(k, seed)
-    fresh = model.recalibrated(labelled)
-    for one in (fresh, model.relearned(labelled)):
+    fresh = model.recalibrate(labelled)
+    for one in (fresh, model.relearn(labelled)):
         coherent(one.probabilities(labelled.features, 0.3))
     assert fresh.unanswerable == pytest.approx(1 - labelled.answerable.mean())
 
 
 def test_the_model_recalibrates_all_its_parts():
     labelled = examples(5)
-    fresh = model().recalibrated(labelled)
+    fresh = model().recalibrate(labelled)
     assert fresh.temperature == 2.0
     for part in ("relevance", "in_corpus", "found"):
         assert getattr(fresh, part) != getattr(model(), part)
         assert getattr(fresh, part).weights == getattr(model(), part).weights
     with pytest.raises(ValueError, match="none of the hits is relevant"):
-        model().recalibrated(replace(labelled, relevant=np.zeros((40, 5), bool)))
+        model().recalibrate(replace(labelled, relevant=np.zeros((40, 5), bool)))
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -217,7 +217,7 @@ def test_one_hit_and_labels_that_it_alone_meets_recalibrate_too(k):
     labelled.relevant[:] = False
     labelled.relevant[::2, 0] = True
     labelled = replace(labelled, answerable=labelled.relevant.any(axis=1))
-    told = model().recalibrated(labelled)
+    told = model().recalibrate(labelled)
     relevance = told.probabilities(labelled.features).relevance
     assert 0.3 < relevance[:, 0].mean() < 0.7
     assert (relevance[:, 1:] < 0.3).all()
@@ -260,7 +260,7 @@ def test_probabilities_are_right_on_what_it_was_fitted_on():
 
 def test_a_shifted_corpus_is_wrong_before_and_right_after_recalibration():
     calibrator = fit_calibrator(*sample(4000))
-    fresh = calibrator.recalibrated(*sample(400, seed=2, shift=-2.0, scale=0.5))
+    fresh = calibrator.recalibrate(*sample(400, seed=2, shift=-2.0, scale=0.5))
     features, labels = sample(4000, seed=3, shift=-2.0, scale=0.5)
     assert calibration_error(calibrator.predict(features), labels) > 0.1
     assert calibration_error(fresh.predict(features), labels) < 0.04
@@ -269,7 +269,7 @@ def test_a_shifted_corpus_is_wrong_before_and_right_after_recalibration():
 def test_recalibration_keeps_the_order():
     features, labels = sample(500)
     calibrator = fit_calibrator(features, labels)
-    fresh = calibrator.recalibrated(features, labels[::-1])
+    fresh = calibrator.recalibrate(features, labels[::-1])
     order = np.argsort(calibrator.predict(features))
     assert (np.diff(fresh.predict(features)[order]) >= -1e-6).all()
 
@@ -277,7 +277,7 @@ def test_recalibration_keeps_the_order():
 def test_a_handful_of_labels_moves_probabilities_a_little():
     features, labels = sample(2000)
     calibrator = fit_calibrator(features, labels)
-    fresh = calibrator.recalibrated(features[:3], [True, True, True])
+    fresh = calibrator.recalibrate(features[:3], [True, True, True])
     moved = fresh.predict(features) - calibrator.predict(features)
     assert 0 < moved.mean() < 0.4
 
@@ -315,21 +315,21 @@ def test_recalibration_to_labels_of_one_kind_goes_a_part_of_the_way():
     calibrator, features = fit_calibrator(*sample(200)), sample(20)[0]
     before = calibrator.predict(features)
     for label in (False, True):
-        after = calibrator.recalibrated(features, [label] * 20).predict(features)
+        after = calibrator.recalibrate(features, [label] * 20).predict(features)
         assert (after.mean() > before.mean()) == label
         assert 0.05 < after.mean() < 0.95
 
 
 def test_lines_of_log_odds_are_put_on_one_another():
     calibrator, features = fit_calibrator(*sample(200)), sample(20)[0]
-    lined = calibrator.on_line(2.0, 1.0).on_line(0.5, -3.0)
+    lined = calibrator.with_line(2.0, 1.0).with_line(0.5, -3.0)
     np.testing.assert_allclose(lined.logits(features), calibrator.logits(features) - 2.5, rtol=1e-4)
 
 
 def test_recalibration_without_labels_is_refused():
     calibrator = fit_calibrator(*sample(200))
     with pytest.raises(ValueError, match="expected at least one"):
-        calibrator.recalibrated(np.zeros((0, 2), np.float32), [])
+        calibrator.recalibrate(np.zeros((0, 2), np.float32), [])
 
 
 def hits(seed: int, rows: int, count: int) -> np.ndarray:
@@ -452,7 +452,7 @@ def test_what_members_say_of_the_first_hit_is_evidence_of_an_answer():
             yield replace(view, members=members)
 
     model, fresh = shipped(), [*with_members(1)]
-    examples = Examples.joined([view_examples(view, model, 10) for view in fresh])
+    examples = Examples.concatenate([view_examples(view, model, 10) for view in fresh])
     first = np.concatenate([view.logits.max(axis=1) for view in fresh]) / model.temperature
     np.testing.assert_allclose(
         examples.features.in_corpus[:, 1], np.maximum(first, -6 / model.temperature), rtol=1e-5
@@ -465,7 +465,7 @@ def test_what_members_say_of_the_first_hit_is_evidence_of_an_answer():
 def test_examples_of_corpora_of_different_sizes_join():
     view, known = views()[0], shipped_model("fitted")
     small = FitView(view.logits[:, :3], view.variance[:, :3], view.relevant[:, :3])
-    joined = Examples.joined([view_examples(small, known, 10), view_examples(view, known, 10)])
+    joined = Examples.concatenate([view_examples(small, known, 10), view_examples(view, known, 10)])
     assert joined.relevant.shape == (400, 10)
     last = view_examples(small, known, 10).features.found[:, -1]
     np.testing.assert_array_equal(joined.features.found[:200, -1], last)
@@ -489,7 +489,7 @@ def test_a_fit_changes_the_order_and_not_the_level(sharpness, unanswerable):
     known, before = shipped(), views(unanswerable=unanswerable)
     after = [replace(view, logits=sharpness * view.logits - 5) for view in before]
     after[0].logits[:, 3] += 4  # the order of some
-    model = at_level(known, before, after, known.temperature)
+    model = keep_level(known, before, after, known.temperature)
     old, new, unmoved = (
         np.concatenate([sureness(each, view).in_corpus for view in seen]).mean()
         for each, seen in ((known, before), (model, after), (known, after))

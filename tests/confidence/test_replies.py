@@ -7,15 +7,15 @@ from tests.helpers import data_of, rows_of
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     UnknownReading,
+    choose_label,
     chosen_ids,
     clarifying_question,
     extract_clarifying_question,
+    extract_labels,
+    find_positions,
+    find_readings,
     is_clarifying_question,
     is_unclear,
-    label_chosen,
-    labels_offered,
-    places_named,
-    readings_named,
 )
 
 
@@ -25,7 +25,7 @@ def readings(*labels):
 
 def places(reply, labels):
     """The positions from 1 that a reply names, "none" or "unclear"; "-" for anything else."""
-    named = places_named(reply, labels)
+    named = find_positions(reply, labels)
     if named is None:
         return "unclear" if is_unclear(reply) else "-"
     return " ".join(str(place + 1) for place in named) or "none"
@@ -58,25 +58,25 @@ def test_an_answer_that_is_one_question_is_a_clarifying_question(row):
 @pytest.mark.parametrize(("labels", "asked"), data_of("clarifying_questions.json"))
 def test_one_question_offers_all_readings_and_its_labels_can_be_had_back(labels, asked):
     assert clarifying_question(readings(*labels)) == asked
-    assert labels_offered(asked) == ([*labels] if len(labels) > 1 else [])
+    assert extract_labels(asked) == ([*labels] if len(labels) > 1 else [])
 
 
 def test_labels_that_differ_in_case_alone_are_told_apart():
     labels = ("re.Match", "re.match")
     for said in labels:
-        [chosen] = readings_named(said, readings(*labels))
+        [chosen] = find_readings(said, readings(*labels))
         assert chosen.title == said
-        assert label_chosen(clarifying_question(readings(*labels)), said) == said
+        assert choose_label(clarifying_question(readings(*labels)), said) == said
 
 
 @pytest.mark.parametrize("labels", [(), ("git", "tar")])
 def test_a_reply_that_names_none_of_the_readings_is_refused_with_their_labels(labels):
     with pytest.raises(UnknownReading, match="'git', 'tar'" if labels else "which has none"):
-        readings_named("the fifth", readings(*labels))
+        find_readings("the fifth", readings(*labels))
 
 
 def test_no_list_is_read_from_another_question_or_one_too_long():
-    assert labels_offered("Which one?") == labels_offered("Do you mean " + "a, " * 500 + "?") == []
+    assert extract_labels("Which one?") == extract_labels("Do you mean " + "a, " * 500 + "?") == []
 
 
 def test_the_ids_of_a_chosen_reading_in_every_form():

@@ -13,7 +13,7 @@ FLOORS = {
     "is_question": 1.0,
     "is_small_talk": 0.85,
     "named_words": 1.0,
-    "concept_asked": 1.0,
+    "extract_concept": 1.0,
     "complete_question": 0.95,
 }
 

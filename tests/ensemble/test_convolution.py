@@ -20,16 +20,16 @@ from uec_rag.ensemble.convolution import (
     block_scales,
     block_weights,
     blocks,
+    convolve_shared,
     corpus_evidence,
     direct_sum,
     make_rule,
     restore_rule,
-    shared,
 )
 from uec_rag.ensemble.fitted import Fitted
 
 HALVES = [[0.5, 0.5]] * 2
-WORDS = Gaussian.certain(np.zeros((2, 0)), [Terms.of([[1, 2], [3]], Saturation())])
+WORDS = Gaussian.certain(np.zeros((2, 0)), [Terms.from_keys([[1, 2], [3]], Saturation())])
 FACTORS = pytest.mark.parametrize("factors", [(None, None), (1, 1), (1, None), (2, 1)])
 
 
@@ -58,7 +58,7 @@ def test_the_shared_convolution_equals_monte_carlo_over_the_encoders_gaussians(r
     length = np.linalg.norm(
         sum(p.mean * w[:, None] for p, w in zip(parts, pi.T, strict=True)), axis=1
     )
-    assert_moments(shared(parts, pi), mixed / length[:, None])
+    assert_moments(convolve_shared(parts, pi), mixed / length[:, None])
 
 
 @FACTORS
@@ -80,7 +80,7 @@ def test_in_the_direct_sum_similarity_is_the_weighted_sum_of_the_encoders_own(rn
     passages = [
         random_gaussian(rng, 6, q.dimension)
         if q.profile is None
-        else Gaussian.factored(
+        else Gaussian.from_factors(
             rng.standard_normal((6, q.dimension)),
             rng.gamma(1.0, 1.0, (6, len(q.profile))),
             q.profile,
@@ -103,9 +103,9 @@ def test_in_the_direct_sum_similarity_is_the_weighted_sum_of_the_encoders_own(rn
 
 def test_with_one_encoder_both_spaces_return_its_own_gaussian(rng):
     part = random_gaussian(rng, 3, 4, 1)
-    part = Gaussian.factored(unit(part.mean), part.scales, part.profile)
+    part = Gaussian.from_factors(unit(part.mean), part.scales, part.profile)
     one = Uniform()([part])
-    for combined in (shared([part], one), direct_sum([part], one, block_weights([7.0]))):
+    for combined in (convolve_shared([part], one), direct_sum([part], one, block_weights([7.0]))):
         np.testing.assert_allclose(combined.mean, part.mean, rtol=1e-6)
         np.testing.assert_allclose(combined.variance, part.variance, rtol=1e-5)
 
@@ -119,7 +119,9 @@ def test_uniform_coefficients_keep_the_direct_sum_at_unit_length(rng):
 
 def test_the_shared_mean_has_unit_length_even_where_encoders_disagree_and_is_finite_if_it_cancels():
     one, half = Gaussian([[1.0, 0.0]], [[0.1, 0.1]]), np.float32([[0.5, 0.5]])
-    z, none = (shared([one, Gaussian([[x, 0.0]], [[0.1, 0.1]])], half) for x in (-0.9, -1.0))
+    z, none = (
+        convolve_shared([one, Gaussian([[x, 0.0]], [[0.1, 0.1]])], half) for x in (-0.9, -1.0)
+    )
     np.testing.assert_allclose(z.mean, [[1.0, 0.0]], rtol=1e-5)
     assert z.variance[0, 0] == pytest.approx(0.05 / 0.05**2, rel=1e-4)  # and says it is unsure
     assert np.isfinite([none.mean, none.variance]).all()
@@ -127,14 +129,15 @@ def test_the_shared_mean_has_unit_length_even_where_encoders_disagree_and_is_fin
 
 @FACTORS
 @pytest.mark.parametrize(
-    ("combine", "dimensions", "widths"), [(direct_sum, (4, 6), (4, 6)), (shared, (4, 4), (4,))]
+    ("combine", "dimensions", "widths"),
+    [(direct_sum, (4, 6), (4, 6)), (convolve_shared, (4, 4), (4,))],
 )
 def test_a_combination_knows_its_coefficients_and_the_widths_of_its_blocks(
     rng, factors, combine, dimensions, widths
 ):
     parts = [random_gaussian(rng, 3, d, f) for d, f in zip(dimensions, factors, strict=True)]
     pi = convex(rng, 3, 2)
-    found = combine(parts, pi) if combine is shared else combine(parts, pi, np.ones(2))
+    found = combine(parts, pi) if combine is convolve_shared else combine(parts, pi, np.ones(2))
     assert found.widths == widths
     np.testing.assert_array_equal(found.coefficients, pi)
 
@@ -177,24 +180,39 @@ def test_block_weights_have_mean_1_and_the_ratios_of_the_slopes(slopes):
 @pytest.mark.parametrize(
     ("combine", "shapes", "coefficients", "message"),
     [
-        (shared, [(2, 3), (2, 4)], HALVES, "space: 'shared' needs encoders of one dimension"),
-        (shared, [(2, 3), (2, 3)], [[1.0]] * 2, "coefficients: expected shape (2, 2)"),
-        (shared, [(2, 3), (2, 3)], [[0.5, 0.5]], "coefficients: expected shape (2, 2)"),
-        (shared, [(2, 3)] * 2, [[0.5, np.nan]] * 2, "coefficients: row 0 holds NaN or infinity"),
-        (shared, [], np.zeros((2, 0)), "parts: expected one Gaussian per encoder, got none"),
+        (
+            convolve_shared,
+            [(2, 3), (2, 4)],
+            HALVES,
+            "space: 'shared' needs encoders of one dimension",
+        ),
+        (convolve_shared, [(2, 3), (2, 3)], [[1.0]] * 2, "coefficients: expected shape (2, 2)"),
+        (convolve_shared, [(2, 3), (2, 3)], [[0.5, 0.5]], "coefficients: expected shape (2, 2)"),
+        (
+            convolve_shared,
+            [(2, 3)] * 2,
+            [[0.5, np.nan]] * 2,
+            "coefficients: row 0 holds NaN or infinity",
+        ),
+        (
+            convolve_shared,
+            [],
+            np.zeros((2, 0)),
+            "parts: expected one Gaussian per encoder, got none",
+        ),
         (direct_sum, [(2, 3), (1, 3)], HALVES, "for parts of [2, 1] texts"),
     ],
 )
 def test_parts_that_do_not_go_together_are_refused(rng, combine, shapes, coefficients, message):
     parts = [random_gaussian(rng, *shape) for shape in shapes]
-    rest = () if combine is shared else (np.ones(2),)
+    rest = () if combine is convolve_shared else (np.ones(2),)
     with pytest.raises(ValueError, match=re.escape(message)):
         combine(parts, np.float32(coefficients), *rest)
 
 
 def test_words_have_no_place_in_a_shared_space():
     with pytest.raises(ValueError, match=r"^space: 'shared' averages vectors, and words have none"):
-        shared([WORDS, WORDS], Uniform()([WORDS, WORDS]))
+        convolve_shared([WORDS, WORDS], Uniform()([WORDS, WORDS]))
 
 
 NAMES = ["a", "b", "c"]

@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers import Remembering, index_of, labelled, rightness
 from uec_rag import UEC, Retriever
-from uec_rag.evaluation.evaluate import _coverage, compared, evaluate
+from uec_rag.evaluation.evaluate import _coverage, compare, evaluate
 
 
 @pytest.fixture(scope="module")
@@ -102,22 +102,22 @@ def test_without_labels_questions_are_made_and_the_index_stays(fitted, texts):
     assert 0 < found.facts["answerable"] < found.facts["questions"]
     assert [passage.text for passage in index.passages()] == made
     with pytest.raises(ValueError, match="same labelled questions"):
-        compared(found, found)
+        compare(found, found)
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_two_indexes_are_compared_on_the_same_questions(found, full, labels, texts):
     view = full.with_weights(dict(zip(full.uec.names, (1.0, 0.0, 0.0), strict=False)))
     other = evaluate(view, labels, k=4)
-    same = compared(found, found)
+    same = compare(found, found)
     assert same["difference"] == [0.0, 0.0, 0.0]
-    differs = compared(found, other)
+    differs = compare(found, other)
     mean = found.systems["ensemble"]["nDCG@4"][0] - other.systems["ensemble"]["nDCG@4"][0]
     assert differs["difference"][0] == pytest.approx(mean)
     assert differs["questions"] == found.facts["answerable"]
     fewer = evaluate(full, dict(list(labels.items())[:40]), k=4)
     with pytest.raises(ValueError, match="same labelled questions"):
-        compared(found, fewer)
+        compare(found, fewer)
 
 
 @pytest.mark.parametrize("labels", [{}, {"what": []}])

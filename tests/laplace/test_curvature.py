@@ -11,7 +11,7 @@ from torch import nn
 
 from uec_rag.encoders import Encoded
 from uec_rag.laplace import curvature
-from uec_rag.laplace.curvature import Layer, accumulate, by_laplace_torch, distinct
+from uec_rag.laplace.curvature import Layer, accumulate, distinct, laplace_torch_curvature
 from uec_rag.laplace.fit import candidates
 from uec_rag.laplace.pairs import LabelledPairs
 
@@ -119,7 +119,7 @@ def test_pairs_equal_laplace_torch(structure):
     sides, so of laplace-torch's backends only curvlinops can say anything about pairs.
     """
     given = layer(structure)
-    ours, theirs = accumulate(given), by_laplace_torch(given)
+    ours, theirs = accumulate(given), laplace_torch_curvature(given)
     assert ours.pairs == theirs.pairs
     assert ours.loss == pytest.approx(theirs.loss, rel=1e-6)
     for one, other in zip(ours.factors, theirs.factors, strict=True):
@@ -193,4 +193,4 @@ def test_the_predictive_variance_of_a_kronecker_posterior_is_laplace_torchs(like
 def test_without_laplace_torch_its_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "laplace", None)
     with pytest.raises(ImportError, match=r"uec-rag\[fit\]"):
-        by_laplace_torch(layer("diag"))
+        laplace_torch_curvature(layer("diag"))

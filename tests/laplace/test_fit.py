@@ -154,8 +154,8 @@ def test_texts_unlike_those_it_was_fitted_on_are_less_certain(given, structure):
     encoder = BlackBoxEncoder(two_languages)
     posterior = fit(encoder, given, structure=structure)
     queries = [query for query, _ in given]
-    own = posterior.standardised_log_trace(gaussian(posterior, encoder, queries))
-    foreign = posterior.standardised_log_trace(
+    own = posterior.standardise_log_trace(gaussian(posterior, encoder, queries))
+    foreign = posterior.standardise_log_trace(
         gaussian(posterior, encoder, [query.upper() for query in queries])
     )
     assert foreign.min() > own.max()

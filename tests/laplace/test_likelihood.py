@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from uec_rag.laplace.likelihood import (
     bernoulli_map,
+    fit_in_batch_slope,
     fitting_intercept,
-    in_batch_map,
     predictive_nll,
     variance_scale,
 )
@@ -73,7 +73,7 @@ def test_pairs_told_apart_without_an_error_give_a_slope_at_the_scale_of_their_co
 
 def test_a_batch_told_apart_without_an_error_gives_a_finite_slope():
     similarity = np.stack([0.5 + 0.1 * np.eye(16)] * 3)
-    assert in_batch_map(similarity) < 0.5 * in_batch_map(similarity, prior=False)
+    assert fit_in_batch_slope(similarity) < 0.5 * fit_in_batch_slope(similarity, prior=False)
 
 
 def test_many_pairs_outvote_the_priors(rng):
@@ -108,7 +108,7 @@ def test_the_in_batch_slope_is_the_best_of_a_fine_grid(rng):
         return -np.diagonal(log_p, axis1=1, axis2=2).mean()
 
     grid = np.exp(np.linspace(-4, 8, 2000))
-    plain = in_batch_map(similarity, prior=False)
+    plain = fit_in_batch_slope(similarity, prior=False)
     assert plain == pytest.approx(grid[np.argmin([*map(loss, grid)])], rel=0.01)
 
 

@@ -135,11 +135,11 @@ def test_held_out_queries_are_usual_and_unseen_features_unusual(posterior, head,
     checked, queries, _ = encoded
     _, held_out = split_queries(checked, seed=0)
     own = posterior.gaussian(queries[held_out])
-    standard = posterior.standardised_log_trace(own)
+    standard = posterior.standardise_log_trace(own)
     assert standard.mean() == pytest.approx(0, abs=1e-3)
     assert standard.std() == pytest.approx(1, abs=1e-3)
     longer = posterior.gaussian(Encoded(queries.embedding, 100 * queries.features))
-    assert (posterior.standardised_log_trace(longer) > 3).all()
+    assert (posterior.standardise_log_trace(longer) > 3).all()
 
 
 def test_a_posterior_comes_back_from_its_arrays_and_json_bit_for_bit(posterior, encoded):

@@ -30,7 +30,7 @@ def always(action):
     """A gate that decides the same whatever it is asked."""
 
     class Always(Gate):
-        def at_threshold(self, decision, hits=None):
+        def decide_again(self, decision, hits=None):
             asked = [Reading(name, (f"passages of {name}",), 0.4) for name in ("n3", "n4")]
             readings = tuple(asked) if action == "clarify" else ()
             reason = {"answer": SENTENCES["answered"], "abstain": SENTENCES["no_answer"]}.get(

@@ -29,16 +29,16 @@ def words(*texts: str) -> Gaussian:
 def bm25(part: Gaussian) -> np.ndarray:
     held = Lexical().encode(PASSAGES, "passage").terms
     assert held is not None
-    return Postings.of(held).similarities(part.terms[0], Corpus(len(PASSAGES)))
+    return Postings.from_terms(held).similarities(part.terms[0], Corpus(len(PASSAGES)))
 
 
 def test_a_question_without_turns_before_is_its_own_context():
-    assert Query.of("How much is it?").joined == "How much is it?"
+    assert Query.parse("How much is it?").lines == "How much is it?"
 
 
 @given(st.lists(st.text("ab 门\n", max_size=900), max_size=6))
 def test_a_context_ends_with_the_question_and_is_not_long(turns):
-    text = Query.of("Why?", turns).joined
+    text = Query.parse("Why?", turns).lines
     assert text.endswith("Why?")
     assert len(text.encode()) <= 1500 + len(turns) + len("Why?")
 
@@ -62,26 +62,28 @@ def mixture(said: Gaussian, *queries: Query) -> Gaussian:
 
 
 def test_a_question_without_turns_stays_as_it_is_among_others():
-    both = bm25(mixed(Query.of("A motor"), Query.of("How much?", ["A fence"])))
+    both = bm25(mixed(Query.parse("A motor"), Query.parse("How much?", ["A fence"])))
     assert np.array_equal(both[:1], bm25(words("A motor")))
-    assert np.allclose(both[1:], bm25(mixed(Query.of("How much?", ["A fence"]))), atol=1e-6)
+    assert np.allclose(both[1:], bm25(mixed(Query.parse("How much?", ["A fence"]))), atol=1e-6)
 
 
 def test_what_was_said_before_finds_its_passage_and_the_question_tells_which():
     assert bm25(words("How much is it?")).argmax() != 1
-    assert bm25(mixed(Query.of("How much does it cost?", ["My fence"]))).argmax() == 1
-    assert bm25(mixed(Query.of("Does it have a motor?", ["My door opener"]))).argmax() == 2
+    assert bm25(mixed(Query.parse("How much does it cost?", ["My fence"]))).argmax() == 1
+    assert bm25(mixed(Query.parse("Does it have a motor?", ["My door opener"]))).argmax() == 2
 
 
 def test_a_long_turn_does_not_drown_a_short_question():
     long = "A garage door opener that does not open the garage door"
-    assert bm25(mixed(Query.of("My fence", [long]))).argmax() == 1
+    assert bm25(mixed(Query.parse("My fence", [long]))).argmax() == 1
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=3))
 def test_means_are_convex_combinations_and_variances_those_of_a_convolution(counts):
     rng, size = np.random.default_rng(0), len(counts) + sum(counts)
-    said = Gaussian.factored(rng.normal(size=(size, 5)), rng.random((size, 1)), rng.random((1, 5)))
+    said = Gaussian.from_factors(
+        rng.normal(size=(size, 5)), rng.random((size, 1)), rng.random((1, 5))
+    )
     queries = [
         Query(f"The price {row}?", [f"Rye {row} {place}" for place in range(count)])
         for row, count in enumerate(counts)
@@ -101,8 +103,8 @@ def test_a_subject_fades_by_turns_that_do_not_refer_back_to_it():
     said = Gaussian(np.eye(5, dtype=np.float32), np.zeros((5, 5), dtype=np.float32))
     share = mixture(said, Query("The price?", turns)).mean[0, 1:] * 3
     assert np.allclose(share, np.array([0.7, 1, 0.7, 1]) / 3.4)
-    assert [*Query.of("The price?", turns).views] == [0, 3, None]
-    assert [*Query.of("The price?", turns[1:]).views] == [0, None]
+    assert [*Query.parse("The price?", turns).views] == [0, 3, None]
+    assert [*Query.parse("The price?", turns[1:]).views] == [0, None]
 
 
 def test_variances_that_are_not_factored_mix_alike():
@@ -111,7 +113,7 @@ def test_variances_that_are_not_factored_mix_alike():
 
 
 def test_words_of_all_turns_stay_readable():
-    [labels] = mixed(Query.of("cost", ["door"])).terms[0].labels or []
+    [labels] = mixed(Query.parse("cost", ["door"])).terms[0].labels or []
     assert sorted(labels.values()) == ["cost", "door"]
 
 
@@ -161,12 +163,12 @@ BACK = "Do you mean rsync, git add or git push?"
 @pytest.mark.parametrize("row", data_of("replies_in_turn.json"), ids=lambda row: row["said"])
 def test_a_reply_completes_the_question_that_was_asked_back_about(row):
     """What is searched: a question, the turns before it, and the replies that choose."""
-    query = Query.of(row["said"], row["turns"])
+    query = Query.parse(row["said"], row["turns"])
     assert [query.text, [*query.history], [*query.replies]] == row["searched"]
 
 
 def test_of_thousands_of_replies_only_the_latest_count():
-    turn = Query.of("1", ["How?", *[BACK, "2"] * 5000, BACK])
+    turn = Query.parse("1", ["How?", *[BACK, "2"] * 5000, BACK])
     assert turn.replies == ("git add",) * 7 + ("rsync",)
 
 
@@ -184,7 +186,7 @@ def test_of_the_answers_those_count_that_ask_one_question():
 )
 def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
     turns = turns_of([("user", "How?"), ("assistant", said.format(BACK))])
-    assert Query.of("the second", turns) == Query("How?", [], ("git add",), [])
+    assert Query.parse("the second", turns) == Query("How?", [], ("git add",), [])
 
 
 def test_a_question_that_is_repeated_is_not_its_own_context():

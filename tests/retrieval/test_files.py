@@ -17,7 +17,7 @@ def document(source, *texts):
 
 
 def encoded(retriever, *documents):
-    return EncodedFiles.of(retriever, documents)
+    return EncodedFiles.from_documents(retriever, documents)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_only_files_are_replaced_and_removed_whatever_the_source_of_other_passag
     retriever, source
 ):
     retriever.add(["a note"], ["note"], [{} if source is None else {"source": source}])
-    files = EncodedFiles.of(retriever, [document("a.md", "five")], gone=["b.md"])
+    files = EncodedFiles.from_documents(retriever, [document("a.md", "five")], gone=["b.md"])
     assert files.replace_in(retriever) == 4
     assert {p.id for p in retriever.passages()} == {"a.md#part-0", "note"}
     changes = changes_since(retriever, {"c.md": "cd"})
@@ -83,7 +83,7 @@ def test_a_passage_whose_text_is_unchanged_keeps_its_vectors_wherever_it_moved(o
     sections[4] = Section("Part 4", "hinge 4")
     moved = Document("c.md", (Section("Part 0", "key"), sections.pop()))
     first = Document("a.md", (*reversed(sections), Section("Part 1", "bolt")))
-    files = EncodedFiles.of(made, [first, moved], gone=["b.md"])
+    files = EncodedFiles.from_documents(made, [first, moved], gone=["b.md"])
     files.replace_in(made)
     assert texts_encoded == ["Part 4\n\nhinge 4"]
     assert (files.encoded, len(files)) == (1, 11)

@@ -30,15 +30,15 @@ RISK = 0.25
 
 @pytest.fixture(scope="module")
 def of_800(full, texts):
-    return LabelledSearch.of(full, *labelled(texts, 800, unanswerable_rate=0.2))
+    return LabelledSearch.from_queries(full, *labelled(texts, 800, unanswerable_rate=0.2))
 
 
 @pytest.fixture(scope="module")
 def gate(of_800):
-    return Gate.of_search(of_800, max_risk=RISK)
+    return Gate.from_search(of_800, max_risk=RISK)
 
 
-@pytest.mark.parametrize("make", [Gate.from_labels, LabelledSearch.of])
+@pytest.mark.parametrize("make", [Gate.from_labels, LabelledSearch.from_queries])
 def test_what_does_not_search_is_refused(full, make):
     with pytest.raises(TypeError, match=r"retriever: expected a uec_rag\.Retriever, got Memory"):
         make(full.store, ["badero"], [["p0"]])
@@ -77,7 +77,7 @@ def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
         (below, "answer", "abstain"),
         (gate.threshold, "answer", "abstain"),
     ):
-        assert gate.at_threshold(Decision(before, "", confidence=sure)).action == action
+        assert gate.decide_again(Decision(before, "", confidence=sure)).action == action
 
 
 def test_what_a_question_may_mean_stays_whatever_the_gates_threshold(gate):
@@ -85,7 +85,7 @@ def test_what_a_question_may_mean_stays_whatever_the_gates_threshold(gate):
     for sure in (0.01, 0.99):
         for unsaid, action in ((ASK, "clarify"), (0.1, "answer" if sure > 0.5 else "abstain")):
             decision = Decision("abstain", "", two, sure, underspecified=unsaid)
-            again = gate.at_threshold(decision)
+            again = gate.decide_again(decision)
             assert (again.action, again.readings) == (action, two)
             assert again.underspecified == unsaid
 
@@ -98,13 +98,13 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
         return surest_decision([result[0].metadata(0, details=True)])
 
     with warnings.catch_warnings(action="error"):
-        gate.at_threshold(decided(gate.k))
-        gate.at_threshold(Decision("answer", "without a word on what it rests on"))
-        gate.at_threshold(decided(9))  # whose confidence is of as many as the gate's
+        gate.decide_again(decided(gate.k))
+        gate.decide_again(Decision("answer", "without a word on what it rests on"))
+        gate.decide_again(decided(9))  # whose confidence is of as many as the gate's
     with pytest.warns(UserWarning, match="another calibration, share of unanswerable questions"):
-        gate.at_threshold(decided(gate.k, unanswerable_rate=0.5))
+        gate.decide_again(decided(gate.k, unanswerable_rate=0.5))
     with pytest.warns(UserWarning, match="about the first 9 hits, and the gate was made for 4"):
-        gate.at_threshold(replace(decided(9), hits=9))
+        gate.decide_again(replace(decided(9), hits=9))
 
 
 def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
@@ -227,8 +227,8 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
     result = index.search(queries[:3], 4)
     for decide in (
         lambda gate: gate.decide(result),
-        lambda gate: gate.at_threshold(result[0].decision),
-        lambda gate: gate.at_threshold(surest_decision([result[0].metadata(0, details=True)])),
+        lambda gate: gate.decide_again(result[0].decision),
+        lambda gate: gate.decide_again(surest_decision([result[0].metadata(0, details=True)])),
     ):
         fresh = replace(gate)
         with pytest.warns(UserWarning, match="other passages than this search"):
@@ -414,9 +414,9 @@ class TestNumbers:
 @pytest.mark.parametrize("promise", [{"max_risk": 0.2}, {"max_risk": 0.4}, {"max_wrong": 0.05}])
 def test_one_search_makes_the_gate_of_every_promise(full, texts, promise):
     queries, relevant = labelled(texts, 100, unanswerable_rate=0.2)
-    searched = LabelledSearch.of(full, queries, relevant)
+    searched = LabelledSearch.from_queries(full, queries, relevant)
     made = Gate.from_labels(full, queries, relevant, **promise)
-    assert Gate.of_search(searched, **promise).metadata() == made.metadata()
+    assert Gate.from_search(searched, **promise).metadata() == made.metadata()
     answered = np.array([one.action == "answer" for one in made.decide(searched.result)])
     counted = made.guarantee.answered, made.guarantee.wrong
     assert (answered.sum(), (answered & ~searched.right).sum()) == counted
@@ -436,24 +436,24 @@ def test_questions_made_from_the_passages_have_an_answer_but_for_a_fifth():
     assert not any("This is passage" in text for text in found)  # that is the question
     assert made.right.any()
     assert not made.right[::5].any()
-    assert Gate.of_search(made, 0.3).fits(retriever)
+    assert Gate.from_search(made, 0.3).fits(retriever)
     assert len(retriever) == 40
 
 
 @pytest.fixture(scope="module")
 def searched(full, texts):
     queries, relevant = labelled(texts, 100, seed=4, unanswerable_rate=0.2)
-    return LabelledSearch.of(full, queries, relevant)
+    return LabelledSearch.from_queries(full, queries, relevant)
 
 
 class TestOfAllQuestions:
     """`wrong`: at most a share of all questions gets a wrong answer, on average."""
 
     def test_it_is_the_default_and_a_hundred_labels_answer_what_the_risk_leaves(self, searched):
-        made = Gate.of_search(searched, max_wrong=0.1)
-        assert Gate.of_search(searched).metadata() == made.metadata()
+        made = Gate.from_search(searched, max_wrong=0.1)
+        assert Gate.from_search(searched).metadata() == made.metadata()
         assert made.guarantee.wrong <= 9
-        assert made.guarantee.answered > Gate.of_search(searched, max_risk=0.1).guarantee.answered
+        assert made.guarantee.answered > Gate.from_search(searched, max_risk=0.1).guarantee.answered
         assert "at most 10.0% of all questions answered wrongly" in made.report
 
     def test_only_one_promise_is_made(self, full):
@@ -477,8 +477,8 @@ def ambiguous(searched, unsaid):
 
 def test_what_is_asked_back_gets_no_wrong_answer(searched):
     known = ambiguous(searched, np.where(searched.right, 0.0, 0.9))
-    assert Gate.of_search(known, max_wrong=0.1).guarantee.wrong == 0
-    assert Gate.of_search(known, max_wrong=0.1).guarantee.answered == searched.right.sum()
+    assert Gate.from_search(known, max_wrong=0.1).guarantee.wrong == 0
+    assert Gate.from_search(known, max_wrong=0.1).guarantee.answered == searched.right.sum()
 
 
 def agreeing(question, texts):
@@ -678,27 +678,27 @@ class TestAdvisor:
     def test_with_labels_the_promise_holds_for_all_that_it_does(self, searched):
         truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
         reader = Reader(lambda question, texts: truth[question])
-        made = Gate.of_search(searched, max_wrong=0.05, advisor=reader)
+        made = Gate.from_search(searched, max_wrong=0.05, advisor=reader)
         assert len(reader.asked) == 100
         decided = made.decide(searched.result)
         answered = np.array([one.action == "answer" for one in decided])
         assert answered.sum() == made.guarantee.answered
         assert (answered & ~searched.right).sum() == made.guarantee.wrong <= 4
-        assert answered.sum() > Gate.of_search(searched, max_wrong=0.05).guarantee.answered
+        assert answered.sum() > Gate.from_search(searched, max_wrong=0.05).guarantee.answered
         assert "An advisor is asked from confidence" in made.report
 
     def test_a_calibrated_gate_is_saved_without_its_advisor_and_gets_it_back(
         self, searched, tmp_path
     ):
         reader = Reader(lambda *_: True)
-        made = Gate.of_search(searched, max_wrong=0.1, advisor=reader)
+        made = Gate.from_search(searched, max_wrong=0.1, advisor=reader)
         made.save(tmp_path / "gate.json")
         again = Gate.load(tmp_path / "gate.json", reader)
         assert again == made
         assert again.advisor is reader
         assert Gate.load(tmp_path / "gate.json").advisor is None
         with pytest.raises(ValueError, match="calibrated without one, so its guarantee would not"):
-            replace(Gate.of_search(searched, max_wrong=0.1), advisor=reader)
+            replace(Gate.from_search(searched, max_wrong=0.1), advisor=reader)
 
     @pytest.mark.parametrize("fails", [False, True], ids=["has none", "fails"])
     def test_without_its_advisor_it_is_as_careful_as_a_gate_without_one(
@@ -706,7 +706,7 @@ class TestAdvisor:
     ):
         """Each wrong answer that the advisor would have refused was given, without a word."""
         truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
-        made = Gate.of_search(
+        made = Gate.from_search(
             searched, max_wrong=0.05, advisor=Reader(lambda question, texts: truth[question])
         )
         made.save(tmp_path / "gate.json")

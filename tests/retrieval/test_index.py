@@ -127,7 +127,7 @@ def test_counts_may_be_any_integer(small):
     "gaussian",
     [
         Gaussian([[1.0, 0.0]], [[2e19, 0.0]]),
-        Gaussian.factored([[1.0, 0.0]], [[1e10]], [[1e10, 1.0]]),
+        Gaussian.from_factors([[1.0, 0.0]], [[1e10]], [[1e10, 1.0]]),
     ],
 )
 def test_variances_whose_products_no_float32_holds_are_refused(gaussian):

@@ -180,7 +180,7 @@ def test_a_save_without_what_passages_say_about_themselves_derives_it(small, tmp
         lines.write_bytes(b"".join(content))
         np.save(folder / "store" / "offsets.npy", np.cumsum([0, *map(len, content)]))
     [passage] = load_index(tmp_path / "made up", small.uec).get(["p0"])
-    assert vars(passage)["about"] == About.of(passage.metadata, passage.text)
+    assert vars(passage)["about"] == About.from_passage(passage.metadata, passage.text)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from tests.helpers import data_of, rows_of
 from tests.server.conftest import HOST, TOKEN, asgi_scope
 from uec_rag.server import access
-from uec_rag.server.access import Access, Guard, Limits, limits_of, sanitised
+from uec_rag.server.access import Access, Guard, Limits, limits_of, sanitise
 from uec_rag.server.running import LogFormatter, listen
 
 SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
@@ -140,7 +140,7 @@ def test_a_failure_shows_neither_the_caller_nor_the_log_where_things_are(caplog)
 
 @pytest.mark.parametrize(("text", "shown"), data_of("sanitised.json"))
 def test_folders_passwords_and_controls_are_not_shown(text, shown):
-    assert sanitised(text) == shown
+    assert sanitise(text) == shown
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.stores import base as stored
-from uec_rag.stores.base import make_passages, normalised
+from uec_rag.stores.base import make_passages, normalise
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -25,7 +25,7 @@ values = st.recursive(
 
 @given(st.dictionaries(texts, values))
 def test_what_json_brings_back_is_kept_as_it_is(metadata):
-    assert json.loads(json.dumps(normalised(metadata, "metadata"))) == metadata
+    assert json.loads(json.dumps(normalise(metadata, "metadata"))) == metadata
 
 
 class Colour(enum.StrEnum):
@@ -48,7 +48,7 @@ class Colour(enum.StrEnum):
     ],
 )
 def test_dates_numpy_and_tuples_are_converted_as_said(value, expected):
-    found = normalised({"value": [value]}, "metadata")["value"][0]
+    found = normalise({"value": [value]}, "metadata")["value"][0]
     assert (found, type(found)) == (expected, type(expected))
 
 
@@ -92,9 +92,9 @@ def test_a_filter_may_name_a_date_as_it_was_given(small):
 
 
 def test_metadata_is_checked_and_copied_once_on_its_way_in(monkeypatch):
-    seen, checked = [], stored.normalised
+    seen, checked = [], stored.normalise
     monkeypatch.setattr(
-        stored, "normalised", lambda given, where: seen.append(where) or checked(given, where)
+        stored, "normalise", lambda given, where: seen.append(where) or checked(given, where)
     )
     retriever, given = Retriever(UEC([bag_of_words(8, "words")])), {"tags": ["a"], "rows": (1, 2)}
     retriever.add(["one", "two"], ["1", "2"], [given, given])

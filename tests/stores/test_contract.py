@@ -28,7 +28,7 @@ def gaussians(seed, count, factored=True):
     mean /= np.linalg.norm(mean, axis=1, keepdims=True)
     if factored:
         scales = rng.gamma(1.0, 1.0, (count, 2))
-        return Gaussian.factored(mean, scales, PROFILE, widths=WIDTHS)
+        return Gaussian.from_factors(mean, scales, PROFILE, widths=WIDTHS)
     return Gaussian(mean, rng.gamma(1.0, 0.1, (count, 8)))
 
 
@@ -46,7 +46,9 @@ def best(expected, query, k, beta=1.0):
     mean, scales = (
         np.concatenate([getattr(expected[id_], name) for id_ in ids]) for name in ("mean", "scales")
     )
-    stored = Gaussian(mean, scales) if profile is None else Gaussian.factored(mean, scales, profile)
+    stored = (
+        Gaussian(mean, scales) if profile is None else Gaussian.from_factors(mean, scales, profile)
+    )
     scores = probit(*moments(query, stored), beta)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return [[ids[i] for i in row] for row in order], np.take_along_axis(scores, order, axis=1)
@@ -74,7 +76,7 @@ def test_what_a_passage_says_about_itself_is_derived_once_and_stored_with_it(kin
     opened = reopened(store, tmp_path / "saved")
     [[found]] = opened.search(QUERY[:1], 1, beta=1.0).passages
     for passage in (*opened.get(["a"]), *opened.passages(), found):
-        assert vars(passage)["about"] == About.of(metadata, "Über 3.")
+        assert vars(passage)["about"] == About.from_passage(metadata, "Über 3.")
 
 
 @every_search
@@ -282,7 +284,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(store):
         (numbered([7]), gaussians(1, 1, factored=False), "another p"),
         (
             numbered([7]),
-            Gaussian.factored(one.mean, one.scales, 2 * PROFILE, widths=WIDTHS),
+            Gaussian.from_factors(one.mean, one.scales, 2 * PROFILE, widths=WIDTHS),
             "another p",
         ),
     ):

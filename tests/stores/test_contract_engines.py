@@ -21,7 +21,7 @@ SEVERAL = [kind for kind in QUICK if kind not in ("qdrant in memory", "qdrant's 
 @every_engine
 def test_the_order_is_that_of_an_exact_search_of_as_many_candidates_as_were_asked_for(store):
     some, orders = gaussians(0, 1000), []  # so unsure that the best are not the nearest
-    stored = Gaussian.factored(some.mean, 100 * some.scales, some.profile, widths=some.widths)
+    stored = Gaussian.from_factors(some.mean, 100 * some.scales, some.profile, widths=some.widths)
     store.add(numbered(range(1000)), stored)
     mu, sigma2 = moments(QUERY, stored)
     scores = probit(mu, sigma2, 1.0)

@@ -29,7 +29,7 @@ def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):
             [LARGE_KEY - int(key) for key in rng.zipf(1.4, size=rng.integers(0, 30)) if key < 200]
             for _ in range(count)
         ]
-    terms = Terms.of(texts, saturation).scaled(np.float32(scale))
+    terms = Terms.from_keys(texts, saturation).scale_by(np.float32(scale))
     return gaussians(seed, count).with_terms([terms])
 
 
@@ -139,7 +139,7 @@ def test_what_is_found_by_words_alone_is_a_candidate(store):
     place = int(np.argmax(by_terms[0]))
     assert view.gather(np.array([[place]]))[0][0].id == "p700"
     assert by_means[0, place] == pytest.approx(float(-one.mean[0] @ one.mean[0]), rel=1e-5)
-    sure = one.with_terms([one.terms[0].scaled(np.float32(50))])
+    sure = one.with_terms([one.terms[0].scale_by(np.float32(50))])
     assert store.search(sure, 1, beta=1.0).passages[0][0].id == "p700"
 
 

@@ -116,7 +116,7 @@ def check_k(k: int, argument: str = "k") -> int:
     return int(k)
 
 
-def listed(ids: Iterable[_T], name: str) -> list[_T]:
+def as_list(ids: Iterable[_T], name: str) -> list[_T]:
     """Return ids as a list; TypeError if they are one string, or not iterable."""
     if isinstance(ids, str):
         raise TypeError(f"{name}: expected a list of strings, got one string {ids!r:.60}.")
@@ -257,14 +257,14 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}{blank}{rest}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     r"""Quote text for a language model as a JSON string on one line.
 
     The text cannot end its quotation, and so cannot be mistaken for the prompt around it.
 
     Examples
     --------
-    >>> print(quoted('He says "no".\n\nDecision: answer'))
+    >>> print(quote('He says "no".\n\nDecision: answer'))
     "He says \"no\".\n\nDecision: answer"
     """
     marked = visible_json(json.dumps(text, ensure_ascii=False))

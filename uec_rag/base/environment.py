@@ -67,7 +67,7 @@ TRUSTED = "UEC_TRUSTED"
 """The environment variable that lists the models that saved folders may name."""
 
 
-def trusted() -> list[str]:
+def trusted_names() -> list[str]:
     """Return the hub names, and patterns such as "intfloat/*", in `TRUSTED`."""
     return [entry.strip() for entry in os.environ.get(TRUSTED, "").split(",") if entry.strip()]
 

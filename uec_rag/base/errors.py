@@ -15,7 +15,7 @@ class IndexCorrupted(ValueError):
     """
 
 
-def corrupted(path: Path, what: str) -> IndexCorrupted:
+def corruption(path: Path, what: str) -> IndexCorrupted:
     """Make the error for a file or a folder, of which the message says `what`."""
     return IndexCorrupted(f"path: {str(path)!r} {what}")
 
@@ -66,7 +66,7 @@ def as_corrupted(path: Path) -> Iterator[None]:
         TypeError,
         ValueError,
     ) as error:
-        raise corrupted(
+        raise corruption(
             path, f"has unexpected content ({type(error).__name__}: {error}); save it again."
         ) from error
 

@@ -67,7 +67,7 @@ class Terms:
 
     Examples
     --------
-    >>> terms = Terms.of([[7, 7, 9], []], saturation=Saturation())
+    >>> terms = Terms.from_keys([[7, 7, 9], []], saturation=Saturation())
     >>> len(terms), terms.weights.tolist(), terms.lengths.tolist()
     (2, [2.0, 1.0], [3.0, 0.0])
     """
@@ -80,7 +80,7 @@ class Terms:
     labels: Sequence[Mapping[int, str]] | None = None
 
     @classmethod
-    def of(
+    def from_keys(
         cls,
         texts: Sequence[NDArray[np.uint64] | Sequence[int]],
         saturation: Saturation,
@@ -123,12 +123,12 @@ class Terms:
             labels,
         )
 
-    def scaled(self, factor: FloatArray | np.float32) -> Terms:
+    def scale_by(self, factor: FloatArray | np.float32) -> Terms:
         """Multiply every similarity of the texts by a factor, or by one factor per text."""
         return replace(self, scale=(self.scale * factor).astype(np.float32))
 
     @property
-    def averaged(self) -> Terms:
+    def average(self) -> Terms:
         """The mean of these texts as a single text; they must have the same scale."""
         keys, positions = np.unique(self.keys, return_inverse=True)
         weights = np.bincount(positions, weights=self.weights, minlength=len(keys)) / len(self)
@@ -145,11 +145,11 @@ class Terms:
         )
 
     @property
-    def unscaled(self) -> Terms:
+    def without_scale(self) -> Terms:
         """The same texts with a scale of 1."""
         return replace(self, scale=np.ones_like(self.scale))
 
-    def weighted(self, factor: FloatArray) -> Terms:
+    def weigh_terms(self, factor: FloatArray) -> Terms:
         """Multiply the weights by factors, shape (t,)."""
         return replace(self, weights=(self.weights * factor).astype(np.float32))
 
@@ -269,7 +269,7 @@ class Gaussian:
             raise ValueError(f"variance: expected values >= 0, got {self.scales.min()}.")
 
     @classmethod
-    def factored(
+    def from_factors(
         cls,
         mean: ArrayLike,
         scales: ArrayLike,
@@ -310,7 +310,7 @@ class Gaussian:
         return self
 
     @classmethod
-    def of_checked(
+    def from_checked(
         cls,
         mean: FloatArray,
         scales: FloatArray,
@@ -319,7 +319,7 @@ class Gaussian:
         widths: Sequence[int] | None = None,
         terms: Sequence[Terms] = (),
     ) -> Self:
-        """Build as `factored` does, from numbers that are known to be finite and at least 0."""
+        """Build as `from_factors` does, from numbers that are known to be finite and at least 0."""
         self = cls.__new__(cls)
         self._set(mean, scales, profile, coefficients, widths, terms)
         return self
@@ -329,7 +329,7 @@ class Gaussian:
         """Build from means only, shape (n, d), with a (factored) variance of 0."""
         matrix = as_matrix(mean, "mean")
         rows, dimension = matrix.shape
-        return cls.factored(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)), terms=terms)
+        return cls.from_factors(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)), terms=terms)
 
     def _set(
         self,

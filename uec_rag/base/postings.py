@@ -112,7 +112,7 @@ def level(segment: Segment) -> int:
     return int(np.log(max(1, len(segment.rows))) / np.log(TIER))
 
 
-def merged(segments: Sequence[Segment]) -> Segment:
+def merge(segments: Sequence[Segment]) -> Segment:
     """Merge segments of consecutive rows into one."""
     if len(segments) == 1:
         return segments[0]
@@ -144,7 +144,7 @@ def _slices_of_terms(segment: Segment) -> Iterator[slice]:
     return (slice(a, b) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
-def renumbered(segment: Segment, positions: NDArray[np.int32]) -> Segment:
+def renumber(segment: Segment, positions: NDArray[np.int32]) -> Segment:
     """Renumber the postings of rows by `place`, and drop those of rows at which it is negative."""
     if not len(segment.rows):
         return segment
@@ -280,9 +280,9 @@ class Postings:
 
     Examples
     --------
-    >>> held = Terms.of([[2, 4, 8], [2, 6, 6]], Saturation(k1=2.0))
-    >>> postings = Postings.of(held)
-    >>> postings.similarities(Terms.of([[6]], Saturation(k1=2.0)), Corpus(2))
+    >>> held = Terms.from_keys([[2, 4, 8], [2, 6, 6]], Saturation(k1=2.0))
+    >>> postings = Postings.from_terms(held)
+    >>> postings.similarities(Terms.from_keys([[6]], Saturation(k1=2.0)), Corpus(2))
     array([[0. , 0.5]], dtype=float32)
     """
 
@@ -297,7 +297,7 @@ class Postings:
         return cls(Saturation())
 
     @classmethod
-    def of(cls, terms: Terms) -> Postings:
+    def from_terms(cls, terms: Terms) -> Postings:
         """Make the postings of one batch."""
         return cls.none().with_rows(0, terms)
 
@@ -314,7 +314,7 @@ class Postings:
         lengths[start:stop] = terms.lengths
         segments = [*(self.segments if start else ()), segment_of(start, terms)]
         while len(segments) >= TIER and level(segments[-TIER]) <= level(segments[-1]):
-            segments[-TIER:] = [merged(segments[-TIER:])]
+            segments[-TIER:] = [merge(segments[-TIER:])]
         return Postings(terms.saturation, scale, lengths, tuple(segments))
 
     def check_fits(self, terms: Terms) -> None:
@@ -327,13 +327,13 @@ class Postings:
                 "index again."
             )
 
-    def chosen(self, rows: NDArray[np.int64]) -> Postings:
+    def select(self, rows: NDArray[np.int64]) -> Postings:
         """Return the postings of given rows, in ascending order, renumbered from 0."""
         positions = np.full(len(self.lengths), -1, dtype=np.int32)
         positions[rows] = np.arange(len(rows), dtype=np.int32)
-        segments = [renumbered(segment, positions) for segment in self.segments]
+        segments = [renumber(segment, positions) for segment in self.segments]
         return replace(
-            self, lengths=self.lengths[rows], segments=(merged(segments),) if segments else ()
+            self, lengths=self.lengths[rows], segments=(merge(segments),) if segments else ()
         )
 
     def similarities(self, queries: Terms, corpus: Corpus) -> FloatArray:
@@ -445,9 +445,11 @@ class Postings:
 
         Returns the rest of the state, for `load`.
         """
-        kept = self.chosen(rows)
+        kept = self.select(rows)
         segment = (
-            kept.segments[0] if kept.segments else segment_of(0, Terms.of([], self.saturation))
+            kept.segments[0]
+            if kept.segments
+            else segment_of(0, Terms.from_keys([], self.saturation))
         )
         for part, array in segment._asdict().items():
             np.save(folder / f"{name}.{part}.npy", array, allow_pickle=False)

@@ -51,24 +51,24 @@ def is_transient(error: BaseException) -> bool:
     return any(base.__name__ in _NAMES for base in type(error).__mro__)
 
 
-def retried(function: Callable[..., _Out], *arguments: object, within: float | None = None) -> _Out:
+def retry(function: Callable[..., _Out], *arguments: object, within: float | None = None) -> _Out:
     """Call a function, and retry transient errors a few times with increasing delays.
 
     `*arguments`: those of the function. `within`: seconds after which errors are not retried.
     Raises the last error of the function if it is not transient, or the last try has failed.
     """
-    return retrying(function, within)(*arguments)
+    return with_retries(function, within)(*arguments)
 
 
-def retrying(function: Callable[..., _Out], within: float | None = None) -> Callable[..., _Out]:
-    """Return a function that calls another with the retries of `retried`."""
+def with_retries(function: Callable[..., _Out], within: float | None = None) -> Callable[..., _Out]:
+    """Return a function that calls another with the retries of `retry`."""
     from tenacity import Retrying
 
     return partial(Retrying(**_policy(within)), function)
 
 
-async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:
-    """Run `retried` for an asynchronous function."""
+async def aretry(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:
+    """Run `retry` for an asynchronous function."""
     from tenacity import AsyncRetrying
 
     return await AsyncRetrying(**_policy())(function, *arguments)

@@ -62,7 +62,7 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
         )
     mu: FloatArray = query.mean @ candidate.mean.T
     for terms, stored in zip(query.terms, candidate.terms, strict=True):
-        mu += Postings.of(stored).similarities(terms, Corpus(len(stored)))
+        mu += Postings.from_terms(stored).similarities(terms, Corpus(len(stored)))
     second = query.mean**2 + query.variance
     weights = second if candidate.profile is None else second @ candidate.profile.T
     sigma2: FloatArray = weights @ candidate.scales.T + query.variance @ (candidate.mean**2).T

@@ -78,13 +78,13 @@ def skip_long_texts(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P,
 
     def limit(function: Callable[_P, _T]) -> Callable[_P, _T]:
         @wraps(function)
-        def limited(*texts: _P.args, **named: _P.kwargs) -> _T:
+        def skip(*texts: _P.args, **named: _P.kwargs) -> _T:
             for text in (*texts, *named.values()):
                 if isinstance(text, str) and len(text) > LONGEST_ASKED:
                     return cast(_T, otherwise)
             return function(*texts, **named)
 
-        return limited
+        return skip
 
     return limit
 
@@ -115,7 +115,7 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-def in_both_numbers(words: Iterable[str]) -> list[tuple[str, str, str]]:
+def singular_and_plural(words: Iterable[str]) -> list[tuple[str, str, str]]:
     """Return English words, each as it is, in the plural and in the singular."""
     return [(word, f"{word}s", word.removesuffix("s")) for word in words]
 
@@ -129,7 +129,7 @@ def is_index(path: PurePath) -> bool:
 def _stems_of_file(source: str) -> str:
     """Return the stems in the name of a file, or of its folder if it is an index."""
     path = PurePath(source)
-    return _joined(stems((path.parent.name if is_index(path) else path.stem).replace("_", " ")))
+    return _join(stems((path.parent.name if is_index(path) else path.stem).replace("_", " ")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +162,16 @@ class About:
 
     Examples
     --------
-    >>> About.of({"file_name": "loans.md"}, "## Fees\nNone.").subject
+    >>> About.from_passage({"file_name": "loans.md"}, "## Fees\nNone.").subject
     'Fees'
-    >>> About.of({"source": "loans.sh"}, "# Copyright").subject
+    >>> About.from_passage({"source": "loans.sh"}, "# Copyright").subject
     'loans.sh'
-    >>> About.of({"document_title": "2. Loans"}).document
+    >>> About.from_passage({"document_title": "2. Loans"}).document
     'Loans'
-    >>> About.of({"Header 1": "Loans", "Header 2": "Books {#books}", "Header 3": "Fees"}).above
+    >>> headers = {"Header 1": "Loans", "Header 2": "Books {#books}", "Header 3": "Fees"}
+    >>> About.from_passage(headers).above
     'Books'
-    >>> fees = About.of({"title": "Fees for Loans", "source": "docs/prices.md"})
+    >>> fees = About.from_passage({"title": "Fees for Loans", "source": "docs/prices.md"})
     >>> fees.subject_words, fees.subject_stems, fees.source_stems
     (' fees for loans ', 'fee loan', 'price')
     """
@@ -191,7 +192,7 @@ class About:
         return named and self.subject == self.source
 
     @classmethod
-    def of(cls, metadata: Mapping[str, Any], text: str = "") -> Self:
+    def from_passage(cls, metadata: Mapping[str, Any], text: str = "") -> Self:
         """Derive what a passage is about from its metadata and text."""
         source = first_value(metadata, SOURCE_KEYS)
         headings = headings_of(metadata)
@@ -203,7 +204,7 @@ class About:
         if not subject and headings:
             subject, above = headings[-1], "".join(headings[1:-1][-1:])
         elif not subject and PurePath(source).suffix.lower() in ("", *MARKDOWN):
-            subject = _heading(metadata, text)  # in a script, it would be a comment
+            subject = _heading_of(metadata, text)  # in a script, it would be a comment
             above = _without_markup("".join(outer[1:][-1:])) if subject else ""
         subject = subject or source
         opens = with_headings(metadata, text[:_LOOKED_AT])
@@ -213,9 +214,9 @@ class About:
             subject,
             source,
             document,
-            subject_words=_spaced(words),
-            opening_words=_spaced(split_words(opening.casefold())),
-            subject_stems=_joined(_stems_of(words)),
+            subject_words=_space(words),
+            opening_words=_space(split_words(opening.casefold())),
+            subject_stems=_join(_stems_of(words)),
             source_stems=_stems_of_file(source),
             above=above,
         )
@@ -225,13 +226,14 @@ class About:
 
         Examples
         --------
-        >>> About.of({"Header 1": "Loans", "Header 2": "Books", "Header 3": "Fees"}).below().subject
+        >>> headers = {"Header 1": "Loans", "Header 2": "Books", "Header 3": "Fees"}
+        >>> About.from_passage(headers).below().subject
         'Books: Fees'
         """
         subject = f"{self.above}: {self.subject}"
         words = split_words(subject.casefold())
-        stems = _joined(_stems_of(words))
-        return replace(self, subject=subject, subject_words=_spaced(words), subject_stems=stems)
+        stems = _join(_stems_of(words))
+        return replace(self, subject=subject, subject_words=_space(words), subject_stems=stems)
 
 
 def with_headings(metadata: Mapping[str, Any], text: str) -> str:
@@ -270,15 +272,15 @@ def is_heading(metadata: Mapping[str, Any], text: str) -> bool:
     return _without_markup(text.strip()) in headings_of(metadata)[-1:]
 
 
-def _spaced(words: Sequence[str]) -> str:
+def _space(words: Sequence[str]) -> str:
     return f" {' '.join(words)} " if words else ""
 
 
-def _joined(stems: Collection[str]) -> str:
+def _join(stems: Collection[str]) -> str:
     return " ".join(sorted(stems))
 
 
-def _heading(metadata: Mapping[str, Any], text: str) -> str:
+def _heading_of(metadata: Mapping[str, Any], text: str) -> str:
     # LlamaIndex puts lines like "file_path: loans.md" before the text of a node.
     for _ in metadata:
         line, _, rest = text.partition("\n")

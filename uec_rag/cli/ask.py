@@ -34,7 +34,7 @@ from uec_rag.cli.console import (
     say,
 )
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import UnknownReading, clarifying_question, readings_named
+from uec_rag.confidence.replies import UnknownReading, clarifying_question, find_readings
 from uec_rag.corpora.document import body_of
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _converse(
         if line.isdecimal() and meant and not 0 < int(line) <= len(meant):
             say(f"Choose a number from 1 to {len(meant)}, or say which is meant.")
             continue
-        chosen = _chosen(line, meant)
+        chosen = _choose(line, meant)
         if chosen is None:
             # A reply in other words is only understood with the question that it replies to.
             turns += [clarifying_question(meant)] if meant else []
@@ -244,10 +244,10 @@ def _converse(
             say(f"{number}: {reading.title}")
 
 
-def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:
+def _choose(line: str, meant: Sequence[Reading]) -> Reading | None:
     """Return the single reading that a line chooses, by number or label; None if it does not."""
     try:
-        named = readings_named(line, meant)
+        named = find_readings(line, meant)
     except UnknownReading:
         return None
     return named[0] if len(named) == 1 else None

@@ -110,7 +110,7 @@ def gate_of(index: Retriever, other: Retriever) -> tuple[Gate | None, bool]:
     from uec_rag.retrieval.gate import Gate
 
     try:
-        gate = Gate.of_index(index)
+        gate = Gate.load_from_index(index)
         return gate, gate is None or gate.fits(other)
     except ValueError:  # damaged
         return None, False

@@ -76,7 +76,7 @@ def evaluate(
     if against is not None:
         check_index(against, "--against")
     require("serve", "ir-measures", "jinja2")
-    from uec_rag.evaluation.evaluate import compared
+    from uec_rag.evaluation.evaluate import compare
     from uec_rag.evaluation.evaluate import evaluate as measure
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.
@@ -87,7 +87,7 @@ def evaluate(
         note(problem)
     difference = None
     if other is not None and against is not None:
-        difference = compared(evaluation, measure(*other, k=k)) | {"index": against.name}
+        difference = compare(evaluation, measure(*other, k=k)) | {"index": against.name}
     if html is not None:
         from uec_rag.server.static import report
 

@@ -105,10 +105,10 @@ def gate(
     labels = find_labels(asked, retriever.passages(), questions.name)
     note_labels(labels, questions.name, own)
     relevant = [*labels.relevant.values()]
-    searched = LabelledSearch.of(retriever, [*labels.relevant], relevant, k=k)
+    searched = LabelledSearch.from_queries(retriever, [*labels.relevant], relevant, k=k)
     for said in doubtful_labels(searched.result, searched.relevant, k):
         note(said)
-    made = Gate.of_search(searched, max_risk, sure, max_wrong=max_wrong)
+    made = Gate.from_search(searched, max_risk, sure, max_wrong=max_wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(_too_little(searched, made.guarantee))

@@ -33,7 +33,7 @@ from uec_rag.cli.console import (
     print_text,
     say,
 )
-from uec_rag.corpora.folder import CHARACTERS, check_folder, named
+from uec_rag.corpora.folder import CHARACTERS, check_folder, list_first
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import check_engine, open_store
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 def left_out(read: FolderRead) -> str:
     """Describe the files without text and those that cannot be read, with numbers and names."""
     kinds = {"empty": read.empty, "unreadable": read.unreadable}
-    return ", ".join(f"{len(files):,} {kind}{named(files)}" for kind, files in kinds.items())
+    return ", ".join(f"{len(files):,} {kind}{list_first(files)}" for kind, files in kinds.items())
 
 
 _ATTEMPTS = 5  # of an update while other processes change the same files
@@ -324,7 +324,7 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
     removed = changes.removed - read.unreadable.keys()
     sources = changes.changed | changes.unchanged | changes.removed
     if kept := sorted(sources & read.unreadable.keys()):
-        note(f"the index keeps its passages of {pluralize(len(kept), 'file')}{named(kept)}")
+        note(f"the index keeps its passages of {pluralize(len(kept), 'file')}{list_first(kept)}")
     counts = {"new": len(new), "changed": len(changed), "removed": len(removed)}
     if json:
         more = {"unchanged": len(changes.unchanged), "empty": len(read.empty)}
@@ -333,7 +333,7 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
-        f"{to}: {parts}{named(sorted(removed))}; {pluralize(passages, 'passage')}, "
+        f"{to}: {parts}{list_first(sorted(removed))}; {pluralize(passages, 'passage')}, "
         f"{files.encoded:,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
@@ -351,8 +351,8 @@ def _check_removed(changes: Changes, source: Source) -> None:
     if len(changes.removed) > len(changes.changed) and not changes.unchanged:
         raise ValueError(
             f"FOLDER: no file of the index is unchanged in {str(source.folder)!r}, and "
-            f"{pluralize(len(changes.removed), 'file')}{named(sorted(changes.removed))} would be "
-            "removed; expected the folder that it was made from. If the new files are to "
+            f"{pluralize(len(changes.removed), 'file')}{list_first(sorted(changes.removed))} would "
+            "be removed; expected the folder that it was made from. If the new files are to "
             "replace it, leave out --update"
         )
 
@@ -382,7 +382,7 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
         )
     # Passages of a file that cannot be read now, as it is perhaps being written, are kept.
     gone = changes.removed | (changes.changed & read.empty.keys())
-    files = EncodedFiles.of(retriever, read.documents, gone=gone)
+    files = EncodedFiles.from_documents(retriever, read.documents, gone=gone)
     expected = {name: hashes[name] for name in gone & hashes.keys()}
     expected |= {document.source: document.sha256 for document in read.documents}
 
@@ -421,7 +421,7 @@ def _note_other_files(source: Source) -> None:
     from uec_rag.corpora.folder import other_files
 
     if files := other_files(source.folder, **source.selection):
-        note(f"left out {pluralize(len(files), 'file')} of other kinds{named(files)}")
+        note(f"left out {pluralize(len(files), 'file')} of other kinds{list_first(files)}")
 
 
 def copy(

@@ -21,8 +21,8 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from uec_rag.base.checks import clean_line, pluralize, quoted
-from uec_rag.confidence.readings import shortened
+from uec_rag.base.checks import clean_line, pluralize, quote
+from uec_rag.confidence.readings import shorten
 
 Verdict: TypeAlias = Literal["answer", "clarify", "no"]
 
@@ -81,7 +81,7 @@ class Advice:
     @property
     def labels(self) -> tuple[str, ...]:
         """The options as titles, if they can be offered: two to four that differ; else ()."""
-        lines = tuple(shortened(clean_line(option)) for option in self.options)
+        lines = tuple(shorten(clean_line(option)) for option in self.options)
         distinct = len({line.casefold() for line in lines}) == len(lines)
         return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and all(lines) else ()
 
@@ -124,8 +124,8 @@ words that documents on this subject would use; leave it empty if no document wo
 
 def prompt(question: str, texts: Sequence[str], template: str = PROMPT) -> str:
     """Write the prompt for a language model, with question and passages as JSON strings."""
-    lines = [f"[{position}] {quoted(text)}" for position, text in enumerate(texts, start=1)]
-    return template.format(question=quoted(question), passages="\n".join(lines))
+    lines = [f"[{position}] {quote(text)}" for position, text in enumerate(texts, start=1)]
+    return template.format(question=quote(question), passages="\n".join(lines))
 
 
 def read_reply(reply: str) -> Advice | None:

@@ -15,8 +15,8 @@ from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     UnknownReading,
     clarifying_question,
+    find_readings,
     is_clarifying_question,
-    readings_named,
 )
 from uec_rag.confidence.sentences import Code, sentence
 
@@ -264,7 +264,7 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
     return replace(again, basis=decision.basis, hits=decision.hits, size=decision.size)
 
 
-def advised(decision: Decision, advice: Advice, searched_as: str = "") -> Decision:
+def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> Decision:
     """Replace a decision by an advisor's verdict.
 
     If it says "clarify", its options are offered if it has clear ones, else the known readings. An
@@ -281,9 +281,9 @@ def advised(decision: Decision, advice: Advice, searched_as: str = "") -> Decisi
     Examples
     --------
     >>> found = decide_one(0.4)
-    >>> [advised(found, Advice(verdict)).action for verdict in ("answer", "clarify", "no")]
+    >>> [apply_advice(found, Advice(verdict)).action for verdict in ("answer", "clarify", "no")]
     ['answer', 'clarify', 'abstain']
-    >>> advised(found, Advice("clarify", ("rent", "deposit"))).reason
+    >>> apply_advice(found, Advice("clarify", ("rent", "deposit"))).reason
     'Do you mean rent or deposit?'
     """
     told = replace(decision, advice=advice.verdict, searched_as=searched_as)
@@ -306,7 +306,7 @@ def advised(decision: Decision, advice: Advice, searched_as: str = "") -> Decisi
 def _reading(label: str, readings: Sequence[Reading], count: int) -> Reading:
     """Return the known reading that a label names; if there is none, one without passages."""
     try:
-        named = readings_named(label, readings)
+        named = find_readings(label, readings)
     except UnknownReading:
         named = []
     ids = named[0].ids if len(named) == 1 else ()

@@ -4,7 +4,7 @@ They are logistic functions of a few features of the best hits of a question. Ot
 used only for an ensemble that was not fitted, to standardise similarities over a sample. The
 probabilities of a fitted ensemble are therefore the same in every store (except for the rounding of
 dtype "int8"), and none depends on the number of hits that a user requests. A fit of the ensemble
-changes their order, but not their level (`at_level`), for which there is `Retriever.calibrate`.
+changes their order, but not their level (`keep_level`), for which there is `Retriever.calibrate`.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Calibrator(Record):
         Mean and standard deviation by which each feature is standardised.
     bias : float
     slope, offset : float
-        Parameters of ``sigmoid(slope * score + offset)``; 1 and 0 before `recalibrated`.
+        Parameters of ``sigmoid(slope * score + offset)``; 1 and 0 before `recalibrate`.
     """
 
     weights: tuple[float, ...]
@@ -175,11 +175,11 @@ class Calibrator(Record):
         """Compute probabilities, shape (...); see `logits` for the parameters."""
         return sigmoid(self.logits(features, penalty))
 
-    def on_line(self, slope: float, offset: float) -> Self:
+    def with_line(self, slope: float, offset: float) -> Self:
         """Return a calibrator with log odds ``slope * logits + offset``."""
         return replace(self, slope=slope * self.slope, offset=slope * self.offset + offset)
 
-    def recalibrated(
+    def recalibrate(
         self,
         features: FloatArray,
         labels: ArrayLike,
@@ -201,7 +201,7 @@ class Calibrator(Record):
             As in `logits`.
         """
         slope, offset = _line(self.logits(features, penalty)[..., None], labels, weights)
-        return self.on_line(float(slope[0]), offset)
+        return self.with_line(float(slope[0]), offset)
 
 
 def fit_calibrator(
@@ -342,12 +342,12 @@ class Probabilities:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
         return self.confidence_at_k[:, min(JUDGED, self.confidence_at_k.shape[1]) - 1]
 
-    def of(self, row: int) -> Probabilities:
+    def row(self, row: int) -> Probabilities:
         """Return the probabilities of one of the questions."""
         at = slice(row, row + 1)
         return Probabilities(self.in_corpus[at], self.confidence_at_k[at], self.relevance[at])
 
-    def mixed(self, in_corpus: FloatArray, share: float) -> Probabilities:
+    def mix(self, in_corpus: FloatArray, share: float) -> Probabilities:
         """Average the log odds of `in_corpus` with those of another search.
 
         The other probabilities are scaled by the same factor as `in_corpus`.
@@ -390,7 +390,7 @@ class Examples:
     weight: FloatArray
 
     @classmethod
-    def joined(cls, parts: Sequence[Examples]) -> Examples:
+    def concatenate(cls, parts: Sequence[Examples]) -> Examples:
         """Concatenate examples of several corpora; if one has fewer texts, repeat its last one."""
         most = max(part.relevant.shape[1] for part in parts)
 
@@ -528,7 +528,7 @@ class ConfidenceModel(Record):
         logs: FloatArray = np.log(np.asarray(counts, dtype=np.float32))
         return sigmoid(self.found.logits(features) + np.float32(self.per_count) * logs)
 
-    def recalibrated(self, examples: Examples) -> Self:
+    def recalibrate(self, examples: Examples) -> Self:
         """Return this model recalibrated on the examples of a user's corpus.
 
         Raises
@@ -548,17 +548,17 @@ class ConfidenceModel(Record):
         (slope, per_count), offset = _line(scores[there], right[there], weight[there])
         relevance = self.relevance  # the first hit has no part in it: its relevance is C(1)
         if examples.relevant.shape[1] > 1:
-            relevance = relevance.recalibrated(*examples.hits(first=1))
+            relevance = relevance.recalibrate(*examples.hits(first=1))
         return replace(
             self,
             relevance=relevance,
-            in_corpus=self.in_corpus.recalibrated(*examples.questions),
-            found=self.found.on_line(float(slope), offset),
+            in_corpus=self.in_corpus.recalibrate(*examples.questions),
+            found=self.found.with_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),
             unanswerable=examples.unanswerable,
         )
 
-    def relearned(self, examples: Examples) -> Self:
+    def relearn(self, examples: Examples) -> Self:
         """Return a model learned from examples alone, at the temperature of this one.
 
         If all labels of a calibrator are equal, as when every answer is found, the existing one is
@@ -580,7 +580,7 @@ def _learned(
     calibrator: Calibrator, features: FloatArray, labels: NDArray[np.bool_], weights: FloatArray
 ) -> Calibrator:
     if labels.all() or not labels.any():
-        return calibrator.recalibrated(features, labels, weights)
+        return calibrator.recalibrate(features, labels, weights)
     return fit_calibrator(features, labels, weights=weights)
 
 
@@ -650,7 +650,7 @@ class FitView:
     members: FloatArray | None = None
 
 
-def at_level(
+def keep_level(
     known: ConfidenceModel,
     before: Sequence[FitView],
     after: Sequence[FitView],
@@ -680,7 +680,7 @@ def at_level(
     )
     slope = float(wanted.std() / max(own.std(), _LEAST_SHARE))
     offset = float(wanted.mean() - slope * own.mean())
-    return replace(model, in_corpus=model.in_corpus.on_line(slope, offset))
+    return replace(model, in_corpus=model.in_corpus.with_line(slope, offset))
 
 
 def view_examples(view: FitView, model: ConfidenceModel, k: int) -> Examples:

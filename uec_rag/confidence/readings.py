@@ -31,14 +31,14 @@ from uec_rag.base.text import (
     FUNCTION_WORDS,
     HAS_SPACELESS,
     About,
-    in_both_numbers,
     is_index,
+    singular_and_plural,
     split_words,
     stems,
     without_number,
 )
 from uec_rag.confidence.model import Calibrator
-from uec_rag.confidence.wording import concept_asked, is_name, lacks_referent, refers_back
+from uec_rag.confidence.wording import extract_concept, is_name, lacks_referent, refers_back
 
 ASK = 0.72
 """The lowest P(underspecified) at which to ask for clarification."""
@@ -309,7 +309,7 @@ def _coverage(
     # A word that is not ASCII, such as a Chinese one, may be a part of another.
     spellings = [
         [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
-        for forms in in_both_numbers(map(str.casefold, idf))
+        for forms in singular_and_plural(map(str.casefold, idf))
     ]
     for description, of_hit, number in zip(about, words, subject.tolist(), strict=True):
         for position, word in enumerate(idf):
@@ -338,7 +338,7 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
             others(candidates),
             lacks_referent(context),
             namesakes(candidates),
-            named(question, context, candidates),
+            names_subject(question, context, candidates),
         ],
         dtype=np.float32,
     )
@@ -388,7 +388,7 @@ def namesakes(candidates: Candidates) -> float:
     return max(_shared_titles(candidates), _shared_options(candidates))
 
 
-def named(question: str, context: str, candidates: Candidates) -> bool:
+def names_subject(question: str, context: str, candidates: Candidates) -> bool:
     """Return whether the question names its subject.
 
     It asks for a concept, or it names a title or a file and has no pronoun without a referent: in
@@ -405,7 +405,7 @@ def _asks_for_concept(question: str, candidates: Candidates) -> bool:
     It asks what a concept is ("What is a gauge?"), or a name that is the topic of the documents,
     whose words are in 15 % of all passages or more.
     """
-    term = concept_asked(question)
+    term = extract_concept(question)
     least = max(_TOPIC, _FEWEST / max(candidates.size, 1))
     common = all(idf <= -np.log(least) for idf in candidates.stems.values())
     return bool(term) and (common or not is_name(term))
@@ -557,8 +557,8 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
             title = source
         elif source and vague:
             room = max(LONGEST_LABEL - len(title) - 2, LONGEST_LABEL // 3)
-            title = f"{shortened(source, room)}: {title}"
-        label = shortened(title or _opening(candidates, some, rows) or candidates.ids[some[0]])
+            title = f"{shorten(source, room)}: {title}"
+        label = shorten(title or _opening(candidates, some, rows) or candidates.ids[some[0]])
         labels[number] = f"{label} ({number + 1})" if label in labels.values() else label
     return labels
 
@@ -615,7 +615,7 @@ def _plain(title: str) -> str:
     return _ARGUMENTS.sub("", " ".join(title.split()).rstrip(_ENDS)).casefold()
 
 
-def shortened(label: str, most: int = LONGEST_LABEL) -> str:
+def shorten(label: str, most: int = LONGEST_LABEL) -> str:
     """Return a label on one line of at most `most` characters, cut between words if possible."""
     line = " ".join(label.split()).rstrip(_ENDS)
     if len(line) <= most:

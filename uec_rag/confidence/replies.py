@@ -13,7 +13,7 @@ from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.confidence.reply_words import Token, languages_of_replies, tokens_of
 from uec_rag.confidence.sentences import (
     SENTENCES,
-    language_asked_in,
+    detect_language,
     sentence,
     template,
     templates,
@@ -108,7 +108,7 @@ def _offer(labels: Sequence[str], language: str = ENGLISH) -> str:
 
 def is_clarifying_question(text: str) -> bool:
     """Return whether a text is a question of `clarifying_question`, or begins with one."""
-    return language_asked_in(text) is not None
+    return detect_language(text) is not None
 
 
 @skip_long_texts(None)
@@ -142,15 +142,15 @@ def extract_clarifying_question(answer: str) -> str | None:
     return f"{SENTENCES['unclear']} {answer.strip()}" if asks else None
 
 
-def labels_offered(asked: str) -> list[str]:
+def extract_labels(asked: str) -> list[str]:
     """List the labels in a clarifying question; [] if it offers none.
 
     Examples
     --------
-    >>> labels_offered("Do you mean “Forms, files”, git add or tar?")
+    >>> extract_labels("Do you mean “Forms, files”, git add or tar?")
     ['Forms, files', 'git add', 'tar']
     """
-    if (language := language_asked_in(asked)) is None:
+    if (language := detect_language(asked)) is None:
         return []
     before, between, after, comma = template(language)
     which, begins, rest = asked.lstrip().partition(before)
@@ -163,7 +163,7 @@ def labels_offered(asked: str) -> list[str]:
 
 
 @skip_long_texts(None)
-def places_named(reply: str, labels: Sequence[str]) -> list[int] | None:
+def find_positions(reply: str, labels: Sequence[str]) -> list[int] | None:
     """Return the positions of the labels that a reply chooses; None if the reply is anything else.
 
     A reply may name labels by words that not all have, by ordinals or numbers, all but some, all or
@@ -173,9 +173,9 @@ def places_named(reply: str, labels: Sequence[str]) -> list[int] | None:
     --------
     >>> labels = ["git-push.html: OPTIONS", "git-add.html: OPTIONS", "rsync"]
     >>> said = ("push, please", "the 2nd or rsync", "not the last", "all of them", "neither", "5")
-    >>> [places_named(reply, labels) for reply in said]
+    >>> [find_positions(reply, labels) for reply in said]
     [[0], [1, 2], [0, 1], [0, 1, 2], [], None]
-    >>> [places_named(reply, ["tar", "rsync"]) for reply in ("das zweite", "los dos", "都不是")]
+    >>> [find_positions(reply, ["tar", "rsync"]) for reply in ("das zweite", "los dos", "都不是")]
     [[1], [0, 1], []]
     """
     named = _named_in_english(reply, labels)
@@ -202,7 +202,7 @@ def _named_in_english(reply: str, labels: Sequence[str]) -> list[int] | None:
     named = set[int]()
     for part in _OR.split(said):
         words = _words(part)
-        chosen = _chosen(words, labels)
+        chosen = _choose_labels(words, labels)
         if words and not chosen:
             return None
         named |= chosen
@@ -215,7 +215,7 @@ def _words(text: str) -> set[str]:
     return {*words} - _POLITE or {*words[-1:]} & _PLACES.keys()
 
 
-def _chosen(words: set[str], labels: Sequence[str]) -> set[int]:
+def _choose_labels(words: set[str], labels: Sequence[str]) -> set[int]:
     """Return the labels that words name, by a place or because not all have them."""
     position = _PLACES.get(min(words)) if len(words) == 1 else None
     if position is not None:
@@ -283,15 +283,15 @@ def _chosen_by(part: Sequence[Token], labels: Sequence[str]) -> set[int]:
     if marks <= {*range(len(labels)), ord(" ") - _FIRST_MARK}:
         return marks & {*range(len(labels))}
     is_named = kinds <= {"", "place", "last"} and words.isdisjoint(_PLACES)
-    return _chosen(words, labels) if is_named else set()
+    return _choose_labels(words, labels) if is_named else set()
 
 
 def _plain(label: str) -> str:
     return " ".join(label.casefold().split()).strip("“”\"'.!?,; ")
 
 
-def readings_named(reply: str, readings: Sequence[Reading]) -> list[Reading]:
-    """Return the readings that a reply chooses, by `places_named`.
+def find_readings(reply: str, readings: Sequence[Reading]) -> list[Reading]:
+    """Return the readings that a reply chooses, by `find_positions`.
 
     Raises
     ------
@@ -299,7 +299,7 @@ def readings_named(reply: str, readings: Sequence[Reading]) -> list[Reading]:
         If the reply is anything else, or there are no readings.
     """
     labels = [reading.title for reading in readings]
-    places = places_named(reply, labels) if labels else None
+    places = find_positions(reply, labels) if labels else None
     if places is None:
         raise UnknownReading(
             "within: expected a reading's ids, the label or the place ('2') of one that this "
@@ -308,16 +308,16 @@ def readings_named(reply: str, readings: Sequence[Reading]) -> list[Reading]:
     return [readings[position] for position in places]
 
 
-def label_chosen(asked: str, reply: str) -> str:
+def choose_label(asked: str, reply: str) -> str:
     """Return the label that a reply chooses in a clarifying question, else the reply itself.
 
     Examples
     --------
-    >>> [label_chosen("Do you mean git add or tar?", said) for said in ("2.", "Add", "both")]
+    >>> [choose_label("Do you mean git add or tar?", said) for said in ("2.", "Add", "both")]
     ['tar', 'git add', 'both']
     """
-    labels = labels_offered(asked)
-    places = places_named(reply, labels) if labels else None
+    labels = extract_labels(asked)
+    places = find_positions(reply, labels) if labels else None
     return labels[places[0]] if places is not None and len(places) == 1 else reply
 
 

@@ -138,8 +138,8 @@ class Drift:
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> drift = Drift(rng.uniform(0.2, 1.0, 200))
-    >>> drift.seen(rng.uniform(0.2, 1.0, 64))
-    >>> drift.seen(rng.uniform(0.0, 0.5, 64)) is None
+    >>> drift.record(rng.uniform(0.2, 1.0, 64))
+    >>> drift.record(rng.uniform(0.0, 0.5, 64)) is None
     False
     """
 
@@ -150,7 +150,7 @@ class Drift:
         self._asked: list[float] = []
         self._looks = 0
 
-    def seen(self, confidences: Sequence[float]) -> str | None:
+    def record(self, confidences: Sequence[float]) -> str | None:
         """Record confidences; return a warning if they show a shift, else None."""
         from scipy.stats import ks_2samp
 

@@ -69,7 +69,7 @@ def templates() -> list[Template]:
     return [template(language) for language in TRANSLATIONS]
 
 
-def language_asked_in(text: str) -> str | None:
+def detect_language(text: str) -> str | None:
     """Return the language of the clarifying question that a text begins with; None if of none."""
     return _language_with(text, lambda language: (TRANSLATIONS[language]["unclear"],))
 
@@ -77,11 +77,11 @@ def language_asked_in(text: str) -> str | None:
 def language_told_in(reason: str) -> str:
     """Return the language of a decision's reason; English if it is none of these sentences."""
 
-    def told(language: str) -> tuple[str, ...]:
+    def is_told(language: str) -> tuple[str, ...]:
         texts = TRANSLATIONS[language]
         return tuple(text for key, text in texts.items() if key != "comma" and "{" not in text)
 
-    return _language_with(reason, told) or ENGLISH
+    return _language_with(reason, is_told) or ENGLISH
 
 
 def _language_with(text: str, sentences: Callable[[str], tuple[str, ...]]) -> str | None:

@@ -1,6 +1,6 @@
 """The wording of a message: question or small talk, names, references to earlier turns.
 
-`is_question`, `is_small_talk`, `concept_asked`, `is_name`, `lacks_referent`, `named_words`,
+`is_question`, `is_small_talk`, `extract_concept`, `is_name`, `lacks_referent`, `named_words`,
 `refers_back` and `complete_question` each answer one question about a text. They are for English,
 and off where a text is in another of `languages`, but for question marks, numbers, identifiers
 and some Chinese. A new language needs its words in the lists below.
@@ -98,7 +98,7 @@ def is_small_talk(text: str) -> bool:
     >>> [is_small_talk(said) for said in ("OK, and the price", "How do I get help?", "你是谁")]
     [False, False, False]
     """
-    words = {_CLITIC.sub("", word) for word in _lowered(text)}
+    words = {_CLITIC.sub("", word) for word in _lower(text)}
     if len(words) < 2:
         return all(
             word in _TALK | _COMMANDS or (len(word) == 1 and word.isascii()) for word in words
@@ -108,14 +108,14 @@ def is_small_talk(text: str) -> bool:
 
 
 @skip_long_texts("")
-def concept_asked(question: str) -> str:
+def extract_concept(question: str) -> str:
     """Return what an English question asks the meaning of, and nothing else; "" if it does not.
 
     Examples
     --------
-    >>> concept_asked("What is a gauge?"), concept_asked("what are virtual packages")
+    >>> extract_concept("What is a gauge?"), extract_concept("what are virtual packages")
     ('gauge', 'virtual packages')
-    >>> concept_asked("What is the mode?"), concept_asked("What is included?")
+    >>> extract_concept("What is the mode?"), extract_concept("What is included?")
     ('', '')
     """
     asked = _CONCEPT.fullmatch(question)
@@ -126,7 +126,7 @@ def concept_asked(question: str) -> str:
     alone = words[0].lower() if len(words) == 1 and not asked["article"] else ""
     if alone.endswith("ed") or alone in _PROPERTIES or any(map(_MARKED.search, words)):
         return ""
-    return term if (FUNCTION_WORDS | _UNIQUE | _BEFORE_ONE).isdisjoint(_lowered(term)) else ""
+    return term if (FUNCTION_WORDS | _UNIQUE | _BEFORE_ONE).isdisjoint(_lower(term)) else ""
 
 
 def is_name(term: str) -> bool:
@@ -156,7 +156,7 @@ def lacks_referent(question: str) -> bool:
     """
     if not _may_be_english(question):
         return False
-    words = _lowered(question)
+    words = _lower(question)
     return not _names_something(question) and any(
         _is_pronoun(words, position) or _is_description(words, position)
         for position in range(len(words))
@@ -260,14 +260,14 @@ def complete_question(question: str) -> str:
     if conjunction is None:
         return ""
     rest = question[conjunction.end() :]
-    words = _lowered(rest)
+    words = _lower(rest)
     begins = bool(words) and words[0] in _OPENINGS and not _VERBS.isdisjoint(words)
     return rest if begins and not _lacks_referent_or_content(rest) else ""
 
 
 def _lacks_referent_or_content(question: str) -> bool:
     """Return whether a question has no content, or a pronoun without its referent."""
-    words = _lowered(question) if _may_be_english(question) else []
+    words = _lower(question) if _may_be_english(question) else []
     return (
         bool(_CHINESE_PRONOUN.search(question))
         or (bool(words) and FUNCTION_WORDS.issuperset(words))
@@ -285,7 +285,7 @@ def _may_be_english(text: str) -> bool:
     return language_of(text) in (ENGLISH, "")
 
 
-def _lowered(question: str) -> list[str]:
+def _lower(question: str) -> list[str]:
     return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
 
 

@@ -84,7 +84,7 @@ def has_words(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Decode UTF-16 with a byte order mark, else UTF-8, or Windows-1252 if that fails.
 
     Raises ValueError if the data contains a null byte and no UTF-16 mark, or the mark alone.

@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict, Unpack
 
-from uec_rag.base.checks import listed, pluralize, visible
+from uec_rag.base.checks import as_list, pluralize, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
 from uec_rag.base.progress import progress_bar
@@ -159,7 +159,7 @@ def read_files(
         The other options of `read_folder`.
     """
     root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
-    hashes = _found(root, selection, only)
+    hashes = _find_sources(root, selection, only)
     _check_libraries(source for source, problem in hashes.items() if problem is None)
     read = FolderRead()
     with ExitStack() as stack:
@@ -193,14 +193,14 @@ def read_files(
     if links:  # one warning for all, since there may be hundreds
         warn(
             visible(
-                f"left out {pluralize(len(links), 'link')}{named(links)}; follow_symlinks "
+                f"left out {pluralize(len(links), 'link')}{list_first(links)}; follow_symlinks "
                 "(--follow-symlinks) reads what they lead to"
             )
         )
     return read
 
 
-def named(files: Collection[str]) -> str:
+def list_first(files: Collection[str]) -> str:
     """List the first of some files in parentheses, after a blank; "" if there are none."""
     more = ["..."] if len(files) > _NAMED else []
     return f" ({', '.join([*islice(files, _NAMED), *more])})" if files else ""
@@ -227,7 +227,7 @@ def file_hashes(
     """
     root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
     hashes, unreadable = {}, {}
-    found = _found(root, selection, only)
+    found = _find_sources(root, selection, only)
     with progress_bar("Looking for changes", len(found)) as bar:
         for source, problem in found.items():
             bar.update()
@@ -355,7 +355,9 @@ def check_folder(folder: Path, argument: str = "folder") -> None:
         raise NotADirectoryError(f"{argument}: expected a folder, got the file {str(folder)!r}")
 
 
-def _found(root: Path, selection: Selection, only: Collection[str] | None) -> dict[str, str | None]:
+def _find_sources(
+    root: Path, selection: Selection, only: Collection[str] | None
+) -> dict[str, str | None]:
     """Return all sources, or only some, in the order of their paths, each with its problem or None.
 
     If all are asked for, warn of the files that are left out by default.
@@ -410,7 +412,7 @@ def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
     from pathspec import GitIgnoreSpec
 
     try:
-        return GitIgnoreSpec.from_lines(listed(patterns, argument))
+        return GitIgnoreSpec.from_lines(as_list(patterns, argument))
     except ValueError as error:
         raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
 

@@ -414,15 +414,15 @@ def split_text(
             if length(piece) < size:
                 short.append(piece)
                 continue
-            yield from _merged(short, size, overlap, length)
+            yield from _merge(short, size, overlap, length)
             short = []
             yield from [piece] if inner is None else split(piece, inner)
-        yield from _merged(short, size, overlap, length)
+        yield from _merge(short, size, overlap, length)
 
     return list(split(text, _ENDS))
 
 
-def _merged(
+def _merge(
     pieces: Iterable[str], size: int, overlap: int, length: Callable[[str], int]
 ) -> Iterator[str]:
     """Join consecutive pieces to chunks."""

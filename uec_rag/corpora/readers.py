@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from uec_rag.base.text import ATTRIBUTES
-from uec_rag.corpora.document import Section, decoded, has_words
+from uec_rag.corpora.document import Section, decode, has_words
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -151,7 +151,7 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     _drop_navigation(soup)
     _write_tables(soup, first_row_names=first_row_names)
-    sections = _walked(_main(soup))
+    sections = _walk(_main(soup))
     top = next((position for position, (name, *_) in enumerate(sections) if name == "h1"), None)
     without = [Section(title, "", is_title=True)] if title and top is None else []
     return without + [
@@ -190,7 +190,7 @@ def _main(soup: BeautifulSoup) -> Tag:
     return soup.body or soup
 
 
-def _walked(root: Tag) -> list[tuple[str, str, str]]:
+def _walk(root: Tag) -> list[tuple[str, str, str]]:
     """Collect the names and texts of headings, and the texts below them.
 
     It takes linear time even if elements nest deeply.
@@ -294,7 +294,7 @@ def read_xlsx(content: bytes) -> list[Section]:
 
 def read_csv(content: bytes) -> list[Section]:
     """Read a table as one section with one line per row; without text if it has only a header."""
-    text = decoded(content)
+    text = decode(content)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     try:
         dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:10_000], ",;\t|")
@@ -348,7 +348,7 @@ def _table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _read_text(content: bytes) -> list[Section]:
-    return [Section("", decoded(content))]
+    return [Section("", decode(content))]
 
 
 def _read_mdx(content: bytes) -> list[Section]:
@@ -358,7 +358,7 @@ def _read_mdx(content: bytes) -> list[Section]:
 def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
     from markdown_it import MarkdownIt
 
-    title, text = _without_front_matter(_unix(decoded(content)))
+    title, text = _without_front_matter(_unix(decode(content)))
     text = _with_fences_apart(text) if is_mdx else text
     lines = [*_without_block_markers(text.split("\n"))]
     parser = MarkdownIt().enable("strikethrough")
@@ -375,7 +375,7 @@ def _read_markdown(content: bytes, *, is_mdx: bool = False) -> list[Section]:
         if token.map is not None and token.type in ("html_block", "inline"):
             block = "\n".join(lines[slice(*token.map)])
             block = _without_comments(block) if token.type == "html_block" else block
-            block = _MDX.sub(_shown, block) if is_mdx else block
+            block = _MDX.sub(_show, block) if is_mdx else block
             shown[slice(*token.map)] = map(_shown_line, block.split("\n"))
     return [*_markdown_sections(tokens, shown, title)]
 
@@ -402,7 +402,7 @@ def _markdown_sections(
 def _shown_line(line: str) -> str:
     """Return what of a line of Markdown is shown: code as it is, the rest without markup."""
     if alone := _TEMPLATE_TAG.fullmatch(line.strip()):
-        return _shown(alone).strip()
+        return _show(alone).strip()
     first, *rest = _CODE_SPAN.split(line)
     texts = [_AFTER_CODE.sub("", text, count=1) for text in rest[1::2]]
     codes = [*rest[::2], ""]
@@ -487,7 +487,7 @@ def _front_matter(fence: str, matter: str) -> dict[str, object] | None:
     return {key.strip("\"'"): value.strip(" \t\"'") for key, _, value in pairs}
 
 
-def _shown(match: re.Match[str]) -> str:
+def _show(match: re.Match[str]) -> str:
     """Return what of a tag of MDX or of a template is shown, on as many lines; code as it is."""
     tag = match[0]
     if tag.startswith("`"):
@@ -521,7 +521,7 @@ def _plain_heading(inline: Token) -> str:
     parts = [
         " "
         if part.type in ("softbreak", "hardbreak")
-        else _TEMPLATE_TAG.sub(_shown, part.content)
+        else _TEMPLATE_TAG.sub(_show, part.content)
         if part.type == "text"
         else part.content
         for part in inline.children or ()
@@ -540,7 +540,7 @@ def _unix(text: str) -> str:
 
 
 def _read_rst(content: bytes) -> list[Section]:
-    lines = "\n".join(map(_short, _unix(decoded(content)).split("\n")))
+    lines = "\n".join(map(_short, _unix(decode(content)).split("\n")))
     first, *others = _rst_sections(_rst_tree(lines))
     return [replace(first, is_title=first.heading != ""), *others]
 

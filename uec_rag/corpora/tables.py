@@ -83,7 +83,7 @@ def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
         (_, header), *lines = _read_cells(path, _QUESTIONS)
         rows = [cells + [""] * (len(header) - len(cells)) for _, cells in lines]
     query, id_ = map(_known_names(header).index, _QUESTIONS)
-    written = {(of_cell(cells[query]), of_cell(cells[id_].strip())) for cells in rows}
+    written = {(from_cell(cells[query]), from_cell(cells[id_].strip())) for cells in rows}
     new = {
         question: [name for name in sorted(ids) or [""] if (question, name) not in written]
         for question, ids in asked.items()
@@ -92,7 +92,7 @@ def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
     table = csv.writer(out)  # whose ends of lines are "\r\n", so that it quotes a "\r" in a text
     table.writerow(header)
     for cells in rows:
-        question, name = of_cell(cells[query]), of_cell(cells[id_].strip())
+        question, name = from_cell(cells[query]), from_cell(cells[id_].strip())
         if name not in asked.get(question, ()) and new.get(question):
             name = new[question].pop(0)
             cells[id_] = as_cell(name)
@@ -111,13 +111,13 @@ def as_cell(text: str) -> str:
 
     Examples
     --------
-    >>> as_cell("=1+1"), of_cell("'=1+1"), as_cell("'=1+1"), as_cell("'tis")
+    >>> as_cell("=1+1"), from_cell("'=1+1"), as_cell("'=1+1"), as_cell("'tis")
     ("'=1+1", '=1+1', "''=1+1", "'tis")
     """
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def of_cell(cell: str) -> str:
+def from_cell(cell: str) -> str:
     """Return the text that `as_cell` has written."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
@@ -238,7 +238,7 @@ def _read_rows(
     lines = _read_cells(path, columns)
     names = _known_names(next(lines)[1])
     for where, cells in lines:
-        yield where, dict(zip(names, map(of_cell, cells), strict=False))
+        yield where, dict(zip(names, map(from_cell, cells), strict=False))
 
 
 def _read_cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

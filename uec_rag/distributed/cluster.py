@@ -18,7 +18,7 @@ from uec_rag.base.environment import missing_extra
 from uec_rag.encoders import Encoder
 from uec_rag.retrieval.result import without_findings
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Passage, checked_passage, content_id
+from uec_rag.stores.base import Passage, check_passage, content_id
 from uec_rag.stores.places import filling
 
 _BATCH = 256  # passages that are looked up, encoded and written together
@@ -117,14 +117,14 @@ def index(
             read, unchanged = read + len(some), len(some) - len(new)
             if advance is not None and unchanged:
                 advance(unchanged)
-            for done in _encoded(uec.encoders, [*new.values()], resources):
+            for done in _encode(uec.encoders, [*new.values()], resources):
                 written += len(retriever.add_encoded(done[0], uec.fitted.gaussians(done[1])))
                 if advance is not None:
                     advance(len(done[0]))
     return Indexed(read, written)
 
 
-def _encoded(
+def _encode(
     encoders: Sequence[Encoder], passages: Sequence[Passage], resources: Resources
 ) -> Iterator[tuple[list[Passage], list[Any]]]:
     """Yield batches of passages with what each encoder made of them, in their order."""
@@ -226,4 +226,4 @@ def _passage(row: object, text: str) -> Passage | None:
     metadata: dict[str, Any] = {key: row[key] for key in row if key not in (text, "id")}
     named = row.get("id")
     id_ = content_id(row[text], metadata) if named is None else str(named)
-    return checked_passage(Passage(id_, row[text], metadata))
+    return check_passage(Passage(id_, row[text], metadata))

@@ -193,7 +193,7 @@ def is_encoder(value: object) -> TypeGuard[Encoder]:
     )
 
 
-def checked_texts(texts: Sequence[str], role: str) -> list[str]:
+def prepare_texts(texts: Sequence[str], role: str) -> list[str]:
     """Return texts that `check_texts` accepts; ValueError unless role is "query" or "passage"."""
     if role not in _ROLES:
         raise ValueError(f"role must be one of {_ROLES}, got {role!r}")

@@ -10,14 +10,14 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.retries import aretried, retried, retrying
+from uec_rag.base.retries import aretry, retry, with_retries
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
     Role,
     check_vectors,
-    checked_texts,
     function_name,
+    prepare_texts,
 )
 
 _AT_ONCE = 256  # texts of a call
@@ -147,30 +147,30 @@ class BlackBoxEncoder(IdentityHead):
         TypeError, ValueError
             If texts, role or the returned vectors are invalid.
         """
-        checked = checked_texts(texts, role)
+        checked = prepare_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._source.queries if role == "query" else self._source.passages
         if len(checked) == 1:
-            return self._encoded(embed(checked), 1)
+            return self._encode_batch(embed(checked), 1)
         parts = []
         with progress_bar("Encoding texts", len(checked), show_progress) as bar:
             for start in range(0, len(checked), _AT_ONCE):
                 some = checked[start : start + _AT_ONCE]
-                parts.append(self._encoded(embed(some), len(some)).embedding)
+                parts.append(self._encode_batch(embed(some), len(some)).embedding)
                 bar.update(len(some))
         embedding = np.concatenate(parts)
         return Encoded(embedding, embedding)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts with the asynchronous method of the framework, if it has one."""
-        checked = await asyncio.to_thread(checked_texts, texts, role)
+        checked = await asyncio.to_thread(prepare_texts, texts, role)
         embed = self._source.aqueries if role == "query" else self._source.apassages
         if embed is None or not checked:
             return await asyncio.to_thread(self.encode, checked, role)
-        return await asyncio.to_thread(self._encoded, await embed(checked), len(checked))
+        return await asyncio.to_thread(self._encode_batch, await embed(checked), len(checked))
 
-    def _encoded(self, vectors: object, rows: int) -> Encoded:
+    def _encode_batch(self, vectors: object, rows: int) -> Encoded:
         embedding = check_vectors(vectors, rows=rows, encoder=self.name, dimension=self._dimension)
         self._dimension = embedding.shape[1]
         return Encoded(embedding, embedding)
@@ -192,7 +192,7 @@ def _source_of(source: object) -> _Source:
     if is_llama_index(source):
         return _framework_source(source, "get_text_embedding_batch", "get_query_embedding")
     if callable(source) and not isinstance(source, type):
-        embed = retrying(source)
+        embed = with_retries(source)
         return _Source(embed, embed)
     raise TypeError(
         f"cannot embed with {type(source).__name__} {source!r:.80}; expected a LangChain "
@@ -205,9 +205,9 @@ def _framework_source(model: object, passages: str, query: str) -> _Source:
     apassages, aquery = getattr(model, f"a{passages}", None), getattr(model, f"a{query}", None)
 
     return _Source(
-        lambda texts: retried(getattr(model, passages), texts),
-        lambda texts: [retried(getattr(model, query), text) for text in texts],
-        None if apassages is None else functools.partial(aretried, apassages),
+        lambda texts: retry(getattr(model, passages), texts),
+        lambda texts: [retry(getattr(model, query), text) for text in texts],
+        None if apassages is None else functools.partial(aretry, apassages),
         None if aquery is None else functools.partial(_each, aquery),
     )
 
@@ -218,6 +218,6 @@ async def _each(embed: Callable[[str], Awaitable[object]], texts: list[str]) -> 
 
     async def embed_one(text: str) -> object:
         async with semaphore:
-            return await aretried(embed, text)
+            return await aretry(embed, text)
 
     return list(await asyncio.gather(*(embed_one(text) for text in texts)))

@@ -21,7 +21,7 @@ from uec_rag.encoders.base import (
     Role,
     TermEncoder,
     ThreadedAsync,
-    checked_texts,
+    prepare_texts,
 )
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class CachedEncoder(ThreadedAsync, EncoderWrapper):
         Raises TypeError or ValueError as the wrapped encoder does, and ValueError if the cache has
         the vectors of another model.
         """
-        checked = checked_texts(texts, role)
+        checked = prepare_texts(texts, role)
         keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
         known = self._transact(partial(_read, keys)) if self.path else self._recent
         misses = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}

@@ -68,7 +68,7 @@ def load_model(
             return str(folder), _load_folder(folder, device, kind)
         model = _load_from_hub(name, device, fetch, kind)
     hub_name, _, revision = name.partition("@")
-    _refuse_sparse(name, _downloaded(hub_name, _CONFIGURATION, revision))
+    _refuse_sparse(name, _find_download(hub_name, _CONFIGURATION, revision))
     return name, model
 
 
@@ -83,10 +83,10 @@ def is_model(value: object, kind: str) -> bool:
 def _is_downloaded(model: str, revision: str) -> bool:
     """Return whether a configuration of a model of the hub is on this machine."""
     names = ("config.json", "modules.json", _CONFIGURATION)
-    return any(_downloaded(model, name, revision) is not None for name in names)
+    return any(_find_download(model, name, revision) is not None for name in names)
 
 
-def _downloaded(model: str, file: str, revision: str) -> Path | None:
+def _find_download(model: str, file: str, revision: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     home = os.environ.get("SENTENCE_TRANSFORMERS_HOME")

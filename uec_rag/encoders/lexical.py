@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Saturation, Terms
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, in_both_numbers
-from uec_rag.encoders.base import Encoded, Role, TermEncoder, checked_texts
+from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, singular_and_plural
+from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
 
 # Function words of other languages in the Latin script; words of both lists count as English.
 _OTHERS = """
@@ -139,7 +139,7 @@ class WordTokenizer:
         terms = (term for word in words for term in _terms(word, ngrams, self.language))
         return [*terms, *_identifiers(text)]
 
-    def named(self, text: str) -> dict[int, str]:
+    def words_by_key(self, text: str) -> dict[int, str]:
         """Map the keys of a text's whole words to the words as written."""
         labels: dict[int, str] = {}
         for word in split_words(text):
@@ -244,7 +244,7 @@ def has_words(text: str, words: Collection[str]) -> bool:
     words_of_text = {
         w.casefold() for word in split_words(text) for w in (word, *_PART.findall(word))
     }
-    spellings = in_both_numbers(map(str.casefold, words))
+    spellings = singular_and_plural(map(str.casefold, words))
     return all(not words_of_text.isdisjoint(forms) for forms in spellings)
 
 
@@ -340,24 +340,24 @@ def _script_of(letter: str) -> str:
 _TOKENS = WordTokenizer()
 
 
-def marked(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
+def mark_words(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
     """Split a text into pieces, each marked as being one of `words` in any inflection or not.
 
     `words`: for instance those of `Members.words` for a question.
 
     Examples
     --------
-    >>> marked("The dough rests. Rest!", ["resting"])
+    >>> mark_words("The dough rests. Rest!", ["resting"])
     [('The dough ', False), ('rests', True), ('. ', False), ('Rest', True), ('!', False)]
     """
     telling = [word for word in words if word.casefold() not in ENGLISH]
-    wanted = {key for word in telling for key in _TOKENS.named(word)}
+    wanted = {key for word in telling for key in _TOKENS.words_by_key(word)}
     inner = regex.compile(
         "|".join(map(regex.escape, sorted(telling, key=len, reverse=True))) or "(?!)"
     )
     spans: list[tuple[int, int]] = []
     for match in _WORD.finditer(text) if wanted else ():
-        if wanted.isdisjoint(_TOKENS.named(match[0])):
+        if wanted.isdisjoint(_TOKENS.words_by_key(match[0])):
             continue
         within = [] if match[0].isascii() else [*inner.finditer(match[0])]
         start = match.start()  # in scripts without spaces, the words are within a longer match
@@ -463,7 +463,7 @@ class Lexical(TermEncoder):
         if own is None:
             terms += self._words.terms(_PROBE)
         else:
-            terms += map(key_of, _checked_terms(own, _PROBE))
+            terms += map(key_of, _check_terms(own, _PROBE))
         state = [self.saturation.k1, self.saturation.b, self._words.language, terms]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
@@ -477,7 +477,7 @@ class Lexical(TermEncoder):
         TypeError, ValueError
             If texts or role are invalid, or a custom tokenizer does not return strings.
         """
-        checked = checked_texts(texts, role)
+        checked = prepare_texts(texts, role)
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
         if self._tokenizer is None:
@@ -488,22 +488,22 @@ class Lexical(TermEncoder):
                         bar.update()
                         keys.append(self._words(text))
                     bar.update()
-            named = [*map(self._words.named, checked)] if role == "query" else None
+            named = [*map(self._words.words_by_key, checked)] if role == "query" else None
         else:
-            lists = [_checked_terms(self._tokenizer, text) for text in checked]
+            lists = [_check_terms(self._tokenizer, text) for text in checked]
             split = [[(key_of(term), term) for term in terms_] for terms_ in lists]
             keys = [np.array([key for key, _ in pairs], dtype=np.uint64) for pairs in split]
             named = [dict(pairs) for pairs in split] if role == "query" else None
-        terms = Terms.of(keys, self.saturation, named)
+        terms = Terms.from_keys(keys, self.saturation, named)
         if role == "query" and self._tokenizer is None:
             foreign = [self._words.is_foreign(split_words(text)) for text in checked]
             of_terms = np.repeat(np.array(foreign, dtype=bool), np.diff(terms.starts))
-            terms = terms.weighted(weights_of(terms.keys, of_terms))
+            terms = terms.weigh_terms(weights_of(terms.keys, of_terms))
         nothing = np.zeros((len(checked), 0), dtype=np.float32)
         return Encoded(nothing, nothing, terms)
 
 
-def _checked_terms(tokenizer: Tokenizer, text: str) -> list[str]:
+def _check_terms(tokenizer: Tokenizer, text: str) -> list[str]:
     terms = list(tokenizer(text))
     wrong = next((term for term in terms if not isinstance(term, str)), None)
     if wrong is not None:

@@ -185,7 +185,7 @@ def _check_spelling(name: str) -> None:
         raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
 
 
-def _pickled(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below
+def _pickle(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below
     """Pickle a model as the spec to load it from, and its expected revision."""
     if model.spec is None:
         raise TypeError(
@@ -198,10 +198,10 @@ def _pickled(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds
         for key in ("last_layer", "device", "dtype", "batch_size")
         if hasattr(model, key)
     }
-    return _unpickled, (model.spec, settings, model.revision)
+    return _unpickle, (model.spec, settings, model.revision)
 
 
-def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
+def _unpickle(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
     model = load_encoder(spec, **settings)
     if model.revision != revision:
         raise ValueError(
@@ -212,4 +212,4 @@ def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
 
 
 for _kind in (OnnxEncoder, SentenceTransformerEncoder, StaticEncoder):
-    copyreg.pickle(_kind, _pickled)
+    copyreg.pickle(_kind, _pickle)

@@ -29,7 +29,7 @@ from uec_rag.encoders.base import (
     Role,
     ThreadedAsync,
     check_vectors,
-    checked_texts,
+    prepare_texts,
 )
 from uec_rag.encoders.hub import Precision
 
@@ -141,14 +141,14 @@ class SentenceTransformerEncoder(ThreadedAsync):
         TypeError, ValueError
             If texts or role are invalid, or the model returns NaN, infinity or a vector of zeros.
         """
-        checked = checked_texts(texts, role)
+        checked = prepare_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.feature_dimension)
         return self._encode(checked, role, show_progress)
 
     def _encode(self, texts: list[str], role: Role, show_progress: bool | None) -> Encoded:
         # Tokenizers modify their padding while they work, and are not thread-safe.
-        with self._lock, self.tap.recording():
+        with self._lock, self.tap.record_features():
             if self._can_batch:
                 output = encode_in_batches(
                     self.model,
@@ -342,7 +342,7 @@ class LastLayerTap:
     register: "_Register | None" = None
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def record_features(self) -> Iterator[None]:
         """Append the features to every embedding, so that the library sorts both together.
 
         Affects the calling thread only, not calls of the same model in other threads.

@@ -67,14 +67,14 @@ def direct_sum(
         n Gaussians of dimension sum_k d_k, with these `coefficients` and the d_k as `widths`. The
         sparse blocks of encoders without vectors are scaled in the same way.
     """
-    pi = _checked(parts, coefficients)
+    pi = _check(parts, coefficients)
     profiles = [part.profile for part in parts if part.profile is not None]
     factored = len(profiles) == len(parts)
     widths, means, spreads, terms = [], [], [], []
     for part, factor in zip(parts, block_scales(weights, pi).T, strict=True):
         means.append(part.mean * factor[:, None])
         spreads.append((part.scales if factored else part.variance) * (factor**2)[:, None])
-        terms += [block.scaled(factor) for block in part.terms]
+        terms += [block.scale_by(factor) for block in part.terms]
         if part.mean.shape[1]:
             widths.append(part.mean.shape[1])
     mean, spread = np.concatenate(means, 1), np.concatenate(spreads, 1)
@@ -87,7 +87,7 @@ def direct_sum(
         height, width = block.shape
         profile[row : row + height, column : column + width] = block
         row, column = row + height, column + width
-    return Gaussian.of_checked(mean, spread, profile, pi, widths or [0], terms)
+    return Gaussian.from_checked(mean, spread, profile, pi, widths or [0], terms)
 
 
 def block_scales(weights: FloatArray, coefficients: FloatArray | None = None) -> FloatArray:
@@ -109,7 +109,7 @@ def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> 
     ]
 
 
-def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
+def convolve_shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
     """Convolve Gaussians in one shared space, and scale means to length 1 (paper eq. 1).
 
     The result is ``N(sum pi_k mu_k, sum pi_k^2 Sigma_k)``. As in the paper, the mean is normalised
@@ -117,7 +117,7 @@ def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
 
     Raises ValueError if the encoders differ in dimension.
     """
-    pi = _checked(parts, coefficients)
+    pi = _check(parts, coefficients)
     check_one_space([part.dimension for part in parts])
     mean = sum((p.mean * w[:, None] for p, w in zip(parts, pi.T, strict=True)), np.float32(0))
     norm = np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
@@ -129,7 +129,7 @@ def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         [p.scales * w[:, None] for p, w in zip(parts, square.T, strict=True)], 1
     )
     profile = np.concatenate([p.profile for p in parts if p.profile is not None])
-    return Gaussian.factored(mean / norm, scales, profile, pi)
+    return Gaussian.from_factors(mean / norm, scales, profile, pi)
 
 
 def check_one_space(dimensions: Sequence[int]) -> None:
@@ -145,7 +145,7 @@ def check_one_space(dimensions: Sequence[int]) -> None:
         )
 
 
-def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
+def _check(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
     if not parts:
         raise ValueError("parts: expected one Gaussian per encoder, got none.")
     expected = (len(parts[0]), len(parts))

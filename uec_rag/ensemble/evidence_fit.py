@@ -88,7 +88,7 @@ def corpus_views(
     for size in sizes:
         rows = rng.permutation(len(relevant))[:queries]
         wanted = np.unique([p for row in rows for p in relevant[row]])
-        hidden = _hidden(rows.tolist(), relevant, round(unanswerable * len(rows)))
+        hidden = _choose_hidden(rows.tolist(), relevant, round(unanswerable * len(rows)))
         others = np.setdiff1d(rng.permutation(passages)[: size + len(wanted)], wanted)
         columns = np.setdiff1d(np.concatenate([rng.permutation(others)[:size], wanted]), hidden)
         positions = np.full(passages, -1)
@@ -111,7 +111,9 @@ class OtherCorpus:
     trace: ArrayLike
 
 
-def _hidden(rows: list[int], relevant: Sequence[Collection[int]], most: int) -> NDArray[np.intp]:
+def _choose_hidden(
+    rows: list[int], relevant: Sequence[Collection[int]], most: int
+) -> NDArray[np.intp]:
     """Choose passages to remove until `most` queries have lost all of their answers.
 
     Queries that share answers may lose some or all of theirs as well.
@@ -163,7 +165,7 @@ def fit_evidence_weights(
     slopes, intercepts, trace
         As in `corpus_evidence`.
     features : collection of str, optional
-        The features to use; `LEARNED` by default, or `LEARNED_WITH_OTHERS` if `beside` is given.
+        The features to use; `LEARNED` by default, or `LEARNED_WITH_OTHERS` with `other_corpora`.
     learn_prior : bool
         Whether to learn a constant per encoder, under the same penalty.
     penalty : float

@@ -10,7 +10,7 @@ from typing import Self
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.model import at_level, fit_temperature, shipped_model
+from uec_rag.confidence.model import fit_temperature, keep_level, shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.ensemble.convolution import Evidence, check_one_space
@@ -64,7 +64,7 @@ def fit(
     posteriors = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
     bar.update()
     fitted = replace(unfitted, posteriors=tuple(posteriors.posteriors))
-    questions = posteriors.asked(fitted, options.seed)
+    questions = posteriors.fit_queries(fitted, options.seed)
     if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
         strange = _encode_pseudo_languages(
             encoders, fitted, posteriors.questions, options.seed, show_progress
@@ -79,9 +79,12 @@ def fit(
         shipped = shipped_model("words" if words else "fitted")
         model = replace(shipped, temperature=fit_temperature(views))
     else:
-        model, before = known.confidence_model, posteriors.asked(known, options.seed).views(known)
+        model, before = (
+            known.confidence_model,
+            posteriors.fit_queries(known, options.seed).views(known),
+        )
         temperature = model.temperature * fitted.slope / known.slope
-        model = at_level(model, before, views, temperature)
+        model = keep_level(model, before, views, temperature)
     bar.close()
     summaries = {
         n: post.summary for n, post in zip(fitted.names, posteriors.posteriors, strict=True)
@@ -109,7 +112,7 @@ def fit(
         fitted,
         confidence_model=model,
         report=report,
-        training_profile=TrainingProfile.of(profiled, posteriors.corpus),
+        training_profile=TrainingProfile.from_pairs(profiled, posteriors.corpus),
     )
 
 
@@ -133,7 +136,7 @@ def _encode_pseudo_languages(
         queries = fitted.gaussians([e.encode(strange.queries, "query", **shown) for e in encoders])
         corpus = fitted.gaussians([e.encode(strange.corpus, "passage", **shown) for e in encoders])
         similarities = [moments(q, c)[0] for q, c in zip(queries, corpus, strict=True)]
-        traces = fitted.standardised_traces(queries)
+        traces = fitted.standardise_traces(queries)
         out.append(OtherCorpus(similarities, strange.relevant, traces))
     return out
 
@@ -170,7 +173,7 @@ class FittedPosteriors:
     questions: Questions
     encoding_seconds: float
 
-    def asked(self, fitted: Fitted, seed: int) -> FitQueries:
+    def fit_queries(self, fitted: Fitted, seed: int) -> FitQueries:
         """Return the questions as an ensemble of these encoders asks them, whatever its fit."""
         own = None
         if fitted.space == "direct":
@@ -187,7 +190,7 @@ class _Encodings:
     place: dict[str, int]
 
     @classmethod
-    def of(
+    def from_encoder(
         cls, encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool | None
     ) -> Self:
         distinct = list(dict.fromkeys(texts))
@@ -214,13 +217,13 @@ def fit_posteriors(
     queries, passages = [], []
     for encoder, given in zip(encoders, pairs, strict=True):
         texts = [*given.queries, *questions.queries], [*given.passages, *questions.corpus]
-        queries.append(_Encodings.of(encoder, texts[0], "query", show_progress))
-        passages.append(_Encodings.of(encoder, texts[1], "passage", show_progress))
+        queries.append(_Encodings.from_encoder(encoder, texts[0], "query", show_progress))
+        passages.append(_Encodings.from_encoder(encoder, texts[1], "passage", show_progress))
     encoding_seconds = time.perf_counter() - start
     posteriors = []
     for encoder, given, query, passage in zip(encoders, pairs, queries, passages, strict=True):
         sides = query.select(given.queries), passage.select(given.passages)
-        posteriors.append(fit_posterior(given, *sides, encoder.gain, **options.of_posterior))
+        posteriors.append(fit_posterior(given, *sides, encoder.gain, **options.posterior_options))
 
     def gaussians(sides: list[_Encodings], texts: list[str]) -> list[Gaussian]:
         pairs = zip(posteriors, sides, strict=True)

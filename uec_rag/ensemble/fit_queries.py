@@ -61,7 +61,7 @@ class FitQueries:
     def fit_evidence_weights(
         self, fitted: Fitted, beside: Sequence[OtherCorpus] = ()
     ) -> EvidenceWeights:
-        """Learn the evidence weights; `beside` as in `evidence_fit.fit_evidence_weights`.
+        """Learn the evidence weights; `other_corpora` as in `evidence_fit.fit_evidence_weights`.
 
         A prior per encoder is learned: the ridge penalty makes it irrelevant for pairs of one
         domain, and it distinguishes languages if there are several.
@@ -72,7 +72,7 @@ class FitQueries:
             self.questions.relevant,
             fitted.slopes,
             fitted.intercepts,
-            fitted.standardised_traces(self.queries),
+            fitted.standardise_traces(self.queries),
             learn_prior=True,
             seed=self.seed,
             other_corpora=beside,
@@ -85,7 +85,7 @@ class FitQueries:
         cuts = drawn(sizes=sizes, queries=_MOST_ASKED, seed=self.seed + 1)
         for number in range(_TINY_CORPORA):
             cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=self.seed + 2 + number)
-        return [self._asked(cut, fitted) for cut in cuts]
+        return [self._encode_questions(cut, fitted) for cut in cuts]
 
     def coefficients(self, fitted: Fitted) -> FloatArray:
         """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""
@@ -94,7 +94,7 @@ class FitQueries:
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)
         return fitted.weigh(fitted.evidence_weights, self.queries, self.own, best)
 
-    def _asked(self, view: CorpusView, fitted: Fitted) -> FitView:
+    def _encode_questions(self, view: CorpusView, fitted: Fitted) -> FitView:
         smaller = replace(
             self,
             queries=[part[view.queries] for part in self.queries],

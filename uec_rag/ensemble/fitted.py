@@ -97,7 +97,7 @@ class FitOptions(Record):
         object.__setattr__(self, "beta", check_beta(self.beta))
 
     @classmethod
-    def of(cls, options: FitOptions | None, chosen: Mapping[str, Any]) -> FitOptions:
+    def from_keywords(cls, options: FitOptions | None, chosen: Mapping[str, Any]) -> FitOptions:
         """Return `options`, or the defaults, with some of them replaced by name.
 
         Raises
@@ -117,7 +117,7 @@ class FitOptions(Record):
         return replace(options or cls(), **chosen)
 
     @property
-    def of_posterior(self) -> dict[str, Any]:
+    def posterior_options(self) -> dict[str, Any]:
         """The options of `fit_posterior`, by name."""
         names = ("structure", "likelihood", "negatives", "scaled", "seed")
         return {name: getattr(self, name) for name in names}
@@ -211,9 +211,9 @@ class FitReport:
     @property
     def notes(self) -> list[str]:
         """The warnings about the fit, as sentences."""
-        return [*self._of_pairs(), *self.of_shares]
+        return [*self._pair_warnings(), *self.share_warnings]
 
-    def _of_pairs(self) -> Iterator[str]:
+    def _pair_warnings(self) -> Iterator[str]:
         fewest = min(self.facts.pairs) if self.facts else _ENOUGH
         if fewest < _ENOUGH:
             yield (
@@ -229,7 +229,7 @@ class FitReport:
                 )
 
     @property
-    def of_shares(self) -> list[str]:
+    def share_warnings(self) -> list[str]:
         """The warnings about the weights of the encoders."""
         if self.facts is None or len(self.facts.shares) < 2:
             return []
@@ -277,7 +277,7 @@ class TrainingProfile(Record):
     crosses_scripts: bool = False
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[str, str]], passages: Sequence[Gaussian]) -> Self:
+    def from_pairs(cls, pairs: Sequence[tuple[str, str]], passages: Sequence[Gaussian]) -> Self:
         """Summarise fit pairs, given each encoder's Gaussians of the passages among them."""
         scripts = [{letters_in(text) for text in pair} - {None} for pair in pairs]
         return cls(
@@ -454,7 +454,7 @@ class Fitted:
         if weights is None or not own:
             pi = self.coefficients(parts, "query")
         else:
-            traces = self.standardised_traces(parts)
+            traces = self.standardise_traces(parts)
             evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts, traces)
             pi = weights.coefficients(evidence)
         if not own:
@@ -473,7 +473,7 @@ class Fitted:
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Combine the encoders' Gaussians with given coefficients, by convolution."""
         if self.space == "shared":
-            return convolution.shared(parts, coefficients)
+            return convolution.convolve_shared(parts, coefficients)
         return convolution.direct_sum(parts, coefficients, self.weights)
 
     def logit_line(self, coefficients: FloatArray) -> tuple[np.float32, FloatArray]:
@@ -513,13 +513,13 @@ class Fitted:
         spread: FloatArray = (pi * (odds - mean) ** 2).sum(axis=1)
         return spread
 
-    def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
+    def standardise_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Compute the log total variance of queries, standardised per encoder, shape (n, K)."""
         if self.posteriors is None:
             return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
         traces = np.empty((len(parts[0]), len(parts)), dtype=np.float32)
         for member, (posterior, part) in enumerate(zip(self.posteriors, parts, strict=True)):
-            traces[:, member] = posterior.standardised_log_trace(part)
+            traces[:, member] = posterior.standardise_log_trace(part)
         return traces
 
     def shares(self, coefficients: FloatArray) -> FloatArray:

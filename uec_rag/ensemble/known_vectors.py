@@ -28,7 +28,7 @@ _MAKING = threading.Lock()
 def encode(uec: UEC, texts: Sequence[str], role: Role) -> list[Gaussian]:
     """Encode texts as `UEC.encode` does, except those that were encoded recently."""
     view = copy.copy(uec)
-    view.encoders = _cached(uec)
+    view.encoders = _with_caches(uec)
     return view.encode(texts, role)
 
 
@@ -45,7 +45,7 @@ def encode_with_vectors(
         If they are not vectors of the first encoder, or do not determine its Gaussians since its
         last layer is not the identity.
     """
-    first, *others = _cached(uec)
+    first, *others = _with_caches(uec)
     matrix = check_vectors(vectors, rows=len(texts), encoder=first.name)
     probe = first.encode(texts[:1], "passage")
     if (
@@ -62,7 +62,7 @@ def encode_with_vectors(
     return uec.fitted.gaussians(encoded)
 
 
-def _cached(uec: UEC) -> list[Encoder]:
+def _with_caches(uec: UEC) -> list[Encoder]:
     """Return the encoders of an ensemble with a cache of texts, as long as it lives."""
     with _MAKING:
         if uec not in _MEMBERS:

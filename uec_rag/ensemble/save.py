@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from uec_rag.base.checks import check_type
-from uec_rag.base.environment import TRUSTED, trusted
+from uec_rag.base.environment import TRUSTED, trusted_names
 from uec_rag.base.errors import (
     FingerprintMismatch,
     IndexCorrupted,
@@ -54,7 +54,7 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
         _check_outside(folder)
         return True
     model = name.partition("@")[0]
-    return trust or any(fnmatchcase(model, pattern) for pattern in trusted())
+    return trust or any(fnmatchcase(model, pattern) for pattern in trusted_names())
 
 
 def _check_outside(folder: Path) -> None:
@@ -158,11 +158,11 @@ def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLay
     }
     if fitted.space == "shared":
         state["rule"] = fitted.rule.metadata()
-    return _hashed(json.dumps(state, sort_keys=True), fitted.posteriors or ())
+    return _hash(json.dumps(state, sort_keys=True), fitted.posteriors or ())
 
 
 @lru_cache(maxsize=4)
-def _hashed(state: str, posteriors: tuple[Posterior, ...]) -> str:
+def _hash(state: str, posteriors: tuple[Posterior, ...]) -> str:
     """Hash a state and posteriors; cached, since every addition and snapshot needs it."""
     digest = hashlib.sha256(state.encode())
     for posterior in posteriors:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
-from uec_rag.base.saved.generations import reading, writing
+from uec_rag.base.saved.generations import read_generation, write_generation
 from uec_rag.base.spans import span
 from uec_rag.encoders import Encoder
-from uec_rag.encoders.base import Role, TermEncoder, checked_texts, unique_names
+from uec_rag.encoders.base import Role, TermEncoder, prepare_texts, unique_names
 from uec_rag.encoders.bundled.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
@@ -103,7 +103,7 @@ class UEC:
         batch_size: int = 32,
         **chosen: Unpack[Chosen],
     ) -> None:
-        self.options = FitOptions.of(options, chosen)
+        self.options = FitOptions.from_keywords(options, chosen)
         preset = check_preset(encoders) if isinstance(encoders, str) else ""
         self.encoders: list[Encoder] = load_encoders(
             PRESETS[preset] if isinstance(encoders, str) else encoders,
@@ -199,7 +199,7 @@ class UEC:
         self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
     ) -> list[Gaussian]:
         """Embed texts as Gaussians of each encoder, in the order of `encoders`."""
-        checked = checked_texts(texts, role)
+        checked = prepare_texts(texts, role)
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
@@ -208,7 +208,7 @@ class UEC:
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
         """Run `encode` without blocking the event loop; encoders run concurrently."""
-        checked = await asyncio.to_thread(checked_texts, texts, role)
+        checked = await asyncio.to_thread(prepare_texts, texts, role)
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
@@ -219,7 +219,7 @@ class UEC:
         """Compute the sparse blocks of `embed` for passages, without running any dense model."""
         scales = block_scales(self.fitted.weights)
         return [
-            block.scaled(scale)
+            block.scale_by(scale)
             for encoder, scale in zip(self.encoders, scales, strict=True)
             if isinstance(encoder, TermEncoder)
             for block in encoder.encode(texts, "passage").blocks
@@ -285,7 +285,7 @@ class UEC:
         """
         from uec_rag.ensemble.save import KIND, write_ensemble
 
-        with writing(path, KIND, of=self) as folder:
+        with write_generation(path, KIND, of=self) as folder:
             write_ensemble(folder, self.encoders, self.fitted, self.options)
 
     @classmethod
@@ -330,7 +330,7 @@ class UEC:
         """
         from uec_rag.ensemble.save import KIND
 
-        with reading(path, KIND, verify=verify) as folder:
+        with read_generation(path, KIND, verify=verify) as folder:
             loaded = cls.read(folder, encoders=encoders, device=device, trust=trust)
             loaded.saved_as = (folder.absolute(),)
             return loaded

@@ -60,8 +60,8 @@ def baselines(
             scores["logistic model"] = ids, model.predict(features).astype(np.float64)
     ours = _ids(result), confidence
     scores["confidence"] = ours
-    measured = {name: _measured(*item, relevant) for name, item in scores.items()}
-    return measured | {"confidence above 0.5": _measured(*ours, relevant, threshold=0.5)}
+    measured = {name: _measure(*item, relevant) for name, item in scores.items()}
+    return measured | {"confidence above 0.5": _measure(*ours, relevant, threshold=0.5)}
 
 
 def _ids(result: SearchResult) -> list[list[str]]:
@@ -99,7 +99,7 @@ def _fuse(members: Sequence[SearchResult], share: Callable[[Floats], Floats]) ->
     return ids, np.array(best)
 
 
-def _measured(
+def _measure(
     ids: Sequence[Sequence[str]],
     score: Floats,
     relevant: Sequence[set[str]],

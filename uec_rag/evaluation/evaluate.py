@@ -16,7 +16,7 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.evaluation.baselines import baselines
-from uec_rag.evaluation.inspection import Ranking, fused, search_by_each_member, search_by_member
+from uec_rag.evaluation.inspection import Ranking, fuse, search_by_each_member, search_by_member
 from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval.labelled import confidence_at, questions_from_passages
 from uec_rag.retrieval.result import Result, SearchResult
@@ -111,7 +111,7 @@ def evaluate(
     members = search_by_each_member(view, queries, parts, depth)
     rankings |= {name: outcome.passages for name, outcome in members.items()}
     if members:
-        rankings["reciprocal rank fusion"] = fused(
+        rankings["reciprocal rank fusion"] = fuse(
             [search_result.passages for search_result in members.values()]
         )
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
@@ -143,7 +143,7 @@ def evaluate(
             "brier": float(np.mean((confidence - right) ** 2)),
             "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
         },
-        risks=_by_risk(confidence, right, members[best], wanted),
+        risks=_coverage_by_risk(confidence, right, members[best], wanted),
         baselines=baselines(members, _rows(result, kept), confidence, wanted),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
@@ -207,7 +207,7 @@ def _interval(values: Floats) -> list[float]:
     return [float(values.mean()), *np.quantile(means, [tail, 1 - tail]).tolist()]
 
 
-def _by_risk(
+def _coverage_by_risk(
     confidence: Floats,
     right: NDArray[np.bool_],
     similar: SearchResult,
@@ -238,7 +238,7 @@ def _coverage(score: Floats, right: NDArray[np.bool_], risk: float) -> float:
     return float(coverage[within[-1]]) if len(within) else 0.0
 
 
-def compared(evaluation: Evaluation, other: Evaluation) -> dict[str, Any]:
+def compare(evaluation: Evaluation, other: Evaluation) -> dict[str, Any]:
     """Compare two evaluations on the same questions, by paired differences of nDCG.
 
     Returns the mean difference (`one` minus `other`) with its interval, and the number of

@@ -81,13 +81,13 @@ def search_by_member(
     return view.search_encoded(queries, parts, k)
 
 
-def fused(rankings: Sequence[Ranking]) -> Ranking:
+def fuse(rankings: Sequence[Ranking]) -> Ranking:
     """Fuse rankings by reciprocal ranks (Cormack et al., https://doi.org/10.1145/1571941.1572114).
 
     Examples
     --------
     >>> a, b, c = (Passage(name, name) for name in "abc")
-    >>> [passage.id for passage in fused([[[a, b]], [[b, c]]])[0]]
+    >>> [passage.id for passage in fuse([[[a, b]], [[b, c]]])[0]]
     ['b', 'a', 'c']
     """
     joined = []

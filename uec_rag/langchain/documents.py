@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ChatMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
-from uec_rag.base.checks import check_documents, did_you_mean, listed
+from uec_rag.base.checks import as_list, check_documents, did_you_mean
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.confidence.decision import Decision, outcome
@@ -38,7 +38,7 @@ def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) 
     for rank, hit in enumerate(search_result.passages):
         document = Document(id=hit.id, page_content=hit.text)
         # The constructor would convert it to a plain dict.
-        document.metadata = FoundMetadata.of(
+        document.metadata = FoundMetadata.from_metadata(
             hit.metadata, search_result.metadata(rank, details), decision
         )
         documents.append(document)
@@ -85,7 +85,7 @@ def with_text(
     TypeError or ValueError if one is not a `Document`, or the number of ids differs.
     """
     all_ = check_documents(documents, Document, "Document", "add_texts")
-    names = [document.id for document in all_] if ids is None else listed(ids, "ids")
+    names = [document.id for document in all_] if ids is None else as_list(ids, "ids")
     if len(names) != len(all_):
         raise ValueError(f"ids: expected {len(all_)}, one per text, got {len(names)}.")
     pairs = [*zip(names, all_, strict=True)]
@@ -156,7 +156,9 @@ def question_and_history(question_input: object, history: object = None) -> tupl
     return question, history
 
 
-def joined(questions: Sequence[Question], history: Sequence[object] | None) -> list[Question]:
+def join_histories(
+    questions: Sequence[Question], history: Sequence[object] | None
+) -> list[Question]:
     """Join questions with the turns before each, as mappings.
 
     ValueError if the number of lists is not the number of questions.

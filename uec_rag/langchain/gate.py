@@ -27,14 +27,14 @@ from uec_rag.confidence.advice import PROMPT, Advisor, Verdict, prompt, run_to_e
 from uec_rag.confidence.decision import Decision
 from uec_rag.langchain.documents import (
     Question,
-    joined,
+    join_histories,
     note_decision,
     passage_filter,
     question_and_history,
     refuse_unknown,
     turns,
 )
-from uec_rag.langchain.gated import AsTool, Gated, decision_on, gated, warn_of_turns
+from uec_rag.langchain.gated import AsTool, Gated, decision_on, to_gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate, check_gate
 
@@ -159,13 +159,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        gate = self._deciding
+        gate = self._active_gate
         if self.advisor is not None and (gate is None or gate.advisor is not self.advisor):
             self.gate = replace(gate or Gate(), advisor=self.advisor)
         return self
 
     @property
-    def _deciding(self) -> Gate | None:
+    def _active_gate(self) -> Gate | None:
         """The gate that decides: its own, else that of the retriever now; None for one half."""
         if self.gate is None and isinstance(self.retriever, UECRetriever):
             return self.retriever.gate
@@ -218,7 +218,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @property
     def report(self) -> str:
         """The description of what the threshold is based on."""
-        return (self._deciding or Gate()).report
+        return (self._active_gate or Gate()).report
 
     def route(
         self, answer: Runnable[Any, Any], clarify: Runnable[Any, Any], abstain: Runnable[Any, Any]
@@ -232,13 +232,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
-        return self.batch([input], config, **_of_one(kwargs))[0]
+        return self.batch([input], config, **_batch_options(kwargs))[0]
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Gated:
         """Run `invoke` without blocking the event loop, in which an advisor is asked."""
-        return (await self.abatch([input], config, **_of_one(kwargs)))[0]
+        return (await self.abatch([input], config, **_batch_options(kwargs)))[0]
 
     def batch(
         self,
@@ -252,7 +252,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return self._batch_with_config(
             partial(self._gate_all, kwargs),
             inputs,
-            self._noted(config, len(inputs)),
+            self._with_threshold(config, len(inputs)),
             return_exceptions=return_exceptions,
         )
 
@@ -268,15 +268,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return await self._abatch_with_config(
             partial(self._agate_all, kwargs),
             inputs,
-            self._noted(config, len(inputs)),
+            self._with_threshold(config, len(inputs)),
             return_exceptions=return_exceptions,
         )
 
-    def _noted(
+    def _with_threshold(
         self, config: RunnableConfig | list[RunnableConfig] | None, count: int
     ) -> list[RunnableConfig]:
         """Return the config of each run, with the threshold in its metadata."""
-        threshold = (self._deciding or Gate()).threshold
+        threshold = (self._active_gate or Gate()).threshold
         # What `note_decision` adds would not be shown for a run without metadata.
         noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
         return [merge_configs(one, noted) for one in get_config_list(config, count)]
@@ -288,7 +288,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         run_manager: list[CallbackManagerForChainRun],
         config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
-        out, asked = self._asked(options, questions)
+        out, asked = self._parse_inputs(options, questions)
         configs, queries = [config[position] for position in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
             histories = [before for _, before in asked.values()]
@@ -320,7 +320,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
         """Run `_gate_all` without blocking the event loop."""
-        out, asked = self._asked(options, questions)
+        out, asked = self._parse_inputs(options, questions)
         configs, queries = [config[position] for position in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
             histories = [before for _, before in asked.values()]
@@ -344,7 +344,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             await adispatch_custom_event(EVENT, event, config=config[index])
         return out
 
-    def _asked(
+    def _parse_inputs(
         self, options: Mapping[str, Any], questions: Sequence[Question]
     ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
         """Return errors for invalid inputs, and the questions with their turns by position."""
@@ -352,7 +352,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             refuse_unknown(options, f"a UECGate over {type(self.retriever).__name__}", ())
         out: list[Gated | Exception] = [ValueError("not asked")] * len(questions)
         asked = {}
-        for position, asked_question in enumerate(joined(questions, options.get("history"))):
+        for position, asked_question in enumerate(
+            join_histories(questions, options.get("history"))
+        ):
             try:
                 question, history = question_and_history(asked_question)
                 asked[position] = check_text(question, "query"), turns(history)
@@ -377,7 +379,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if gate is None:
             return decisions
         return [
-            gate.at_threshold(decision, len(documents)) if documents else decision
+            gate.decide_again(decision, len(documents)) if documents else decision
             for decision, documents in zip(decisions, hits, strict=True)
         ]
 
@@ -417,7 +419,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         events = []
         for position, documents, decision in zip(asked, hits, decisions, strict=True):
             note_decision(runs[position], decision)
-            output = gated(asked[position][0], documents, decision)
+            output = to_gated(asked[position][0], documents, decision)
             events.append((position, self._event(output, decision)))
             others = questions[position]
             out[position] = cast(
@@ -431,7 +433,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             for key in ("question", "decision", "reason", "reason_code", "confidence")
         }
         told |= decision.advice_metadata()
-        if (gate := self._deciding) is not None and gate.advisor is not None:
+        if (gate := self._active_gate) is not None and gate.advisor is not None:
             told["advisor"] = gate.usage.counts()
         told["ids"] = [document.id for document in output["documents"]]
         for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
@@ -439,7 +441,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return told
 
 
-def _of_one(options: dict[str, Any]) -> dict[str, Any]:
+def _batch_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of one question as those of a batch, with a list of histories."""
     history = options.pop("history", None)
     return options if history is None else {**options, "history": [history]}

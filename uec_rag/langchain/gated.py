@@ -71,7 +71,7 @@ class Gated(GateOutput, total=False):
     within: object
 
 
-def gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
+def to_gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
     """Join a question, its documents and the decision, which is also set in their metadata."""
     for document in documents:
         document.metadata["uec_decision"] = decision.action
@@ -79,14 +79,14 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
         document.metadata["uec_reason_code"] = decision.code
         for key, value in decision.advice_metadata().items():
             document.metadata[f"{KEY}{key}"] = value
-    return _joined(question, documents, decision)
+    return _join(question, documents, decision)
 
 
 def read_decision(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
     if isinstance(found, Mapping):
         return cast(Gated, {key: found[key] for key in GateOutput.__annotations__})
-    return _joined(question, found, decision_on(found))
+    return _join(question, found, decision_on(found))
 
 
 def decision_on(documents: Sequence[Document], origin: str = "documents") -> Decision:
@@ -106,7 +106,7 @@ def decision_on(documents: Sequence[Document], origin: str = "documents") -> Dec
     return decision
 
 
-def _joined(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
+def _join(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
     rivals: Sequence[Document] = ()
     if decision.action == "clarify":
         ids = decision.candidates

@@ -51,22 +51,26 @@ def retrieval_node(
 
     def node(state: object, config: RunnableConfig) -> Gated:
         question, before = _question_and_turns(state)
-        found = retriever.invoke(in_context(retriever, question, before), config, **_within(state))
-        return _written(state, question, found)
+        found = retriever.invoke(
+            in_context(retriever, question, before), config, **_chosen_reading(state)
+        )
+        return _updates(state, question, found)
 
     async def anode(state: object, config: RunnableConfig) -> Gated:
         question, before = _question_and_turns(state)
         asked_question = in_context(retriever, question, before)
-        return _written(
-            state, question, await retriever.ainvoke(asked_question, config, **_within(state))
+        return _updates(
+            state,
+            question,
+            await retriever.ainvoke(asked_question, config, **_chosen_reading(state)),
         )
 
     return RunnableLambda(node, anode, name="retrieve")
 
 
-def _written(state: object, question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
+def _updates(state: object, question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Return what the node writes; the chosen reading applies to this search only."""
-    return cast(Gated, {**read_decision(question, found), **dict.fromkeys(_within(state))})
+    return cast(Gated, {**read_decision(question, found), **dict.fromkeys(_chosen_reading(state))})
 
 
 def route_on_decision(state: object) -> Action:
@@ -130,13 +134,13 @@ def _is_earlier(question: str, state: object) -> bool:
 
     A checkpointer keeps it for the next turn. If a reading is chosen, the question is asked again.
     """
-    if not state_value(state, "decision") or _within(state):
+    if not state_value(state, "decision") or _chosen_reading(state):
         return False
     said = [message.text for message in messages_of(state) if isinstance(message, HumanMessage)]
     return question in said[:-1] and question != said[-1]
 
 
-def _within(state: object) -> dict[str, Any]:
+def _chosen_reading(state: object) -> dict[str, Any]:
     chosen = state_value(state, "within")
     return {} if chosen is None else {"within": chosen}
 

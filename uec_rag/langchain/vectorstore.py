@@ -25,14 +25,14 @@ from langchain_core.runnables.config import get_config_list, run_in_executor
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
-from uec_rag.base.checks import check_k, check_share, check_text, listed
+from uec_rag.base.checks import as_list, check_k, check_share, check_text
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.replies import Within
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
     Question,
-    joined,
+    join_histories,
     note_decision,
     passage_filter,
     question_and_history,
@@ -203,7 +203,7 @@ class UECVectorStore(VectorStore):
         all_texts = texts if isinstance(texts, str) else list(texts)
         named = None
         if ids is not None:
-            named = [uuid.uuid4().hex if id_ is None else id_ for id_ in listed(ids, "ids")]
+            named = [uuid.uuid4().hex if id_ is None else id_ for id_ in as_list(ids, "ids")]
         return self.retriever.add(all_texts, named, metadatas, show_progress=show_progress)
 
     def add_documents(
@@ -286,7 +286,7 @@ class UECVectorStore(VectorStore):
     ) -> list[tuple[Document, float]]:
         """Run `similarity_search`, and return each document with its s_hat (higher is better)."""
         result = self._search("similarity_search_with_score", query, k, filter, kwargs)
-        return self._paired(result, result.scores)
+        return self._pair(result, result.scores)
 
     def similarity_search_with_uncertainty(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
@@ -300,7 +300,7 @@ class UECVectorStore(VectorStore):
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         result = self._search("similarity_search_with_relevance_scores", query, k, filter, kwargs)
-        return self._paired(result, result.relevance)
+        return self._pair(result, result.relevance)
 
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
@@ -332,7 +332,7 @@ class UECVectorStore(VectorStore):
         refuse_unknown(kwargs, "similarity_search_by_vector", _VECTOR)
         where = passage_filter(filter)
         result = self.retriever.search_vector(embedding, k, filter=where)
-        return self._paired(result, result.scores)
+        return self._pair(result, result.scores)
 
     def max_marginal_relevance_search(
         self,
@@ -368,7 +368,7 @@ class UECVectorStore(VectorStore):
         result = view.search_vector(embedding, max(k, fetch_k), filter=where)
         return self.documents(diversify(view, result, k, lambda_mult))
 
-    def _paired(self, result: SearchResult, numbers: FloatArray) -> list[tuple[Document, float]]:
+    def _pair(self, result: SearchResult, numbers: FloatArray) -> list[tuple[Document, float]]:
         return list(zip(self.documents(result), numbers[0].tolist(), strict=True))
 
     def _search(
@@ -438,7 +438,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     "chat_history". A call may also have `history`, the turns before the question as messages or
     strings (for `batch` and `search`, a list for each question), and `within`, the reading that the
     user chose (see `Retriever.search`). `uec_rag.retrieval.conversation.turns_of` describes which
-    turns are used, and `Turn.context_turns` how many.
+    turns are used.
 
     These keys are added to the metadata of each document: `uec_score` (the score by which documents
     are ordered), `uec_sigma2` (the variance of the similarity) and `uec_relevance` (the probability
@@ -742,7 +742,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     ) -> tuple[SearchResult, list[list[Document]]]:
         """Search for several questions at once, reporting a run for each to its callbacks."""
         runs = [
-            CallbackManager.configure(**self._traced(config, options)).on_retriever_start(
+            CallbackManager.configure(**self._trace_arguments(config, options)).on_retriever_start(
                 None, query, name=config.get("run_name") or self.get_name()
             )
             for query, config in zip(queries, configs, strict=True)
@@ -765,7 +765,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """Run `search_runs` without blocking the event loop."""
         runs = [
             await AsyncCallbackManager.configure(
-                **self._traced(config, options)
+                **self._trace_arguments(config, options)
             ).on_retriever_start(None, query, name=config.get("run_name") or self.get_name())
             for query, config in zip(queries, configs, strict=True)
         ]
@@ -781,7 +781,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             await run.on_retriever_end(documents[row])
         return result, documents
 
-    def _traced(self, config: RunnableConfig, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _trace_arguments(
+        self, config: RunnableConfig, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return the arguments of the callback manager of a run."""
         return {
             "inheritable_callbacks": config.get("callbacks"),
@@ -827,7 +829,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         **kwargs: Any,
     ) -> list[list[Document]]:
         """Retrieve documents for several questions in one search, as `invoke` does for each."""
-        asked = joined(inputs, history)
+        asked = join_histories(inputs, history)
         if return_exceptions:  # an invalid question must not prevent the search for the others
             return super().batch(cast(Any, asked), config, return_exceptions=True, **kwargs)
         queries, histories = _questions_and_histories(asked)
@@ -844,7 +846,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         **kwargs: Any,
     ) -> list[list[Document]]:
         """Run `batch` without blocking the event loop."""
-        asked = joined(inputs, history)
+        asked = join_histories(inputs, history)
         if return_exceptions:
             return await super().abatch(cast(Any, asked), config, return_exceptions=True, **kwargs)
         queries, histories = _questions_and_histories(asked)

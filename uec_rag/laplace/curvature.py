@@ -116,10 +116,10 @@ def accumulate(layer: Layer) -> Curvature:
     """Compute the curvature over all pairs of a layer, batch by batch."""
     size = BATCH[layer.likelihood]
     batches = (slice(at, at + size) for at in range(0, len(layer.pairs), size))
-    return reduce(add, (_of_batch(layer, batch) for batch in batches))
+    return reduce(add, (_batch_curvature(layer, batch) for batch in batches))
 
 
-def _of_batch(layer: Layer, batch: slice) -> Curvature:
+def _batch_curvature(layer: Layer, batch: slice) -> Curvature:
     """Compute the curvature of a batch with features h, h' (n, m) and embeddings z, z' (n, d).
 
     "pairs": with ``w = p (1 - p) a^2`` and the Jacobian ``a gain_j (z'_j h_i + z_j h'_i)``::
@@ -170,7 +170,7 @@ def _of_batch(layer: Layer, batch: slice) -> Curvature:
     return Curvature(len(q), total, tuple(f.astype(np.float64) for f in factors))
 
 
-def by_laplace_torch(layer: Layer) -> Curvature:
+def laplace_torch_curvature(layer: Layer) -> Curvature:
     """Compute the same curvature with laplace-torch, the library that the paper uses.
 
     Intended for comparisons, as ``fit_posterior(..., curvature=by_laplace_torch)``; it is much

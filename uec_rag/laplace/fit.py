@@ -18,9 +18,9 @@ from uec_rag.laplace.curvature import BATCH, Curvature, Layer, Side, accumulate,
 from uec_rag.laplace.likelihood import (
     Likelihood,
     bernoulli_map,
-    decided_by_prior,
+    fit_in_batch_slope,
     fitting_intercept,
-    in_batch_map,
+    is_decided_by_prior,
     predictive_nll,
     variance_scale,
 )
@@ -96,7 +96,7 @@ def fit_posterior(
     else:
         positives = _whole_batches(train, seed)
         within = _batch_similarities(queries, passages, positives)
-        slope, plain = in_batch_map(within), in_batch_map(within, prior=False)
+        slope, plain = fit_in_batch_slope(within), fit_in_batch_slope(within, prior=False)
         slope, intercept = bernoulli_map(similarity, train.labels, slope)
         train = positives
     test = held_out_pairs(pairs, held_out, similar)
@@ -110,7 +110,7 @@ def fit_posterior(
         held_out=len(test),
         nll=float(deterministic.mean()),
         nll_deterministic=float(deterministic.mean()),
-        by_prior=("slope",) if decided_by_prior(slope, plain) else (),
+        by_prior=("slope",) if is_decided_by_prior(slope, plain) else (),
     )
     if isinstance(similar, TermSimilarities):
         empty = np.zeros((0, 0), dtype=np.float32)
@@ -118,7 +118,7 @@ def fit_posterior(
 
     layer = Layer(queries, passages, train, gain, slope, intercept, structure, likelihood)
     posterior = _tune_posterior(layer, curvature(layer), test, similarity, summary, scaled=scaled)
-    return _standardised(posterior, queries[held_out])
+    return _standardise(posterior, queries[held_out])
 
 
 def _tune_posterior(
@@ -149,12 +149,12 @@ def _tune_posterior(
         plain, _ = variance_scale(
             similarity, best.single, best.double, test.labels, layer.slope, prior=False
         )
-        if decided_by_prior(scale, plain):
+        if is_decided_by_prior(scale, plain):
             summary = replace(summary, by_prior=(*summary.by_prior, "variance"))
     return Posterior(layer.structure, best.covariance, best.profile, summary)
 
 
-def _standardised(posterior: Posterior, encoded: Encoded) -> Posterior:
+def _standardise(posterior: Posterior, encoded: Encoded) -> Posterior:
     """Set the mean and deviation of the log trace to those of texts that were not fitted on."""
     log_trace = np.log(np.maximum(posterior.gaussian(encoded).trace, 1e-30))
     summary = replace(

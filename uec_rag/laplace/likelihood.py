@@ -97,7 +97,7 @@ def bernoulli_map(
     return fitted, float(vector[-1]) - fitted * centre
 
 
-def in_batch_map(similarity: Floats, *, prior: bool = True) -> float:
+def fit_in_batch_slope(similarity: Floats, *, prior: bool = True) -> float:
     """Find the MAP slope of the softmax over a batch's passages.
 
     `similarity`, array, shape (batches, n, n): cosines of each query and each passage; column i
@@ -193,7 +193,7 @@ def variance_scale(
     return float(np.exp(vector[0])), float(vector[1])
 
 
-def decided_by_prior(found: float, without: float) -> bool:
+def is_decided_by_prior(found: float, without: float) -> bool:
     """Return whether estimates with and without the prior differ by a factor of two or more."""
     return not 1 / _FACTOR < found / without < _FACTOR
 

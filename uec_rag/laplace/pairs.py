@@ -203,7 +203,7 @@ class TermSimilarities:
 
     def __init__(self, queries: Terms, passages: Terms) -> None:
         self._queries, self._corpus = queries, Corpus(len(passages))
-        self._postings = Postings.of(passages)
+        self._postings = Postings.from_terms(passages)
 
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
         """See `VectorSimilarities`."""

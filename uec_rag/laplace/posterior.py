@@ -97,9 +97,9 @@ class Posterior:
             return Gaussian(mean, scale * (features**2 @ self.covariance), terms=terms)
         leverage = ((features @ self.covariance) ** 2).sum(axis=1, keepdims=True)
         scales = as_matrix(scale * leverage, "scales")
-        return Gaussian.of_checked(as_matrix(mean, "mean"), scales, self.profile, terms=terms)
+        return Gaussian.from_checked(as_matrix(mean, "mean"), scales, self.profile, terms=terms)
 
-    def standardised_log_trace(self, gaussian: Gaussian) -> FloatArray:
+    def standardise_log_trace(self, gaussian: Gaussian) -> FloatArray:
         """Return each text's log total variance, standardised for this encoder.
 
         It is 0 for a typical query of the fit, and higher in unknown languages or domains.

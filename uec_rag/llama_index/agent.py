@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Action
-from uec_rag.llama_index.gate import competing, decide
+from uec_rag.llama_index.gate import competing_nodes, decide
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
 
@@ -101,7 +101,7 @@ def retriever_tool(
         decision, nodes = await decide(nodes, query, gate)
         labels = [reading.title for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
-        hits = {"query": query, "nodes": nodes, "candidates": competing(nodes, decision)}
+        hits = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
         may_search = not decision.advice and not nudged
         doubted = may_search and is_doubted(decision.confidence)
         text = tool_reply(

@@ -13,7 +13,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from pydantic import BaseModel, BeforeValidator, Field, field_serializer, model_validator
 
-from uec_rag.base.checks import quoted
+from uec_rag.base.checks import quote
 from uec_rag.confidence.advice import PROMPT, Advisor, Verdict, prompt, run_to_end
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.retrieval import Retriever
@@ -110,10 +110,10 @@ async def decide(
         async def search(rewrites: Sequence[str]) -> list[Found]:
             assert retrieve is not None
             rows = [await retrieve(rewrite) for rewrite in rewrites]
-            return [(gate.at_threshold(decision_on(row), len(row)), row) for row in rows]
+            return [(gate.decide_again(decision_on(row), len(row)), row) for row in rows]
 
         texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
-        decisions = [gate.at_threshold(decision, len(nodes))]
+        decisions = [gate.decide_again(decision, len(nodes))]
         again = None if retrieve is None else search
         [(decision, other)] = await gate.advise([asked or query or ""], texts, decisions, again)
         found = nodes if other is None else other
@@ -181,7 +181,7 @@ def with_advisor(gate: Gate | None, advisor: LLM | Advisor | None) -> Gate | Non
     return gate if reader is None else replace(gate or Gate(), advisor=reader)
 
 
-def _restored(gate: Mapping[str, Any] | Gate | None) -> Gate | None:
+def _restore(gate: Mapping[str, Any] | Gate | None) -> Gate | None:
     return Gate.restore(gate) if isinstance(gate, Mapping) else check_gate(gate)
 
 
@@ -218,7 +218,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     answer. Reply with this alone: "It is not certain enough that these passages answer this."
     """
 
-    gate: Annotated[Gate | None, BeforeValidator(_restored)] = None
+    gate: Annotated[Gate | None, BeforeValidator(_restore)] = None
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = Field(
         default=None, exclude=True
     )
@@ -249,12 +249,12 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         decision, _ = await decide(nodes, query, self.gate)
         if decision.action == "answer":
             return nodes
-        return [notice(decision), *competing(nodes, decision)]
+        return [notice(decision), *competing_nodes(nodes, decision)]
 
 
 def notice(decision: Decision) -> NodeWithScore:
     """Convert a decision to a node, since an engine accepts only nodes from a postprocessor."""
-    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(decision.reason)}"
+    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quote(decision.reason)}"
     fields = response_metadata(decision)
     node = TextNode(
         id_=NOTICE,
@@ -275,7 +275,7 @@ def gate_of(source: object) -> Gate | None:
     return None if source is None else source.gate
 
 
-def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
+def competing_nodes(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
     """Return the nodes that a question may mean, if the decision is to ask back; else none.
 
     These are the candidates of the decision, or all nodes if it has none.

@@ -98,7 +98,7 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
         hit = _HITS.get(type(node), type(node)).model_construct(
             **dict(node)
             | {
-                "metadata": FoundMetadata.of(node.metadata, told, decision),
+                "metadata": FoundMetadata.from_metadata(node.metadata, told, decision),
                 "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, *told],
                 "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *told],
             }
@@ -146,7 +146,7 @@ class UECQueryBundle(QueryBundle):
     ----------
     history : sequence of ChatMessage or str, optional
         The turns before the question, oldest first. `uec_rag.retrieval.conversation.turns_of`
-        describes which of them are used, and `Turn.context_turns` how many.
+        describes which of them are used.
     within : Reading, mapping or sequence of str, optional
         The reading that the user chose, as in `Retriever.search`.
     **kwargs

@@ -26,7 +26,7 @@ from uec_rag.confidence.advice import Advisor, run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index.gate import (
     Found,
-    competing,
+    competing_nodes,
     decide,
     gate_of,
     response_metadata,
@@ -159,7 +159,7 @@ class UECQueryEngine(BaseQueryEngine):
         if decision.action != "answer":
             return self._instead(decision, found)
         answer = self._engine.synthesize(query_bundle, found, additional_source_nodes)
-        return _noted(answer, decision)
+        return _note_decision(answer, decision)
 
     async def asynthesize(
         self,
@@ -172,14 +172,14 @@ class UECQueryEngine(BaseQueryEngine):
         if decision.action != "answer":
             return self._instead(decision, found, asynchronous=True)
         answer = await self._engine.asynthesize(query_bundle, found, additional_source_nodes)
-        return _noted(answer, decision)
+        return _note_decision(answer, decision)
 
     async def _decide(self, query_bundle: QueryBundle, nodes: list[NodeWithScore]) -> Found:
         async def retrieve(rewrite: str) -> list[NodeWithScore]:
             return await self.aretrieve(QueryBundle(rewrite))
 
         before = turns(getattr(query_bundle, "history", None))
-        asked = Query.of(query_bundle.query_str, before).joined
+        asked = Query.parse(query_bundle.query_str, before).lines
         # A rewrite may be about another reading than the one that was chosen.
         again = retrieve if getattr(query_bundle, "within", None) is None else None
         return await decide(nodes, query_bundle.query_str, self._gate, again, asked)
@@ -202,21 +202,21 @@ class UECQueryEngine(BaseQueryEngine):
         self, decision: Decision, nodes: list[NodeWithScore], *, asynchronous: bool = False
     ) -> RESPONSE_TYPE:
         """Return a clarifying question or the reason to abstain, without an LLM."""
-        rivals = competing(nodes, decision)
+        rivals = competing_nodes(nodes, decision)
         text = decision.clarifying_question or decision.reason
         if not self._streaming:
             return Response(text, rivals, response_metadata(decision))
         if asynchronous:
             return AsyncStreamingResponse(_asaid(text), rivals, response_metadata(decision))
-        return StreamingResponse(_said(text), rivals, response_metadata(decision))
+        return StreamingResponse(_text_of(text), rivals, response_metadata(decision))
 
 
-def _noted(response: RESPONSE_TYPE, decision: Decision) -> RESPONSE_TYPE:
+def _note_decision(response: RESPONSE_TYPE, decision: Decision) -> RESPONSE_TYPE:
     response.metadata = {**(response.metadata or {}), **response_metadata(decision)}
     return response
 
 
-def _said(text: str) -> Generator[str, None, None]:
+def _text_of(text: str) -> Generator[str, None, None]:
     yield text
 
 

@@ -334,17 +334,17 @@ class UECRetriever(BaseRetriever):
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(self.memory.get_all())
-        index, asked = self._asked(query_bundle, history)
+        index, asked = self._parse_query(query_bundle, history)
         return self._hits(index.search(**asked))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(await self.memory.aget_all())
-        index, asked = await asyncio.to_thread(self._asked, query_bundle, history)
+        index, asked = await asyncio.to_thread(self._parse_query, query_bundle, history)
         return await asyncio.to_thread(self._hits, await index.asearch(**asked))
 
-    def _asked(
+    def _parse_query(
         self, query_bundle: QueryBundle, history: object
     ) -> tuple[Retriever, dict[str, Any]]:
         """Return the index to search, and the arguments of its search.

@@ -260,7 +260,7 @@ class UECVectorStore(BasePydanticVectorStore):
         """
         if node_ids is None and filters is None:
             raise ValueError("node_ids, filters: expected at least one; clear() removes all nodes.")
-        self._remove(self._held(node_ids, filters))
+        self._remove(self._select_passages(node_ids, filters))
 
     async def adelete_nodes(
         self,
@@ -274,7 +274,7 @@ class UECVectorStore(BasePydanticVectorStore):
     def _remove(self, passages: Iterable[Passage]) -> None:
         self._retriever.delete([passage.id for passage in passages])
 
-    def _held(
+    def _select_passages(
         self, node_ids: Sequence[str] | None, filters: MetadataFilters | None
     ) -> Iterable[Passage]:
         """Return passages by id, by metadata, or both, or all."""
@@ -295,7 +295,9 @@ class UECVectorStore(BasePydanticVectorStore):
     ) -> list[BaseNode]:
         """Return nodes by id, by metadata, or both, or all; unknown ids are skipped."""
         order = {id_: position for position, id_ in enumerate(node_ids or ())}
-        stored = sorted(self._held(node_ids, filters), key=lambda one: order.get(one.id, 0))
+        stored = sorted(
+            self._select_passages(node_ids, filters), key=lambda one: order.get(one.id, 0)
+        )
         return [node_of(passage) for passage in stored]
 
     async def aget_nodes(
@@ -325,7 +327,7 @@ class UECVectorStore(BasePydanticVectorStore):
         ValueError
             If the mode is unknown, k < 1, or the query is empty.
         """
-        asked = self._asked(query, kwargs)
+        asked = self._parse_query(query, kwargs)
         if asked.found is None:
             return _as_result(asked.snapshot.search_encoded(**asked.arguments))
         if asked.gate is None:
@@ -334,21 +336,21 @@ class UECVectorStore(BasePydanticVectorStore):
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` without blocking the event loop, in which an advisor is asked."""
-        asked = await asyncio.to_thread(self._asked, query, kwargs)
+        asked = await asyncio.to_thread(self._parse_query, query, kwargs)
         if asked.found is None:
             return _as_result(await asked.snapshot.asearch_encoded(**asked.arguments))
         if asked.gate is None:
             return _as_result(asked.found)
         return _as_result(await asked.gate.adecide(asked.found))
 
-    def _asked(self, query: VectorStoreQuery, kwargs: Mapping[str, Any]) -> _Asked:
+    def _parse_query(self, query: VectorStoreQuery, kwargs: Mapping[str, Any]) -> _Asked:
         text, vector, where = check_asked(self._retriever, query)
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         # The vectors of the hits must still be available after the search.
         index = self._retriever.snapshot()
         own = diverse and vector is None  # a gate decides on what is left
-        gate = index._deciding() if own else None
-        k = k if gate is None else gate.handed_over(k)
+        gate = index._active_gate() if own else None
+        k = k if gate is None else gate.hits_needed(k)
         fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         if vector is None:
             parts = encode(self.uec, [text], "query")

@@ -175,9 +175,9 @@ def calibrate_with_labels(
         hidden = without_answers(method, store, queries, parts, wanted, k)
         odds = np.float32(unanswerable_rate / (1 - unanswerable_rate))
         examples += [replace(each, weight=odds * each.weight) for each in hidden]
-    joined = Examples.joined(examples)
+    joined = Examples.concatenate(examples)
     enough = known is None and len(queries) >= _ENOUGH and not joined.answerable.all()
-    model = model.relearned(joined) if enough else model.recalibrated(joined)
+    model = model.relearn(joined) if enough else model.recalibrate(joined)
     return CorpusCalibration(model, len(queries), k, fingerprint)
 
 
@@ -217,7 +217,7 @@ def labelled_examples(
                     np.ones(len(labels), dtype=np.float32),
                 )
             )
-    return Examples.joined(examples)
+    return Examples.concatenate(examples)
 
 
 def without_answers(
@@ -314,4 +314,4 @@ def _with_answers(
     new = uec.embed([answers[column] for column in columns], "passage")
     mean, scales = corpus.mean.copy(), corpus.scales.copy()
     mean[columns], scales[columns] = new.mean, new.scales
-    return Gaussian.factored(mean, scales, corpus.profile, terms=corpus.terms)
+    return Gaussian.from_factors(mean, scales, corpus.profile, terms=corpus.terms)

@@ -109,7 +109,7 @@ def in_context(
             together([_mix_bags(block, *each) for each in zip(firsts, shares, strict=True)])
             for block in part.terms
         ]
-        mixed.append(Gaussian.factored(mean, scales, part.profile, terms=terms))
+        mixed.append(Gaussian.from_factors(mean, scales, part.profile, terms=terms))
     return mixed
 
 
@@ -129,4 +129,4 @@ def _mix_bags(terms: Terms, first: int, shares: FloatArray) -> Terms:
     # A question without words is given the size of the largest turn.
     size = np.float32(sizes[0] or sizes.max())
     factor = len(some) * shares[some] * size / np.maximum(sizes, 1)
-    return bags.weighted(np.repeat(factor, sizes).astype(np.float32)).averaged
+    return bags.weigh_terms(np.repeat(factor, sizes).astype(np.float32)).average

@@ -159,7 +159,7 @@ class EncodedFiles:
     known: dict[str, Passage]
 
     @classmethod
-    def of(
+    def from_documents(
         cls,
         retriever: Retriever,
         documents: Sequence[Document],
@@ -205,8 +205,10 @@ class EncodedFiles:
                 same[p.text] = p.id
         new = [passage for passage in checked if passage.text not in same]
         # Before anything is written, which may replace the passages that had these vectors.
-        kept = _kept(retriever, [passage for passage in checked if passage.text in same], same)
-        batches = _encoded(retriever.uec, new)
+        kept = _pair_vectors(
+            retriever, [passage for passage in checked if passage.text in same], same
+        )
+        batches = _encode(retriever.uec, new)
         ready = batches if retriever.store.remote else [*batches]
         return cls(retriever.uec, frozenset(sources), checked, ready, kept, stored)
 
@@ -266,7 +268,7 @@ class EncodedFiles:
         return len(old)
 
 
-def _encoded(
+def _encode(
     uec: UEC, passages: Sequence[Passage]
 ) -> Iterator[tuple[list[Passage], list[Gaussian]]]:
     with progress_bar("Encoding passages", len(passages)) as bar:
@@ -276,7 +278,7 @@ def _encoded(
             bar.update(len(batch))
 
 
-def _kept(
+def _pair_vectors(
     retriever: Retriever, passages: Sequence[Passage], same: Mapping[str, str]
 ) -> list[tuple[list[Passage], Gaussian]]:
     """Pair passages with the vectors of those with the same text; `same`: their ids by text."""

@@ -24,7 +24,7 @@ from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.saved.generations import Saved
 from uec_rag.base.spans import span
 from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
-from uec_rag.confidence.decision import Decision, advised, decide_again, outcome
+from uec_rag.confidence.decision import Decision, apply_advice, decide_again, outcome
 from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.replies import Within
@@ -262,11 +262,11 @@ class Gate(Record):
         """
         check_k(k)
         check_promise(max_wrong, max_risk, certainty, advisor)
-        searched = LabelledSearch.of(retriever, queries, relevant_ids, k=k, filter=filter)
-        return cls.of_search(searched, max_risk, certainty, max_wrong=max_wrong, advisor=advisor)
+        searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, filter=filter)
+        return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, advisor=advisor)
 
     @classmethod
-    def of_search(
+    def from_search(
         cls,
         searched: LabelledSearch,
         max_risk: float | None = None,
@@ -297,9 +297,9 @@ class Gate(Record):
             doubt=(thresholds.low, thresholds.high),
             rewritten=thresholds.rewritten,
         )
-        return replace(gate, guarantee=gate._counted(searched, advice, thresholds.guarantee))
+        return replace(gate, guarantee=gate._count_answers(searched, advice, thresholds.guarantee))
 
-    def _counted(
+    def _count_answers(
         self, searched: LabelledSearch, advice: Advised, guarantee: Guarantee
     ) -> Guarantee:
         """Return a guarantee with the answers that this gate gives to labelled questions."""
@@ -354,7 +354,7 @@ class Gate(Record):
         searched for: it may lead away from the reading.
         """
         if self.advisor is None:  # no event loop is needed
-            settled = result.with_decisions(self._decided(result))
+            settled = result.with_decisions(self._decide(result))
         else:
 
             async def again(rewrites: Sequence[str]) -> SearchResult:
@@ -364,7 +364,7 @@ class Gate(Record):
             settled = run_to_end(
                 self.adecide(result, again if may_search else None, request.history)
             )
-        return settled.first(self.handed_over(k))
+        return settled.first(self.hits_needed(k))
 
     async def aapply(
         self, result: SearchResult, k: int, request: Request, search: Search | None = None
@@ -374,7 +374,7 @@ class Gate(Record):
         if search is not None and not request.is_narrowed:
             again = partial(asyncio.to_thread, partial(search, request))
         settled = await self.adecide(result, again, request.history)
-        return settled.first(self.handed_over(k))
+        return settled.first(self.hits_needed(k))
 
     async def adecide(
         self,
@@ -392,17 +392,17 @@ class Gate(Record):
         history : sequence of sequences of str, optional
             The turns before each query, which the advisor is shown.
         """
-        decided = self._decided(result)
+        decided = self._decide(result)
         if self.advisor is None:
             return result.with_decisions(decided)
         before = [()] * len(result) if history is None else history
-        asked = [Query.of(*pair).joined for pair in with_turns(result.queries, before)]
+        asked = [Query.parse(*pair).lines for pair in with_turns(result.queries, before)]
         texts = [[hit.text for hit in search_result.passages[: self.k]] for search_result in result]
 
         async def search(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
             assert again is not None
             found = await again(rewrites)
-            return [*zip(self._decided(found), found, strict=True)]
+            return [*zip(self._decide(found), found, strict=True)]
 
         settled = await self.advise(asked, texts, decided, search if again else None)
         return SearchResult(
@@ -412,7 +412,7 @@ class Gate(Record):
             ]
         )
 
-    def _decided(self, result: SearchResult) -> list[Decision]:
+    def _decide(self, result: SearchResult) -> list[Decision]:
         self._check(result)
         with span("gate", queries=len(result), threshold=self.threshold) as note:
             decisions = result.decide(self.threshold, self.k)
@@ -428,7 +428,7 @@ class Gate(Record):
         or if the confidences so far are distributed differently from those of the calibration.
         """
         if self.advisor is None:
-            return self._decided(result)
+            return self._decide(result)
         return run_to_end(self.adecide(result)).decisions
 
     async def advise(
@@ -505,8 +505,8 @@ class Gate(Record):
         if isinstance(advice, str):
             return replace(decision, advice=f"none: {advice}"), False
         if again is not None and again.confidence > self.rewritten:
-            return advised(again, Advice("answer"), rewrite), True
-        return advised(decision, advice), False
+            return apply_advice(again, Advice("answer"), rewrite), True
+        return apply_advice(decision, advice), False
 
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""
@@ -520,11 +520,11 @@ class Gate(Record):
         unsure |= self.ask == "always" and decision.action == "answer"
         return low < decision.confidence and unsure
 
-    def handed_over(self, k: int) -> int:
+    def hits_needed(self, k: int) -> int:
         """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
         return k if self.guarantee is None else max(k, self.k)
 
-    def at_threshold(self, decision: Decision, hits: int | None = None) -> Decision:
+    def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:
         """Repeat the decision of a search at this gate's threshold, without the advisor.
 
         Warns as `decide` does, and if the decision is about another number of hits than `k`.
@@ -534,7 +534,7 @@ class Gate(Record):
         """
         self._check(decision)
         threshold = self.threshold
-        if hits is not None and hits < min(decision.size, self.handed_over(0)):
+        if hits is not None and hits < min(decision.size, self.hits_needed(0)):
             threshold = math.inf
             self._warn_once(
                 f"The gate was made for {self.k} hits, and fewer of them are left, here {hits}. "
@@ -563,17 +563,17 @@ class Gate(Record):
         return Drift(self.confidences)
 
     @cached_property
-    def _said(self) -> set[str]:
+    def _warnings_given(self) -> set[str]:
         """The warnings that were given, of those that are given once."""
         return set()
 
     def _warn_once(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._warnings_given:
+            self._warnings_given.add(message)
             warn(message)
 
     def _watch(self, confidences: Sequence[float]) -> None:
-        if self.confidences and (message := self.drift.seen(confidences)):
+        if self.confidences and (message := self.drift.record(confidences)):
             warn(message)
 
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
@@ -591,7 +591,10 @@ class Gate(Record):
         if self.basis and decided.basis and self.basis != decided.basis:
             warn(told.format("another calibration, share of unanswerable questions or filter"))
         elif (
-            self.size and decided.size and self.size != decided.size and OUTDATED not in self._said
+            self.size
+            and decided.size
+            and self.size != decided.size
+            and OUTDATED not in self._warnings_given
         ):
             self._warn_once(told.format("other passages"))  # an index may grow all day
 
@@ -634,7 +637,7 @@ class Gate(Record):
         return gate if advisor is None else replace(gate, advisor=advisor)
 
     @classmethod
-    def of_index(cls, retriever: Saved) -> Self | None:
+    def load_from_index(cls, retriever: Saved) -> Self | None:
         """Load the gate of an index, `GATE_FILE` in its folder; None if there is none.
 
         Raises the errors of `load`.

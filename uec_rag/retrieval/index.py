@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from uec_rag.base.checks import check_type, listed
+from uec_rag.base.checks import as_list, check_type
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders.base import TermEncoder
@@ -190,13 +190,13 @@ class Index:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
-        gone = self.store.delete(listed(ids, "ids"))
+        gone = self.store.delete(as_list(ids, "ids"))
         self._changes += bool(gone)
         return gone
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
-        return self.store.get(listed(ids, "ids"))
+        return self.store.get(as_list(ids, "ids"))
 
     def clear(self) -> None:
         """Remove every passage."""
@@ -212,7 +212,7 @@ class Index:
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the stored Gaussians of ids; KeyError if an id is unknown."""
-        return self.store.vectors(listed(ids, "ids"))
+        return self.store.vectors(as_list(ids, "ids"))
 
 
 def _check_findable(

@@ -50,12 +50,12 @@ class LabelFile:
         A question without labels leaves the file.
         """
 
-        def marked(known: set[str] | None) -> set[str] | None:
+        def change(known: set[str] | None) -> set[str] | None:
             if id is None:
                 return set() if holds else known or None
             return (known or set()) | {id} if holds else (known or set()) - {id} or None
 
-        self._change(question, marked)
+        self._change(question, change)
 
     def _change(self, question: str, change: Callable[[set[str] | None], set[str] | None]) -> None:
         """Change the ids of a question, or its absence, None; others wait meanwhile.

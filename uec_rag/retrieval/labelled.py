@@ -74,7 +74,7 @@ class Searchable(Protocol):
 _S = TypeVar("_S", bound=Searchable)
 
 
-def ungated(retriever: _S) -> _S:
+def without_gate(retriever: _S) -> _S:
     """Return a view of an index that no gate decides in."""
     view = retriever.snapshot()
     view.gate = None
@@ -141,7 +141,7 @@ class LabelledSearch:
         return np.array([not ids.isdisjoint(hits) for hits, ids in pairs], dtype=bool)
 
     @classmethod
-    def of(
+    def from_queries(
         cls,
         retriever: Searchable,
         queries: Sequence[str],
@@ -166,7 +166,7 @@ class LabelledSearch:
         retriever.passages(filter)  # checks the filter
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         _warn_of_shared_answers(wanted)
-        view = ungated(retriever)
+        view = without_gate(retriever)
         corpus = corpus_fingerprint(view.store)
         result = _search(view, queries, k, filter)
         return cls(view, result, wanted, k, corpus, result.size, filter)
@@ -181,7 +181,7 @@ class LabelledSearch:
         Raises ValueError if too few questions can be made.
         """
         queries, relevant, tried = questions_from_passages(retriever)
-        labelled = cls.of(tried, queries, relevant, k=k)
+        labelled = cls.from_queries(tried, queries, relevant, k=k)
         corpus = corpus_fingerprint(retriever.store)
         return replace(labelled, retriever=retriever, corpus=corpus, size=len(retriever))
 
@@ -291,7 +291,7 @@ def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _
     questions can be made.
     """
     queries, relevant, store = make_trial(retriever.uec, retriever.store)
-    tried = ungated(retriever)
+    tried = without_gate(retriever)
     tried.store = store
     return queries, relevant, tried
 

@@ -97,7 +97,7 @@ class LiveIndex:
             or not retriever._has_corpus_of(gate)
         ):
             _log.warning(OUTDATED)
-            gate._said.add(OUTDATED)
+            gate._warnings_given.add(OUTDATED)
         return Opened(retriever, ensemble)
 
     def _ensemble(self) -> Mapping[str, Entry]:
@@ -197,16 +197,16 @@ class LiveIndex:
                 raise OSError(f"Nothing was changed: {self.problem}")
             changes, calibration = retriever._changes, retriever.calibration
 
-            def changed() -> bool:
+            def change_index() -> bool:
                 return retriever._changes != changes or retriever.calibration is not calibration
 
             try:
                 done = change(retriever)
-                if changed():
+                if change_index():
                     retriever.save(self.place.index)
                     self._seen = self._stamp()
             except BaseException:
-                if changed():
+                if change_index():
                     self._seen = None  # forces a reload of the saved version
                     self.refresh()
                 raise

@@ -16,15 +16,15 @@ from uec_rag.confidence.languages import ENGLISH, language_of
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     Within,
+    choose_label,
+    extract_labels,
+    find_positions,
+    find_readings,
     is_clarifying_question,
     is_unclear,
-    label_chosen,
-    labels_offered,
-    places_named,
-    readings_named,
 )
 from uec_rag.confidence.wording import complete_question, is_question, is_small_talk, refers_back
-from uec_rag.stores.base import Filter, checked_text
+from uec_rag.stores.base import Filter, check_stored_text
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
@@ -60,7 +60,7 @@ class Query:
         The turns before it that are searched with it, oldest first.
     replies : tuple of str
         The replies that choose among the readings of the question, one for each time that the user
-        was asked back: a label, an ordinal or another form that `readings_named` recognises.
+        was asked back: a label, an ordinal or another form that `find_readings` recognises.
     history : sequence of str
         All turns before the question, oldest first.
     """
@@ -71,7 +71,7 @@ class Query:
     history: Sequence[str] = ()
 
     @classmethod
-    def of(cls, said: str, history: Sequence[str] = (), within: Within | None = None) -> Query:
+    def parse(cls, said: str, history: Sequence[str] = (), within: Within | None = None) -> Query:
         """Parse what the user said, which may be the reply to a clarifying question.
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
@@ -83,25 +83,25 @@ class Query:
 
         Examples
         --------
-        >>> Query.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
+        >>> Query.parse("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
         Query(text='How do I force it?', turns=[], replies=('rsync',), history=[])
         """
         if within is None and not history:
             return cls(said)
         if within is None:
-            text, before, replies = _parsed(said, history)
+            text, before, replies = _parse_turns(said, history)
         elif not isinstance(within, str):
             text, before, replies = said, history, ()
         elif history and is_clarifying_question(history[-1]) and said in history:
             # The last of the turns asks which reading of the question is meant.
-            text, before, replies = _parsed(within, history)
+            text, before, replies = _parse_turns(within, history)
         else:
-            text, before, replies = _parsed(said, history)
+            text, before, replies = _parse_turns(said, history)
             replies = (*replies, within)
         return cls(text, searched_turns(text, before), replies, before)
 
     @property
-    def joined(self) -> str:
+    def lines(self) -> str:
         """The turns, followed by the question, one per line."""
         return "\n".join([*self.turns, self.text])
 
@@ -124,8 +124,8 @@ class Query:
 
         Examples
         --------
-        >>> query = Query.of("How much is it?", ["My door opener broke.", "Can it be fixed?"])
-        >>> [view.joined for view in query.views.values()]
+        >>> query = Query.parse("How much is it?", ["My door opener broke.", "Can it be fixed?"])
+        >>> [view.lines for view in query.views.values()]
         ['How much is it?', 'My door opener broke.\nCan it be fixed?\nHow much is it?']
         """
         turns = self.turns
@@ -143,23 +143,23 @@ class Query:
         return replace(self, text=text, turns=searched_turns(text, self.history))
 
 
-def _parsed(said: str, history: Sequence[str]) -> tuple[str, Sequence[str], tuple[str, ...]]:
+def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str], tuple[str, ...]]:
     """Return the question that was asked, the turns before it, and the replies to it."""
     position, spoken, heard = len(history), [*history, said], list[str]()
     while position >= 2 and is_clarifying_question(spoken[position - 1]):
         asked, reply = spoken[position - 1], spoken[position]
-        named = places_named(reply, labels_offered(asked)) is not None
+        named = find_positions(reply, extract_labels(asked)) is not None
         other = is_question(reply) or is_small_talk(reply)
         if not named and other and not is_unclear(reply):
             break
-        heard.append(label_chosen(asked, reply) if named else reply)
+        heard.append(choose_label(asked, reply) if named else reply)
         position -= 2  # to the question that was asked back about, which may be a reply, too
         if len(heard) == _MOST_REPLIES:
             break
     text, before = spoken[position], spoken[:position]
     replies: tuple[str, ...] = ()
     for asked, reply in zip(spoken[position + 1 :: 2], reversed(heard), strict=True):
-        if places_named(reply, labels_offered(asked)) is not None:
+        if find_positions(reply, extract_labels(asked)) is not None:
             replies = (*replies, reply)
         elif not is_unclear(reply):
             text, replies = f"{text}\n{reply}", ()
@@ -178,7 +178,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
     kept: list[str] = []
     room, same, before = _ROOM, question.strip().casefold(), history
     while before:
-        turn, earlier, replies = _parsed(before[-1], before[:-1])
+        turn, earlier, replies = _parse_turns(before[-1], before[:-1])
         if not replies:
             turn, earlier = before[-1], before[:-1]
         before, said = earlier, "\n".join([turn, *replies])
@@ -257,20 +257,20 @@ class Request:
         return bool(self.chosen) or any(query.replies for query in self.queries)
 
 
-def narrowed(ids: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
+def add_ids(ids: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
     """Combine a filter with a condition on ids."""
     if filter is None:
         return ids
     return {"$and": [ids, {"$where": filter} if callable(filter) else filter]}
 
 
-def named_among(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:
+def choose_readings(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:
     """Return the readings that a reply names, or those with one of the chosen ids.
 
     UnknownReading if a reply names none, and does not decline all.
     """
     if isinstance(choice, str):
-        return readings_named(choice, offered)
+        return find_readings(choice, offered)
     return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
 
 
@@ -301,5 +301,5 @@ def check_history(history: object) -> list[Sequence[str]]:
                     f"history[{row}][{position}]: {expected}, got {type(turn).__name__}; of a "
                     "message give its text."
                 )
-            checked_text(turn, f"history[{row}][{position}]")
+            check_stored_text(turn, f"history[{row}][{position}]")
     return latest

@@ -17,7 +17,7 @@ from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.sentences import Code, language_told_in, sentence
-from uec_rag.stores.base import Passage, StoreHits, copied_value
+from uec_rag.stores.base import Passage, StoreHits, copy_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class Result:
         return cls(query, [], *numbers, decision, exact=True, names=names)
 
     @classmethod
-    def of_vector(
+    def from_vector(
         cls,
         hits: StoreHits,
         coefficients: FloatArray,
@@ -197,7 +197,7 @@ class Result:
         least the maximum of the relevance of the chosen hits. The decision is on the first `JUDGED`
         of them, so choose at least that many before taking the `first` k.
         """
-        taken = self._at(places)
+        taken = self._select_hits(places)
         if not taken.passages or not self.judged:
             return taken
         sure = np.minimum(self.confidence_at_k[: len(places)], np.cumsum(taken.relevance))
@@ -213,9 +213,9 @@ class Result:
 
     def first(self, k: int) -> Result:
         """Return the result with the first k hits and unchanged confidence and decision."""
-        return self if k >= len(self.passages) else self._at(range(k))
+        return self if k >= len(self.passages) else self._select_hits(range(k))
 
-    def _at(self, places: Sequence[int]) -> Result:
+    def _select_hits(self, places: Sequence[int]) -> Result:
         at = [*places]
         return replace(
             self,
@@ -334,7 +334,7 @@ class Result:
             "uec_weights": dict(zip(self.names, self.shares.tolist(), strict=True)),
         }
 
-    def traced(self) -> dict[str, Value]:
+    def trace_attributes(self) -> dict[str, Value]:
         """Return the attributes of a trace; see `uec_rag.base.spans.retrieval`."""
         hits = [
             (passage.id, passage.text, float(self.scores[rank]), passage.metadata, fields)
@@ -385,47 +385,47 @@ class SearchResult:
     @property
     def scores(self) -> FloatArray:
         """s_hat, the uncertainty-aware score that orders the hits (paper eq. 6), (n, k)."""
-        return _stacked([result.scores for result in self.results])
+        return _stack([result.scores for result in self.results])
 
     @property
     def mu(self) -> FloatArray:
         """The mean of the similarity, shape (n, k)."""
-        return _stacked([result.mu for result in self.results])
+        return _stack([result.mu for result in self.results])
 
     @property
     def model_variance(self) -> FloatArray:
         """The part of the variance due to the members' posteriors (paper eq. 5), shape (n, k)."""
-        return _stacked([result.model_variance for result in self.results])
+        return _stack([result.model_variance for result in self.results])
 
     @property
     def disagreement(self) -> FloatArray:
         """The part of the variance due to the members' disagreement, shape (n, k)."""
-        return _stacked([result.disagreement for result in self.results])
+        return _stack([result.disagreement for result in self.results])
 
     @property
     def sigma2(self) -> FloatArray:
         """The variance of the similarity, shape (n, k): `model_variance` + `disagreement`."""
-        return _stacked([result.sigma2 for result in self.results])
+        return _stack([result.sigma2 for result in self.results])
 
     @property
     def relevance(self) -> FloatArray:
         """P(this hit is relevant), shape (n, k)."""
-        return _stacked([result.relevance for result in self.results])
+        return _stack([result.relevance for result in self.results])
 
     @property
     def confidence_at_k(self) -> FloatArray:
         """P(one of the first 1, 2, ... m hits answers the question), shape (n, m)."""
-        return _stacked([result.confidence_at_k for result in self.results])
+        return _stack([result.confidence_at_k for result in self.results])
 
     @property
     def coefficients(self) -> FloatArray:
         """pi_k, the coefficient of each encoder for the question, shape (n, K)."""
-        return _stacked([result.coefficients for result in self.results])
+        return _stack([result.coefficients for result in self.results])
 
     @property
     def shares(self) -> FloatArray:
         """The share of each encoder in the scores, shape (n, K)."""
-        return _stacked([result.shares for result in self.results])
+        return _stack([result.shares for result in self.results])
 
     @property
     def confidence(self) -> FloatArray:
@@ -482,7 +482,7 @@ class SearchResult:
         return SearchResult([result.first(k) for result in self.results])
 
 
-def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
+def _stack(rows: Sequence[FloatArray]) -> FloatArray:
     """Stack arrays of n questions as rows, padded with NaN."""
     width = max(map(len, rows), default=0)
     out = np.full((len(rows), width), np.nan, dtype=np.float32)
@@ -518,9 +518,7 @@ def without_findings(passage: Passage) -> Passage:
 def own_copy(passage: Passage) -> Passage:
     """Return a passage of its own, with a copy of its metadata but those that a search adds."""
     metadata = {
-        key: copied_value(value)
-        for key, value in passage.metadata.items()
-        if not key.startswith(KEY)
+        key: copy_value(value) for key, value in passage.metadata.items() if not key.startswith(KEY)
     }
     return Passage(passage.id, passage.text, metadata)
 
@@ -544,7 +542,7 @@ class FoundMetadata(dict[str, Any]):
     """The whole decision on the query, including what the keys omit; lost on serialisation."""
 
     @classmethod
-    def of(
+    def from_metadata(
         cls,
         metadata: Mapping[str, Any],
         fields: Mapping[str, Any],

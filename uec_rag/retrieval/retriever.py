@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import check_k, check_unanswerable_rate, listed
+from uec_rag.base.checks import as_list, check_k, check_unanswerable_rate
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -44,10 +44,10 @@ from uec_rag.retrieval.request import (
     Options,
     Query,
     Request,
+    add_ids,
     check_history,
     check_queries,
-    named_among,
-    narrowed,
+    choose_readings,
     texts_of,
     with_turns,
 )
@@ -152,7 +152,7 @@ class Retriever(Index):
         If none is set, it is that in the folder that the index was loaded from, "gate.json".
         """
         if not self._gate:
-            self._gate = (Gate.of_index(self),)
+            self._gate = (Gate.load_from_index(self),)
         return self._gate[0]
 
     @gate.setter
@@ -173,7 +173,7 @@ class Retriever(Index):
             self._compared[gate.corpus] = changes, same
         return same
 
-    def _deciding(self) -> Gate | None:
+    def _active_gate(self) -> Gate | None:
         """Return the gate that decides, which warns once if it is of other passages."""
         gate = self.gate
         if gate is not None and not self._has_corpus_of(gate):
@@ -370,7 +370,7 @@ class Retriever(Index):
 
         `diversity`: `fetch_k` and `lambda_mult` of `search_diverse`.
         """
-        gate = self._deciding()
+        gate = self._active_gate()
         k = check_k(k)
         most = k if gate is None else max(k, gate.k)
         parsed = self._parse(queries, most, correct=correct, **options)
@@ -393,7 +393,7 @@ class Retriever(Index):
         """Check the arguments of `search`, correct the questions and pair them with their turns."""
         label = within if isinstance(within, str) else None
         chosen = () if within is None or label is not None else chosen_ids(within)
-        self._check_filter(narrowed({"$id": [*chosen]}, filter) if chosen else filter)
+        self._check_filter(add_ids({"$id": [*chosen]}, filter) if chosen else filter)
         share = (
             self.unanswerable_rate
             if unanswerable_rate is None
@@ -403,9 +403,9 @@ class Retriever(Index):
         said = check_queries(queries)
         corrected = correct_spelling(said, self.uec.encoders, self.store) if correct else said
         if before is None:
-            asked = [Query.of(text, within=within) for text in corrected]
+            asked = [Query.parse(text, within=within) for text in corrected]
         else:
-            asked = [Query.of(*pair, within) for pair in with_turns(corrected, before)]
+            asked = [Query.parse(*pair, within) for pair in with_turns(corrected, before)]
         texts = texts_of(asked)
         return Request(said, corrected, before, asked, texts, k, filter, share, chosen, label)
 
@@ -429,7 +429,7 @@ class Retriever(Index):
         BlockingIOError
             If other processes keep writing labels.
         """
-        ids = listed(relevant_ids, "relevant_ids")
+        ids = as_list(relevant_ids, "relevant_ids")
         there = {passage.id for passage in self.get(ids)}
         if unknown := [id_ for id_ in ids if id_ not in there]:
             raise ValueError(
@@ -486,7 +486,7 @@ class Retriever(Index):
             [first] = self._run_among(request, among, [query], rows, parts)
             offered = first.decision.readings
             try:
-                named = named_among(choice, offered)
+                named = choose_readings(choice, offered)
             except UnknownReading:
                 if request.label is not None:
                     raise
@@ -497,13 +497,13 @@ class Retriever(Index):
             condition: dict[str, Any] = {"$id": [*ids]}
             if not named and not request.chosen:
                 condition = {"$not": condition}
-            among = narrowed(condition, among)
+            among = add_ids(condition, among)
             ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
         if among is request.filter:
             return self._run_among(request, among, [query], rows, parts)[0]
         rest = request.filter
         if ruled_out:
-            rest = narrowed({"$not": {"$id": ruled_out}}, rest)
+            rest = add_ids({"$not": {"$id": ruled_out}}, rest)
         [limit] = self._run_among(request, rest, [query], rows, parts)
         [result] = self._run_among(request, among, [query], rows, parts)
         # A reading is part of the corpus that a gate was made for, not another corpus.
@@ -550,7 +550,7 @@ class Retriever(Index):
             results = run(method, store, queries, rows, parts, request.k)
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
-            shown = results[0].traced if len(results) == 1 else dict
+            shown = results[0].trace_attributes if len(results) == 1 else dict
             note(shown, passages=size, **outcome(decisions))
         return results
 
@@ -628,7 +628,7 @@ class Retriever(Index):
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
         pi = Uniform()([query] * len(fitted.names))
         shares, told_in = fitted.shares(pi)[0], self.language or ENGLISH
-        return SearchResult([Result.of_vector(hits, pi[0], shares, fitted.names, told_in)])
+        return SearchResult([Result.from_vector(hits, pi[0], shares, fitted.names, told_in)])
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
@@ -725,7 +725,7 @@ class Retriever(Index):
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
             rests = str(self.calibration)
-            notes = [] if fit is None else fit.of_shares
+            notes = [] if fit is None else fit.share_warnings
         elif self.uec.fitted.confidence_model is not None:
             rests = (
                 "Relevance and confidence are as high as on the collections of the shipped model; "
@@ -863,7 +863,7 @@ class Retriever(Index):
         retriever._set_calibration(saved.calibration, current=saved.current)
         retriever.saved_as = (saved.generation,)
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
-            retriever._gate = (Gate.of_index(retriever),)
+            retriever._gate = (Gate.load_from_index(retriever),)
         return retriever
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import cast
 
 from uec_rag.base.checks import check_type
-from uec_rag.base.errors import FingerprintMismatch, as_corrupted, as_save_check, corrupted
+from uec_rag.base.errors import FingerprintMismatch, as_corrupted, as_save_check, corruption
 from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.base.saved.generations import Saved, reading, writing
+from uec_rag.base.saved.generations import Saved, read_generation, write_generation
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.save import write_ensemble
 from uec_rag.ensemble.uec import UEC
@@ -53,7 +53,7 @@ def save_index(
     of: Saved,
 ) -> None:
     """Write an index to the folder `path`; see `Retriever.save`. `of`: the object saved."""
-    with writing(path, KIND, of=of) as folder:
+    with write_generation(path, KIND, of=of) as folder:
         (folder / "store").mkdir()
         store.save(folder / "store")
         corpus = None if calibration is None else corpus_fingerprint(store)
@@ -64,7 +64,7 @@ def save_index(
 @contextmanager
 def filling_index(path: str | os.PathLike[str], uec: UEC, dtype: Dtype) -> Iterator[Index]:
     """Write an index to the folder `path` while it is filled; see `Retriever.filling`."""
-    with writing(path, KIND) as folder:
+    with write_generation(path, KIND) as folder:
         (folder / "store").mkdir()
         with StreamedStore(folder / "store", dtype=dtype) as store:
             yield Index(uec, cast(Store, store))
@@ -124,7 +124,7 @@ def load_index(
 ) -> SavedIndex:
     """Read an index from the folder `path`; see `Retriever.load`."""
     check_type(uec, UEC | None, "uec", "a UEC or None")
-    with reading(path, KIND, verify=verify) as folder:
+    with read_generation(path, KIND, verify=verify) as folder:
         open_saved = saved_store(folder / "store", store)
         saved, calibration, corpus = _read_learned(folder)
         if uec is None:
@@ -137,7 +137,7 @@ def load_index(
             )
         store = open_saved()
         if len(store) and store.sample(1).dimension != uec.dimension:
-            raise corrupted(
+            raise corruption(
                 folder / "store",
                 "holds vectors of width "
                 f"{store.sample(1).dimension}, expected {uec.dimension} as the ensemble gives: it "

@@ -307,7 +307,7 @@ def combine_with_standalone(in_turn: Assessment, alone: Assessment, question: st
     """
     if in_turn.probabilities is None or alone.probabilities is None or refers_back(question):
         return in_turn
-    mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - SHARE)
+    mixed = in_turn.probabilities.mix(alone.probabilities.in_corpus, 1 - SHARE)
     unresolved = alone.underspecified
     # Turns that say what is meant raise the confidence, and those on another subject do not.
     if in_turn.confidence > alone.confidence:
@@ -347,7 +347,7 @@ def _rank_block(
     if store.remote:  # the candidates of a query
         [query], combined = queries, fitted.combine_as(parts, "query")
         fewest = _FEWEST * max(k, NEAREST)
-        view = cast(RemoteStore, store).fetch(query.joined, combined, fewest)
+        view = cast(RemoteStore, store).fetch(query.lines, combined, fewest)
     if not len(view):
         return Ranking.empty(method, view, queries, parts)
     to_columns = compare(fitted, view, parts)
@@ -388,7 +388,7 @@ def compare(fitted: Fitted, view: MemoryStore, parts: Sequence[Gaussian]) -> lis
     # With this scale, products with the stored blocks are the cosines of each encoder.
     blocks: list[FloatArray | Terms] = []
     for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
-        blocks.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
+        blocks.append(part.terms[0].scale_by(1 / scale) if part.terms else part.mean / scale)
     return view.compare(blocks)
 
 
@@ -642,7 +642,7 @@ def assess(rankings: Iterator[Ranking]) -> Iterator[Assessment]:
             if each is None:
                 yield Assessment(ranking, row)
             else:
-                yield _assess_one(ranking, row, each.of(row))
+                yield _assess_one(ranking, row, each.row(row))
 
 
 def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Assessment:

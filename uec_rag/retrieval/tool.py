@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uec_rag.base.checks import quoted
+from uec_rag.base.checks import quote
 from uec_rag.confidence.decision import Action
 from uec_rag.retrieval.gate import DOUBT
 
@@ -79,12 +79,12 @@ def tool_reply(
     """
     to_do = REPHRASE_ONCE if rephrases and action == "abstain" else WHAT_TO_DO[action]
     to_do = SEARCH_ONCE_MORE if doubted and passages and not labels else to_do
-    lines = [f"Decision: {action}. Reason: {quoted(reason)} {to_do}"]
+    lines = [f"Decision: {action}. Reason: {quote(reason)} {to_do}"]
     if labels:
-        return "\n\n".join([*lines, _WHAT_IS_MEANT, *(f"- {quoted(label)}" for label in labels)])
+        return "\n\n".join([*lines, _WHAT_IS_MEANT, *(f"- {quote(label)}" for label in labels)])
     if passages:
         lines.append(_WHAT_FOLLOWS)
     for position, (text, source) in enumerate(passages, start=1):
-        mark = f"[{position}]" if source is None else f"[{position}] ({quoted(str(source))})"
-        lines.append(f"{mark} {quoted(text)}")
+        mark = f"[{position}]" if source is None else f"[{position}] ({quote(str(source))})"
+        lines.append(f"{mark} {quote(text)}")
     return "\n\n".join(lines)

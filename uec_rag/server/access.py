@@ -67,12 +67,12 @@ _HIDDEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
 ]
 
 
-def sanitised(text: str) -> str:
+def sanitise(text: str) -> str:
     r"""Remove folders and secrets from text and make it one line without control characters.
 
     Examples
     --------
-    >>> print(sanitised("no index in '/home/me/my docs/idx' at postgresql://me:pw@host/db\x1b[2J"))
+    >>> print(sanitise("no index in '/home/me/my docs/idx' at postgresql://me:pw@host/db\x1b[2J"))
     no index in 'idx' at postgresql://host/db\x1b[2J
     """
     for pattern, instead in _HIDDEN:
@@ -234,7 +234,7 @@ def describe_invalid_request(errors: Iterable[Mapping[str, Any]], depth: int = 0
         (
             tuple(f"{part!s:.60}" for part in details["loc"][depth:] if part not in _KINDS),
             details["type"].endswith("_type"),
-            _said(details),
+            _reword(details),
         )
         for details in islice(errors, 5)
     ]
@@ -245,7 +245,7 @@ def describe_invalid_request(errors: Iterable[Mapping[str, Any]], depth: int = 0
         if not is_kind or all(row[:2] == (location, True) for row in others):
             lines_of.setdefault(".".join(location) or "body", []).append(said)
     lines = (f"{address}: {' or '.join(said)}" for address, said in lines_of.items())
-    return sanitised("; ".join(lines).replace(" or should be ", " or "))
+    return sanitise("; ".join(lines).replace(" or should be ", " or "))
 
 
 _KINDS = {"str", "list[str]", "Message"}
@@ -258,7 +258,7 @@ _SAID = {  # by the first part of an error's type
 }
 
 
-def _said(error: Mapping[str, Any]) -> str:
+def _reword(error: Mapping[str, Any]) -> str:
     """Reword an error message of pydantic so that it reads well after the name of a field."""
     said = re.sub("^[A-Z][a-z]+ (?=should)|valid | after validation", "", error["msg"])
     return _SAID.get(error["type"].partition("_")[0], said)
@@ -273,7 +273,7 @@ def describe_error(error: Exception) -> tuple[int, str]:
         return 503, "The index cannot be reached or written; try again later."
     if isinstance(error, TypeError | ValueError | KeyError | ImportError | RecursionError):
         own = isinstance(error, KeyError) and error.args  # str() of a KeyError quotes its message
-        return 422, sanitised(str(error.args[0] if own else error))
+        return 422, sanitise(str(error.args[0] if own else error))
     return 500, "The server failed on this request; its log says why."
 
 
@@ -293,10 +293,10 @@ class Guard:
         self, app: ASGIApp, access: Access, count: Callable[[str, int], None] | None = None
     ) -> None:
         self.app, self.access, self.count = app, access, count
-        self._answer: ASGIApp = self._guarded
+        self._answer: ASGIApp = self._guard
         if access.origins:  # CORS is outermost, so that pages can also read refusals
             self._answer = CORSMiddleware(
-                self._guarded,
+                self._guard,
                 allow_origins=access.origins,
                 allow_methods=["GET", "POST", "DELETE"],
                 allow_headers=["Authorization", "Content-Type"],
@@ -306,7 +306,7 @@ class Guard:
         """Refuse a request or pass it to the application."""
         await self._answer(scope, receive, send)
 
-    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -334,7 +334,7 @@ class Guard:
             headers = Headers(scope=scope)
             self._check_headers(headers)
             refused = self.access.refusal(scope["method"], scope["path"], headers)
-            await (refused or self.app)(scope, self._limited(receive), hardened)
+            await (refused or self.app)(scope, self._limit_body(receive), hardened)
         except HTTPException as error:
             failed, answer = True, problem(error.status_code, error.detail)
             answer.headers.update(error.headers or {})
@@ -370,7 +370,7 @@ class Guard:
             most = f"more than {self.access.limits.body:,} bytes"
             raise HTTPException(413, f"The request has {most}; send less at a time.")
 
-    def _limited(self, receive: Receive) -> Receive:
+    def _limit_body(self, receive: Receive) -> Receive:
         """Limit the size of the received body, whatever its Content-Length, and its duration."""
         taken, more = 0, True
         end = asyncio.get_running_loop().time() + _BODY_SECONDS + self.access.limits.body / 2**20

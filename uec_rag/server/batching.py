@@ -99,7 +99,7 @@ class Batcher:
                 [query.text for query in batch], retriever.uec.encoders, retriever.store
             )
             pairs = zip(texts, batch, strict=True)
-            asked = [Query.of(text, query.turns, query.within) for text, query in pairs]
+            asked = [Query.parse(text, query.turns, query.within) for text, query in pairs]
             different = texts_of(asked)
             with self.metrics.stages.labels("encode").time():
                 parts = retriever.uec.encode(different, "query")

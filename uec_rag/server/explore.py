@@ -30,7 +30,7 @@ from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.retrieval.request import LONGEST_QUERY
-from uec_rag.server.access import Access, Guard, describe_error, problem, sanitised
+from uec_rag.server.access import Access, Guard, describe_error, problem, sanitise
 from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, validation_error_response
 from uec_rag.server.labels import add_labels, labels_view
@@ -94,7 +94,7 @@ class Session:
         """Return the gate that decides."""
         return Gate.load(self.gate_path) if self.gate_path.exists() else opened.gate
 
-    def of_index(self, name: str, view: Callable[[Retriever], View]) -> View:
+    def cache_view(self, name: str, view: Callable[[Retriever], View]) -> View:
         """Return a cached view of the index, recomputed if the index has changed."""
         with self.live.use() as opened, self._locks[name]:
             state = weakref.ref(opened.retriever), len(opened.retriever)
@@ -116,7 +116,7 @@ class Session:
         with self.live.use() as opened:
             if name:
                 queries, relevant = _labelled(opened.retriever, _plain_name(name), table)
-                tuned = LabelledSearch.of(opened.retriever, queries, relevant, k=k)
+                tuned = LabelledSearch.from_queries(opened.retriever, queries, relevant, k=k)
             else:
                 tuned = LabelledSearch.from_passages(opened.retriever, k=k)
         self.tuned = tuned
@@ -128,7 +128,7 @@ class Session:
             raise HTTPException(409, "Search labelled questions first; then save.")
         if (limit.max_wrong is None) == (limit.max_risk is None):
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")
-        gate = Gate.of_search(tuned, limit.max_risk, max_wrong=limit.max_wrong)
+        gate = Gate.from_search(tuned, limit.max_risk, max_wrong=limit.max_wrong)
         if gate.guarantee is None or not gate.guarantee.answered:
             raise HTTPException(422, f"Not saved. {gate.report}")
 
@@ -148,7 +148,7 @@ class Session:
 
     def headings(self) -> list[str]:
         """List headings of the passages, to ask."""
-        view = self.of_index("to ask", lambda index: {"headings": questions_to_ask(index)})
+        view = self.cache_view("to ask", lambda index: {"headings": questions_to_ask(index)})
         headings: list[str] = view["headings"]
         return headings
 
@@ -158,11 +158,11 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     session = Session(live, gate_file)
 
     @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         live.close()
 
-    async def failed(_: Request, error: Exception) -> Response:
+    async def error_response(_: Request, error: Exception) -> Response:
         return problem(*describe_error(error))
 
     expected = (ValueError, TypeError, KeyError, ImportError, OSError)
@@ -170,10 +170,10 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        lifespan=running,
+        lifespan=lifespan,
         exception_handlers={
             RequestValidationError: validation_error_response,
-            **dict.fromkeys(expected, failed),
+            **dict.fromkeys(expected, error_response),
         },
     )
     add_pages(app, _PAGES)
@@ -194,16 +194,16 @@ def index_routes(session: Session, largest_table: int) -> APIRouter:
         with live.use() as opened:
             gate = session.gate(opened)
             fits = gate is not None and gate.fits(opened.retriever)
-        return session.of_index("index", index_view) | {
+        return session.cache_view("index", index_view) | {
             "name": session.folder.name,
             "gate": gate and {**guarantee_view(gate), "k": gate.k, "fits": fits},
             "largest_table": largest_table,
-            "problem": sanitised(live.problem),
+            "problem": sanitise(live.problem),
         }
 
     @routes.get("/writing")
     def written() -> View:
-        return session.of_index("writing", describe_languages)
+        return session.cache_view("writing", describe_languages)
 
     @routes.get("/file")
     def file(id: str, start: Annotated[int | None, Query(ge=0)] = None) -> View:
@@ -272,7 +272,7 @@ def run(location: Place, access: Access, port: int, gate_file: Path | None = Non
 
 def _plain_name(name: str) -> str:
     """Return a file's name without folders; HTTP error 422 if it is empty or hidden."""
-    own = sanitised(PurePosixPath(name.replace("\\", "/")).name)
+    own = sanitise(PurePosixPath(name.replace("\\", "/")).name)
     if not own or own.startswith("."):
         raise HTTPException(422, "name: expected the name of a file that is not hidden.")
     return own

@@ -33,13 +33,13 @@ from uec_rag.server.access import (
     describe_error,
     describe_invalid_request,
     problem,
-    sanitised,
+    sanitise,
 )
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import Metrics, log_to_stderr, serve
 from uec_rag.server.static import add_pages
-from uec_rag.stores.base import checked_text
+from uec_rag.stores.base import check_stored_text
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import check_size, parse
 
@@ -203,7 +203,7 @@ class Service:
         self._lock, self._writers = asyncio.Lock(), 0
 
     @asynccontextmanager
-    async def running(self, _: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         """Answer queries until shutdown, and then close the index."""
         runs = [self._batcher.run() for _ in range(BATCHES)]
         tasks = [asyncio.create_task(each) for each in (*runs, _watch(self.live))]
@@ -217,7 +217,7 @@ class Service:
         """Return the turns before a question; TypeError or ValueError if it cannot be searched."""
         if not question.question.strip():
             raise ValueError("question: is empty or only white space; ask something.")
-        checked_text(question.question, "question")
+        check_stored_text(question.question, "question")
         [before] = check_history([turns(question.history)])
         if question.filter is not None:
             most, condition = self.limits, parse(question.filter)
@@ -228,12 +228,12 @@ class Service:
         return before
 
     async def _result(self, question: Question) -> SearchResult:
-        with _explained():
+        with _to_http_error():
             before = await asyncio.to_thread(self._check, question)
         text, k, filter, within = question.question, question.k, question.filter, question.within
-        with _explained(mine=False), span("request", k=k) as note:
+        with _to_http_error(mine=False), span("request", k=k) as note:
             result = await self._batcher.search(WaitingQuery(text, k, filter, before, within))
-            note(result[0].traced, **outcome(result.decisions))
+            note(result[0].trace_attributes, **outcome(result.decisions))
         return result
 
     async def search(self, question: Question) -> SearchResponse:
@@ -247,7 +247,7 @@ class Service:
         result = await self._result(question)
         decision = result.decisions[0]
         with self.live.use() as opened:
-            self.metrics.decided(decision, opened.gate)
+            self.metrics.count_decision(decision, opened.gate)
         return Answer(**six_digits(decision.metadata()), passages=passages_of(result))
 
     async def healthy(self) -> dict[str, str]:
@@ -256,9 +256,9 @@ class Service:
 
     async def ready(self) -> dict[str, int | str]:
         """Report whether the store answers; warn if the newest saved version cannot be opened."""
-        with self.live.use() as opened, _explained(mine=False):
+        with self.live.use() as opened, _to_http_error(mine=False):
             count = await asyncio.to_thread(len, opened.retriever)
-        return {"status": "ready", "passages": count, "warning": sanitised(self.live.problem)}
+        return {"status": "ready", "passages": count, "warning": sanitise(self.live.problem)}
 
     async def counted(self) -> Response:
         """Return metrics for Prometheus: latencies, decisions and confidence."""
@@ -266,7 +266,7 @@ class Service:
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _write(self, change: Callable[[Retriever], dict[str, Any]]) -> dict[str, Any]:
-        with _explained():
+        with _to_http_error():
             if self._writers >= _WRITERS:
                 raise asyncio.QueueFull
             self._writers += 1
@@ -304,7 +304,7 @@ class Service:
 
     async def label(self, new: NewLabel) -> dict[str, int]:
         """Label a question for the next gate, in place of what it had. Returns their number."""
-        with _explained(), self.live.use() as opened:
+        with _to_http_error(), self.live.use() as opened:
             await asyncio.to_thread(opened.retriever.label, new.question, new.relevant_ids)
         return {"relevant_ids": len(new.relevant_ids)}
 
@@ -324,7 +324,7 @@ def create_app(
         summary="Search documents and decide whether to answer, clarify or abstain.",
         docs_url=None,  # FastAPI's page loads scripts from a CDN; `_PAGES` has our own
         redoc_url=None,
-        lifespan=service.running,
+        lifespan=service.lifespan,
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `search`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
@@ -339,11 +339,11 @@ def create_app(
         answer = getattr(service, handler)
         app.add_api_route(path, answer, methods=[method], status_code=status)
     add_pages(app, _PAGES)
-    return Guard(app, replace(access, open=(*access.open, *_PAGES)), service.metrics.requested)
+    return Guard(app, replace(access, open=(*access.open, *_PAGES)), service.metrics.count_request)
 
 
 @contextmanager
-def _explained(*, mine: bool = True) -> Iterator[None]:
+def _to_http_error(*, mine: bool = True) -> Iterator[None]:
     """Convert errors to HTTP errors. `mine`: whether a ValueError was caused by the request."""
     try:
         yield

@@ -21,7 +21,7 @@ from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
-from uec_rag.server.access import Access, Guard, describe_invalid_request, log, sanitised
+from uec_rag.server.access import Access, Guard, describe_invalid_request, log, sanitise
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.http import LARGEST_K
 from uec_rag.server.running import log_to_stderr, serve
@@ -92,21 +92,21 @@ def _id_at(address: str) -> str:
         raise ValueError("uri: expected one that a search returned") from None
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """Truncate a long text, since a model reads all of a tool's result."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... (cut)"
 
 
-def _noted(value: object) -> str | None:
-    return None if value is None else _shortened(str(value))
+def _note(value: object) -> str | None:
+    return None if value is None else _shorten(str(value))
 
 
 def _hits(result: SearchResult) -> list[Hit]:
     decision = result.decisions[0]
     return [
         Hit(
-            text=_shortened(passage.text),
-            **{name: _noted(passage.metadata.get(name)) for name in ("title", "page", "source")},
+            text=_shorten(passage.text),
+            **{name: _note(passage.metadata.get(name)) for name in ("title", "page", "source")},
             uri=uri_of(passage.id),
             relevance=six_digits(float(result.relevance[0, rank])),
             score=six_digits(float(result.scores[0, rank])),
@@ -137,12 +137,12 @@ class _Server(FastMCP):
 
 
 @contextmanager
-def _explained(kind: type[Exception]) -> Iterator[None]:
+def _to_tool_error(kind: type[Exception]) -> Iterator[None]:
     """Convert errors to a type that the SDK reports to clients, without details for the log."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise kind(sanitised(str(error))) from None
+        raise kind(sanitise(str(error))) from None
     except Exception as error:
         log.error("a request failed: %s", type(error).__name__, exc_info=error)
         raise kind("The search failed; the server's log says why.") from None
@@ -170,7 +170,7 @@ def create_server(
             with live.use() as opened:
                 return opened.retriever.search([query], k, history=before, within=within)
 
-        with _explained(ToolError):
+        with _to_tool_error(ToolError):
             return await asyncio.to_thread(search)
 
     async def ask(
@@ -191,7 +191,7 @@ def create_server(
 
     async def passage(address: str) -> str:
         """Return the text of a passage that a search found, by its URI."""
-        with _explained(ResourceError), live.use() as opened:
+        with _to_tool_error(ResourceError), live.use() as opened:
             there = await asyncio.to_thread(opened.retriever.get, [_id_at(address)])
             if not there:
                 raise ValueError("uri: there is no such passage; search again")

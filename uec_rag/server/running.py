@@ -26,7 +26,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.retrieval import Gate
-from uec_rag.server.access import Guard, Limits, log, sanitised
+from uec_rag.server.access import Guard, Limits, log, sanitise
 
 # Connections that may be accepted before they are counted. Together with `Limits.connections`, they
 # stay below the usual limit of 1,024 open files per process.
@@ -36,7 +36,7 @@ _SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
 
 
 class LogFormatter(logging.Formatter):
-    """A formatter of records as one `sanitised` line each, or with tracebacks if UEC_DEBUG=1."""
+    """A formatter of records as one `sanitise` line each, or with tracebacks if UEC_DEBUG=1."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
@@ -50,7 +50,7 @@ class LogFormatter(logging.Formatter):
             if debug:
                 return f"{line}\n{self.formatException(record.exc_info)}"
             line += f" ({type(error).__name__}: {error})"
-        return sanitised(line)
+        return sanitise(line)
 
 
 LOGGING: dict[str, Any] = {
@@ -184,7 +184,7 @@ class Metrics:
         own = self._own
         return Histogram(f"uec_rag_{name}", what, labels or [], buckets=buckets, registry=own)
 
-    def decided(self, decision: Decision, gate: Gate | None) -> None:
+    def count_decision(self, decision: Decision, gate: Gate | None) -> None:
         """Count a decision, and record its confidence and the mean at the gate's calibration."""
         self.decisions.labels(decision.action).inc()
         self.confidence.observe(decision.confidence)
@@ -199,7 +199,7 @@ class Metrics:
                 )
             self._calibrated.set(fmean(gate.confidences))
 
-    def requested(self, path: str, status: int) -> None:
+    def count_request(self, path: str, status: int) -> None:
         """Count a request."""
         self.requests.labels(path, status).inc()
 

@@ -47,7 +47,7 @@ def report(
 ) -> str:
     """Render an evaluation as one self-contained HTML page, including the plots.
 
-    `against`: the result of `compared`, with the name of the other index as "index". `index`: name
+    `against`: the result of `compare`, with the name of the other index as "index". `index`: name
     of the index. `questions`: name of the file of questions; None if they were generated.
     """
     from jinja2 import Environment

@@ -24,9 +24,9 @@ from uec_rag.confidence.languages import tables
 from uec_rag.confidence.risk import reliability, risk_over_coverage
 from uec_rag.corpora.document import body_of
 from uec_rag.corpora.questions import make_questions
-from uec_rag.encoders.lexical import marked
+from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import (
-    fused,
+    fuse,
     passage_at,
     search_by_each_member,
 )
@@ -155,7 +155,7 @@ def ask_view(
     first = max(shares, key=lambda name: shares[name])
     others = {
         f"{first} alone": rankings[first][0],
-        "Reciprocal rank fusion": fused([*rankings.values()])[0],
+        "Reciprocal rank fusion": fuse([*rankings.values()])[0],
     }
     columns = [
         {
@@ -321,11 +321,11 @@ def markup(text: str, words: Collection[str] = (), *, is_markdown: bool) -> list
     [['p', ['mark', 'Rest'], ' ', ['strong', 'well'], ' <script>']]
     """
     if not is_markdown:
-        return [["p", *_marked(part, words)] for part in _BLANK.split(text) if part.strip()]
-    return _nodes(SyntaxTreeNode(_MARKDOWN.parse(_mended(text))), words)
+        return [["p", *_mark(part, words)] for part in _BLANK.split(text) if part.strip()]
+    return _nodes(SyntaxTreeNode(_MARKDOWN.parse(_mend(text))), words)
 
 
-def _mended(text: str) -> str:
+def _mend(text: str) -> str:
     """Restore the table header or opening fence that was cut off before this Markdown."""
     first, _, rest = text.partition("\n")
     if first.startswith("|") and not _RULE.fullmatch(rest.partition("\n")[0]):
@@ -339,12 +339,12 @@ def _mended(text: str) -> str:
 def _nodes(tree: SyntaxTreeNode, words: Collection[str]) -> list[Node]:
     nodes: list[Node] = []
     for child in tree.children:
-        inner = _nodes(child, words) if child.children else _marked(_text(child), words)
+        inner = _nodes(child, words) if child.children else _mark(_text(child), words)
         name = _ELEMENTS.get(child.type)
         if child.type == "heading":
             nodes.append(["p", ["strong", *inner]])
         elif name == "thead" and all(cell == ["td"] for row in inner for cell in row[1:]):
-            continue  # the empty header that `_mended` added
+            continue  # the empty header that `_mend` added
         elif name is not None:
             nodes.append(["td" if name == "th" and not inner else name, *inner])
         else:
@@ -356,5 +356,5 @@ def _text(leaf: SyntaxTreeNode) -> str:
     return " " if leaf.type == "softbreak" else "" if leaf.type == "hr" else leaf.content
 
 
-def _marked(text: str, words: Collection[str]) -> list[Node]:
-    return [["mark", piece] if is_word else piece for piece, is_word in marked(text, words)]
+def _mark(text: str, words: Collection[str]) -> list[Node]:
+    return [["mark", piece] if is_word else piece for piece, is_word in mark_words(text, words)]

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_texts, check_type, check_unicode, listed
+from uec_rag.base.checks import as_list, check_texts, check_type, check_unicode
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.text import About, with_headings
@@ -46,7 +46,7 @@ class Passage:
     @cached_property
     def about(self) -> About:
         """Its subject, source and words, derived when it is added or else at the first access."""
-        return About.of(self.metadata, self.text)
+        return About.from_passage(self.metadata, self.text)
 
     @property
     def searched(self) -> str:
@@ -68,7 +68,7 @@ def stored_passage(
     TypeError if it is not what `Passage.record` holds.
     """
     if about is None:
-        about = About.of(metadata, text)
+        about = About.from_passage(metadata, text)
     elif not isinstance(about, About):
         if not isinstance(about, list) or not all(isinstance(value, str) for value in about):
             raise TypeError(f"about: expected a list of strings, got {about!r:.60}.")
@@ -78,18 +78,18 @@ def stored_passage(
     return passage
 
 
-def copied(passage: Passage) -> Passage:
+def copy_passage(passage: Passage) -> Passage:
     """Copy a passage, with all of its metadata."""
-    metadata = copied_value(passage.metadata)
+    metadata = copy_value(passage.metadata)
     return stored_passage(passage.id, passage.text, metadata, passage.about)
 
 
-def copied_value(value: Any) -> Any:  # noqa: ANN401
+def copy_value(value: Any) -> Any:  # noqa: ANN401
     """Copy the dicts and lists of a value; other objects, which JSON does not have, are shared."""
     if isinstance(value, dict):
-        return {key: copied_value(item) for key, item in value.items()}
+        return {key: copy_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copied_value(item) for item in value]
+        return [copy_value(item) for item in value]
     return value
 
 
@@ -202,7 +202,7 @@ _LARGEST = 1e19  # so that the product of two variances does not overflow float3
 _T = TypeVar("_T")
 
 
-def normalised(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
+def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Copy metadata, converting values to strings, numbers, booleans, None, lists and dicts.
 
     Dates and times become ISO 8601 strings, NumPy scalars become Python's, and tuples become lists,
@@ -224,9 +224,9 @@ def normalised(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
 
     Examples
     --------
-    >>> normalised({"day": datetime.date(2026, 1, 31), "sizes": (np.float32(0.5), 2)}, "metadata")
+    >>> normalise({"day": datetime.date(2026, 1, 31), "sizes": (np.float32(0.5), 2)}, "metadata")
     {'day': '2026-01-31', 'sizes': [0.5, 2]}
-    >>> normalised({"tags": [{"a", "b"}]}, "metadatas[0]")
+    >>> normalise({"tags": [{"a", "b"}]}, "metadatas[0]")
     Traceback (most recent call last):
     TypeError: metadatas[0]['tags'][0]: expected a string, number, boolean, date, None, list or \
 dict, which are what a saved index keeps, got set; convert it first.
@@ -234,10 +234,10 @@ dict, which are what a saved index keeps, got set; convert it first.
     return _mapping(metadata, where, 0)
 
 
-def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
-    """Convert one value as `normalised` does; return one of an unsupported type unchanged.
+def normalise_value(value: object, where: str) -> Any:  # noqa: ANN401
+    """Convert one value as `normalise` does; return one of an unsupported type unchanged.
 
-    ValueError if the type is supported, but `normalised` would reject the value.
+    ValueError if the type is supported, but `normalise` would reject the value.
     """
     try:
         return _value(value, where, 0)
@@ -245,7 +245,7 @@ def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
         return value
 
 
-def checked_text(text: str, where: str) -> str:
+def check_stored_text(text: str, where: str) -> str:
     """Return the text itself; ValueError if it is not valid Unicode, or contains NUL."""
     check_unicode(text, where)
     if "\0" in text:
@@ -262,7 +262,7 @@ def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return checked_text(value, where)
+        return check_stored_text(value, where)
     if isinstance(value, int):
         if abs(value) > _EXACT:
             raise ValueError(
@@ -295,7 +295,7 @@ def _mapping(metadata: Mapping[Any, Any], where: str, depth: int) -> dict[str, A
             raise TypeError(
                 f"{where}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
             )
-        name = checked_text(key, f"{where}, a key")
+        name = check_stored_text(key, f"{where}, a key")
         out[name] = _value(value, f"{where}[{name!r:.60}]", depth)
     return out
 
@@ -319,15 +319,15 @@ def make_passages(
 ) -> list[Passage]:
     """Check texts, ids and metadata before they are encoded, and join them to passages.
 
-    Metadata is copied by `normalised`.
+    Metadata is copied by `normalise`.
 
     TypeError or ValueError if a text is empty or not a string, if an id occurs twice, if the
     lengths differ, or if an id or metadata could not be saved.
     """
     checked = check_texts(texts)
     for number, text in enumerate(checked):
-        checked_text(text, f"texts[{number}]")
-    names = [uuid.uuid4().hex for _ in checked] if ids is None else listed(ids, "ids")
+        check_stored_text(text, f"texts[{number}]")
+    names = [uuid.uuid4().hex for _ in checked] if ids is None else as_list(ids, "ids")
     extra = [{} for _ in checked] if metadatas is None else _mappings(metadatas)
     for name, values in (("ids", names), ("metadatas", extra)):
         if len(values) != len(checked):
@@ -353,7 +353,7 @@ def _check_distinct(ids: Iterable[str], seen: set[str]) -> None:
         seen.add(id_)
 
 
-def checked_passage(passage: Passage, about: list[str] | None = None) -> Passage:
+def check_passage(passage: Passage, about: list[str] | None = None) -> Passage:
     """Check one passage, copy its metadata and derive what it says about itself.
 
     TypeError or ValueError if it is not a passage, or could not be saved.
@@ -362,16 +362,16 @@ def checked_passage(passage: Passage, about: list[str] | None = None) -> Passage
     _check_id(passage.id)
     if not isinstance(passage.text, str):
         raise TypeError(f"text of {passage.id!r} must be a string, got {passage.text!r:.60}")
-    checked_text(passage.text, f"text of {passage.id!r}: {passage.text!r:.60}")
+    check_stored_text(passage.text, f"text of {passage.id!r}: {passage.text!r:.60}")
     where = f"metadata of {passage.id!r}"
     check_type(passage.metadata, Mapping, where, "a mapping")
-    return stored_passage(passage.id, passage.text, normalised(passage.metadata, where), about)
+    return stored_passage(passage.id, passage.text, normalise(passage.metadata, where), about)
 
 
 def _check_id(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
-    checked_text(name, f"ids: {name!r:.60}")
+    check_stored_text(name, f"ids: {name!r:.60}")
 
 
 def stream_passages(
@@ -424,14 +424,14 @@ def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     mappings = list(metadatas)
     for index, metadata in enumerate(mappings):
         check_type(metadata, Mapping | None, f"metadatas[{index}]", "a mapping")
-    return [normalised(metadata or {}, f"metadatas[{i}]") for i, metadata in enumerate(mappings)]
+    return [normalise(metadata or {}, f"metadatas[{i}]") for i, metadata in enumerate(mappings)]
 
 
-def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
+def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
     """Check passages and their Gaussians, and return the passages with copied metadata.
 
     ValueError if there is not one Gaussian per passage, if an id occurs twice, or if a mean is
-    above 1e6 or a variance above 1e19; and as in `checked_passage`.
+    above 1e6 or a variance above 1e19; and as in `check_passage`.
     """
     check_type(gaussians, Gaussian, "gaussians", "a Gaussian")
     check_range(gaussians, "gaussians")
@@ -442,7 +442,7 @@ def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[P
     checked = [
         passage
         if isinstance(getattr(passage, "metadata", None), _Checked)
-        else checked_passage(passage)
+        else check_passage(passage)
         for passage in passages
     ]
     _check_distinct((passage.id for passage in checked), set())

@@ -25,7 +25,7 @@ from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.postings import Frequencies, shares
 from uec_rag.base.saved.files import write_json
-from uec_rag.stores.base import Filter, Passage, StoreHits, check_query, checked_addition
+from uec_rag.stores.base import Filter, Passage, StoreHits, check_addition, check_query
 from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
 from uec_rag.stores.memory.store import MemoryStore
 
@@ -48,7 +48,7 @@ class _ReadCache:
     samples: dict[tuple[str, int], Gaussian] = field(default_factory=dict)
     rarities: dict[int, Frequencies] = field(default_factory=dict)  # by block
 
-    def of(self, written: str) -> _ReadCache:
+    def for_state(self, written: str) -> _ReadCache:
         """Return the cache for a state of the engine, emptied if the state is new."""
         if written != self.written:
             self.written, self.samples, self.rarities = written, {}, {}
@@ -166,7 +166,7 @@ class EngineStore(ABC):
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
-        samples, key = self._read.of(self.stamp()).samples, (repr(self._condition), count)
+        samples, key = self._read.for_state(self.stamp()).samples, (repr(self._condition), count)
         gaussian = samples.get(key)
         if gaussian is None:
             if len(samples) >= _CACHED_SAMPLES:
@@ -185,11 +185,11 @@ class EngineStore(ABC):
         ones. ConnectionError if the engine stays unreachable.
         """
         self._check_writable()
-        passages = checked_addition(passages, gaussians)
+        passages = check_addition(passages, gaussians)
         if not passages:
             return
         self.stamp()  # another process may have recreated the collection
-        wanted, notes = CollectionSchema.of(gaussians, self._fingerprint), self.schema()
+        wanted, notes = CollectionSchema.from_gaussians(gaussians, self._fingerprint), self.schema()
         if notes is None or not notes.is_compatible_with(wanted):
             if notes is not None and self.count(None):
                 raise ValueError(
@@ -254,13 +254,15 @@ class EngineStore(ABC):
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
         points = {id_: self._seen[id_] for id_ in ids if id_ in self._seen}
-        points |= self._by_id(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in points]))
+        points |= self._points_by_id(
+            self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in points])
+        )
         for id_ in ids:
             if id_ not in points:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
         return self._gaussians([points[id_] for id_ in ids])
 
-    def _by_id(self, points: Iterable[Point]) -> dict[str, Point]:
+    def _points_by_id(self, points: Iterable[Point]) -> dict[str, Point]:
         """Return points by id; a view keeps them, so that later reads return the same."""
         found = {point.passage.id: point for point in points}
         if self._is_view:
@@ -276,7 +278,7 @@ class EngineStore(ABC):
         """Return term frequencies of the whole corpus, which are cached until the next write."""
         if not terms:
             return []
-        shared = self._read.of(self.stamp()).rarities
+        shared = self._read.for_state(self.stamp()).rarities
         cache = self._rarities if self._is_view else shared
         for block, queried in enumerate(terms):
             frequencies, keys = cache.get(block) or shared.get(block), np.unique(queried.keys)
@@ -312,7 +314,7 @@ class EngineStore(ABC):
         points = self.near(self._condition, query.mean[0], wanted, count, exact=size <= count)
         if len(points) < min(count, size):  # the approximate index found too few
             points = self.near(self._condition, query.mean[0], wanted, count, exact=True)
-        self._by_id(points)
+        self._points_by_id(points)
         passages = [point.passage for point in points]
         return MemoryStore.document_frequency(passages, self._gaussians(points), frequencies)
 
@@ -490,12 +492,12 @@ class BlockSchema:
     usual_length: float
 
     @classmethod
-    def of(cls, terms: Terms) -> Self:
+    def from_terms(cls, terms: Terms) -> Self:
         """Describe the terms of a first batch of passages."""
         usual = float(terms.lengths.mean()) if len(terms) else 1.0
         return cls(terms.saturation, float(terms.scale[0]), max(1.0, usual))
 
-    def saturated(self, words: Words) -> FloatArray:
+    def saturate(self, words: Words) -> FloatArray:
         """Compute the saturated counts of a passage."""
         k1, b = self.saturation.k1, self.saturation.b
         share = float(words.counts.sum()) / max(self.usual_length, 1e-30)
@@ -544,9 +546,9 @@ class CollectionSchema:
     id: str = ""  # identifies the collection, since its creation
 
     @classmethod
-    def of(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
+    def from_gaussians(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
         """Describe a batch of Gaussians."""
-        words = tuple(map(BlockSchema.of, gaussians.terms))
+        words = tuple(map(BlockSchema.from_terms, gaussians.terms))
         return cls(tuple(gaussians.widths), gaussians.profile, fingerprint, words)
 
     @property
@@ -581,7 +583,7 @@ class CollectionSchema:
             for block, noted in enumerate(self.words)
         ]
         scales = scales.reshape(len(mean), self.scales)
-        return Gaussian.factored(mean, scales, self.profile, widths=self.widths, terms=terms)
+        return Gaussian.from_factors(mean, scales, self.profile, widths=self.widths, terms=terms)
 
     def metadata(self) -> dict[str, Any]:
         """Return the state in JSON's types."""

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from uec_rag.base.checks import check_type
-from uec_rag.stores.base import DEEPEST, Filter, Passage, checked_text, normalised_value
+from uec_rag.stores.base import DEEPEST, Filter, Passage, check_stored_text, normalise_value
 
 Operator = Literal[
     "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"
@@ -98,7 +98,7 @@ def parse(filter: Filter) -> Condition:
         level = [*{id(item): item for item in inner}.values()]  # each once, even if it is recursive
     if level:
         raise ValueError(f"filter: expected at most {DEEPEST} levels of lists and dicts.")
-    return _parsed(filter)
+    return _parse_clause(filter)
 
 
 def _items(value: object) -> Iterable[object]:
@@ -107,15 +107,15 @@ def _items(value: object) -> Iterable[object]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def _parsed(filter: Filter) -> Condition:
+def _parse_clause(filter: Filter) -> Condition:
     if callable(filter):
         return Predicate(filter)
     expected = "a mapping of metadata values or a callable(passage) -> bool"
     check_type(filter, Mapping, "filter", expected)
-    return _joined([_entry(key, value) for key, value in filter.items()])
+    return _join([_entry(key, value) for key, value in filter.items()])
 
 
-def _joined(conditions: list[Condition]) -> Condition:
+def _join(conditions: list[Condition]) -> Condition:
     return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
 
 
@@ -138,16 +138,16 @@ def _either(conditions: list[Condition]) -> Condition:
 def _entry(key: str, value: object) -> Condition:
     match key:
         case "$and":
-            return And(tuple(map(_parsed, _listed(key, value))))
+            return And(tuple(map(_parse_clause, _as_list(key, value))))
         case "$or":
-            return _either([*map(_parsed, _listed(key, value))])
+            return _either([*map(_parse_clause, _as_list(key, value))])
         case "$not":
-            return Not(_parsed(cast(Filter, value)))  # which checks it
+            return Not(_parse_clause(cast(Filter, value)))  # which checks it
         case "$id":
-            ids = _listed(key, value)
+            ids = _as_list(key, value)
             if not all(isinstance(id_, str) for id_ in ids):
                 raise TypeError(f"filter: $id expects a list of strings, got {value!r:.60}.")
-            return HasId(tuple(checked_text(id_, f"filter: $id {id_!r:.60}") for id_ in ids))
+            return HasId(tuple(check_stored_text(id_, f"filter: $id {id_!r:.60}") for id_ in ids))
         case "$where":
             if not callable(value):
                 raise TypeError(
@@ -159,17 +159,17 @@ def _entry(key: str, value: object) -> Condition:
             "filter: expected a metadata key, '$and', '$or', '$not', '$id' or '$where', "
             f"got {key!r:.60}."
         )
-    return _on(checked_text(key, f"filter: key {key!r:.60}"), value)
+    return _parse_value(check_stored_text(key, f"filter: key {key!r:.60}"), value)
 
 
-def _on(key: str, value: object) -> Condition:
+def _parse_value(key: str, value: object) -> Condition:
     """Parse the condition on the value of a key."""
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
-        return Compare(key, "$eq", normalised_value(value, f"filter: {key!r:.60}"))
+        return Compare(key, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
     for name, operand in value.items():
         if name == "$not":
-            conditions.append(Not(_on(key, operand)))
+            conditions.append(Not(_parse_value(key, operand)))
             continue
         if name not in get_args(Operator):
             raise ValueError(
@@ -179,19 +179,19 @@ def _on(key: str, value: object) -> Condition:
         many = name in ("$in", "$nin")
         where = f"filter: {name} of {key!r:.60}"
         limit = (
-            tuple(normalised_value(item, where) for item in _listed(name, operand))
+            tuple(normalise_value(item, where) for item in _as_list(name, operand))
             if many
-            else normalised_value(operand, where)
+            else normalise_value(operand, where)
         )
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
         if name in ("$gt", "$gte", "$lt", "$lte") and not isinstance(limit, str | int | float):
             raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
         conditions.append(Compare(key, name, limit))
-    return _joined(conditions)
+    return _join(conditions)
 
 
-def _listed(name: str, value: object) -> Sequence[Any]:
+def _as_list(name: str, value: object) -> Sequence[Any]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(
         value, Sequence | set | frozenset
     ):
@@ -350,7 +350,7 @@ class Bound:
     limit: float | str
 
 
-def by_facts(
+def rewrite_by_facts(
     asked: Condition | AnyFact, engine: str
 ) -> And | Or | Not | HasId | AnyFact | HasPart | Bound:
     """Rewrite a comparison as one that engines can run: facts, parts of texts, and bounds.

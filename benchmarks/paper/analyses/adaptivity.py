@@ -27,7 +27,7 @@ from benchmarks.paper.systems.lineup import Lineup
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import softmax
 from uec_rag.encoders import Encoder, Role
-from uec_rag.ensemble.convolution import shared
+from uec_rag.ensemble.convolution import convolve_shared
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives, check_pairs
@@ -76,7 +76,7 @@ class Asked:
 
     def ndcg(self, query: FloatArray, passage: FloatArray) -> NDArray[np.float64]:
         """nDCG@10 of each query with given coefficients of both sides."""
-        q, c = shared(self.queries, query), shared(self.passages, passage)
+        q, c = convolve_shared(self.queries, query), convolve_shared(self.passages, passage)
         return self.relevance.ndcg(q.mean @ c.mean.T)
 
 
@@ -206,7 +206,7 @@ def ask(
         ]
         for own, role in sides_of
     ]
-    standard = [p.standardised_log_trace(q) for p, q in zip(posteriors, sides[0], strict=True)]
+    standard = [p.standardise_log_trace(q) for p, q in zip(posteriors, sides[0], strict=True)]
     gains = [
         {place[name]: float(gain) for name, gain in collection.relevant[query].items()}
         for query in collection.queries

@@ -59,7 +59,7 @@ class Fit:
             encoder.encode(checked.queries, "query"),
             encoder.encode(checked.passages, "passage"),
             encoder.gain,
-            **PAPER.of_posterior,
+            **PAPER.posterior_options,
             curvature=remembered,
         )
         return cls(posterior, seen[0].factors[0].T, encoder.gain)

@@ -274,7 +274,7 @@ def _fit_and_ask(
         texts = list(own.collection.queries.values())
         parts = uec.encode(texts, "query")
         unscaled = _gaussians(encoders, raw, texts)
-        z = fitted.standardised_traces(parts)
+        z = fitted.standardise_traces(parts)
         standard[own.collection.name] = z
         traces = np.stack([part.trace for part in unscaled], axis=1)
         best = np.stack([cosine.max(axis=1) for cosine in own.cosines], axis=1)

@@ -195,7 +195,7 @@ class Vectors(System):
         """Combine the encoders' vectors; variance 0."""
         mean = self.combine([e.encode(texts, role).embedding for e in self.encoders])
         nothing = np.zeros((len(mean), 1), np.float32), np.zeros((1, mean.shape[1]), np.float32)
-        return Gaussian.factored(mean, *nothing)
+        return Gaussian.from_factors(mean, *nothing)
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """Cosines."""

@@ -17,7 +17,12 @@ import pytest
 from tests.helpers import data_of, python
 from tests.helpers import files_of as generation
 from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile
-from uec_rag.base.saved.generations import is_last, locked_for_saving, reading, writing
+from uec_rag.base.saved.generations import (
+    is_last,
+    locked_for_saving,
+    read_generation,
+    write_generation,
+)
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST, read_manifest
 
 KIND = "test thing"
@@ -26,14 +31,14 @@ LOCK = {".lock"}  # which some versions of filelock take away once it is free
 
 
 def save(path, text, kind=KIND):
-    with writing(path, kind) as folder:
+    with write_generation(path, kind) as folder:
         (folder / "inner").mkdir()
         (folder / "inner" / "text.txt").write_text(text)
         (folder / "same.txt").write_text("always the same")
 
 
 def load(path, **options):
-    with reading(path, KIND, **options) as folder:
+    with read_generation(path, KIND, **options) as folder:
         return (folder / "inner" / "text.txt").read_text()
 
 
@@ -44,14 +49,14 @@ def contents(path):
 
 
 def fail(path, error):
-    with writing(path, KIND) as folder:
+    with write_generation(path, KIND) as folder:
         (folder / "half.txt").write_text("half")
         raise error
 
 
 def test_a_folder_is_written_read_back_and_replaced_whole(tmp_path):
     path = tmp_path / "deep" / "saved"
-    with writing(path, KIND) as folder:
+    with write_generation(path, KIND) as folder:
         (folder / "old only").write_text("x")
     save(path, "new")
     assert load(path) == "new"
@@ -170,8 +175,8 @@ def test_permissions_follow_the_umask(tmp_path):
 def test_what_a_killed_save_left_is_collected_by_the_next(tmp_path):
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from uec_rag.base.saved.generations import writing\n"
-        "with writing(Path(sys.argv[1]), 'test thing') as folder:\n"
+        "from uec_rag.base.saved.generations import write_generation\n"
+        "with write_generation(Path(sys.argv[1]), 'test thing') as folder:\n"
         "    (folder / 'half.txt').write_text('half'); os._exit(9)"
     )
     for _ in range(2):
@@ -183,7 +188,7 @@ def test_what_a_killed_save_left_is_collected_by_the_next(tmp_path):
 
 def test_a_reader_keeps_its_generation_while_others_save(tmp_path):
     save(tmp_path, "one")
-    with reading(tmp_path, KIND) as folder:
+    with read_generation(tmp_path, KIND) as folder:
         save(tmp_path, "two")
         save(tmp_path, "three")
         assert (folder / "inner" / "text.txt").read_text() == "one"
@@ -194,11 +199,11 @@ def test_a_reader_keeps_its_generation_while_others_save(tmp_path):
 
 
 def test_a_second_who_saves_there_meanwhile_is_told(tmp_path):
-    with writing(tmp_path, KIND) as folder:
+    with write_generation(tmp_path, KIND) as folder:
         (folder / "first.txt").write_text("first")
         with pytest.raises(BlockingIOError, match="another process or thread is saving a test th"):
             save(tmp_path, "second")
-    with reading(tmp_path, KIND) as folder:
+    with read_generation(tmp_path, KIND) as folder:
         assert (folder / "first.txt").read_text() == "first"
 
 
@@ -206,11 +211,11 @@ def test_what_was_loaded_is_saved_only_while_it_is_the_last(tmp_path):
     path, link = tmp_path / "saved", tmp_path / "link"
     save(path, "one")
     link.symlink_to(path)
-    with reading(path, KIND) as folder:
+    with read_generation(path, KIND) as folder:
         first, second = (SimpleNamespace(saved_as=(folder.absolute(),)) for _ in range(2))
 
     def save_again(thing, where):
-        with writing(where, KIND, of=thing) as generation:
+        with write_generation(where, KIND, of=thing) as generation:
             (generation / "text.txt").write_text("more")
 
     for where in (link, path, tmp_path / "backup", link):
@@ -240,7 +245,7 @@ def test_a_save_that_failed_may_be_made_again(tmp_path, monkeypatch, ends):
         with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
             if broken and ends == "after the swap":
                 patched.setattr(os, "replace", interrupted)
-            with writing(tmp_path, KIND, of=thing) as generation:
+            with write_generation(tmp_path, KIND, of=thing) as generation:
                 (generation / "text.txt").write_text("text")
                 if broken and ends == "in the middle":
                     raise KeyboardInterrupt
@@ -255,7 +260,7 @@ def test_of_a_folder_that_is_kept_from_others_one_save_at_a_time_is_this_threads
             with pytest.raises(BlockingIOError):
                 another.submit(save, tmp_path, "theirs").result()
             save(tmp_path, "ours")
-    with writing(tmp_path, KIND), pytest.raises(BlockingIOError):
+    with write_generation(tmp_path, KIND), pytest.raises(BlockingIOError):
         save(tmp_path, "inner")
     save(tmp_path, "after")
     assert load(tmp_path) == "after"
@@ -273,7 +278,7 @@ def test_a_disk_that_takes_no_more_is_said_whatever_a_library_says(tmp_path, err
     taken = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
     def fill():
-        with writing(tmp_path, KIND) as folder:
+        with write_generation(tmp_path, KIND) as folder:
             (folder / "half.txt").write_bytes(bytes(100_000))
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
             raise error

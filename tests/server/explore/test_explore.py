@@ -16,8 +16,8 @@ from uec_rag.cli import app
 from uec_rag.confidence.sentences import language_told_in
 from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.tables import read_questions
-from uec_rag.encoders.lexical import marked
-from uec_rag.evaluation.inspection import fused, search_by_each_member
+from uec_rag.encoders.lexical import mark_words
+from uec_rag.evaluation.inspection import fuse, search_by_each_member
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.live import LiveIndex, Place
@@ -77,7 +77,7 @@ def add_file(index, name, text):
     (index.parent / "files").mkdir()
     (index.parent / "files" / name).write_text(text)
     read, other = read_files(index.parent / "files"), Retriever.load(index)
-    EncodedFiles.of(other, read.documents).replace_in(other)
+    EncodedFiles.from_documents(other, read.documents).replace_in(other)
     other.save(index)
 
 
@@ -106,7 +106,7 @@ def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, 
     first = max(shown["weights"], key=shown["weights"].get)
     own, fusion = ([hit["id"] for hit in one["passages"]] for one in shown["others"])
     assert own == [*alone[first][0].ids[:3]]
-    assert fusion == [p.id for p in fused([one.passages for one in alone.values()])[0][:3]]
+    assert fusion == [p.id for p in fuse([one.passages for one in alone.values()])[0][:3]]
     here = [hit["id"] for hit in shown["passages"]]
     for one in shown["others"]:
         for hit in one["passages"]:
@@ -153,7 +153,7 @@ def test_the_heading_of_a_passage_is_shown_once_and_markdown_only_of_markdown():
     ],
 )
 def test_words_of_a_question_are_marked_in_any_form_and_others_are_not(text, words, expected):
-    pieces = marked(text, words)
+    pieces = mark_words(text, words)
     assert "".join(piece for piece, _ in pieces) == text
     assert [piece for piece, is_word in pieces if is_word] == expected
 

@@ -34,7 +34,7 @@ def passage(id_, text="text", **metadata):
 
 def gaussian(mean, scales, factored):
     if factored:
-        return Gaussian.factored(mean, scales[:, :2], PROFILE)
+        return Gaussian.from_factors(mean, scales[:, :2], PROFILE)
     return Gaussian(mean, scales)
 
 
@@ -51,7 +51,7 @@ def more(store, ids, seed=7):
     rng = np.random.default_rng(seed)
     profile = store.vectors([]).profile
     scales = rng.gamma(1.0, 1.0, (len(ids), len(profile)))
-    gaussians = Gaussian.factored(rng.standard_normal((len(ids), 3)), scales, profile)
+    gaussians = Gaussian.from_factors(rng.standard_normal((len(ids), 3)), scales, profile)
     return [passage(id_, f"new text of {id_}") for id_ in ids], gaussians
 
 
@@ -172,7 +172,7 @@ def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch)
     rng, looked_at = np.random.default_rng(0), []
     mean = np.abs(rng.standard_normal((4000, 3)))
     written = MemoryStore()
-    stored = Gaussian.factored(mean, rng.uniform(0.01, 0.02, (4000, 2)), PROFILE)
+    stored = Gaussian.from_factors(mean, rng.uniform(0.01, 0.02, (4000, 2)), PROFILE)
     written.add([passage(str(i)) for i in range(4000)], stored)
     query = Gaussian(-np.ones((1, 3)), np.full((1, 3), 0.01))
     written.save(tmp_path)
@@ -193,7 +193,7 @@ def test_an_interrupted_write_leaves_the_store_as_it_was(store, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("uec_rag.stores.memory.store.compacted", interrupt)
+        patch.setattr("uec_rag.stores.memory.store.compact", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.add(*more(store, ["b", "lost", "also lost"]))
     assert [p.text for p in store.get(["a", "b", "lost"])] == ["text of a", "text of b"]
@@ -404,7 +404,7 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     scale = np.repeat(lengths, WIDTHS)
     mean = rng.standard_normal((size, 32)) * scale
     mean[0] *= 50 if one_off else 1
-    stored = Gaussian.factored(mean, np.full((size, 2), 0.5), SMALL, widths=WIDTHS)
+    stored = Gaussian.from_factors(mean, np.full((size, 2), 0.5), SMALL, widths=WIDTHS)
     numbered = [Passage(str(i), "") for i in range(size)]
     store.add(numbered[: size // 2], stored[: size // 2])
     store.add(numbered[size // 2 :], stored[size // 2 :])

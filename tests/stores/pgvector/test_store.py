@@ -119,7 +119,7 @@ def test_means_of_any_width_are_searched_by_an_index_where_there_is_one(store, w
     rng = np.random.default_rng(0)
     mean = rng.standard_normal((60, width)).astype(np.float32)
     mean /= np.linalg.norm(mean, axis=1, keepdims=True)
-    stored = Gaussian.factored(mean, rng.gamma(1.0, 1.0, (60, 1)), np.full((1, width), 1e-3))
+    stored = Gaussian.from_factors(mean, rng.gamma(1.0, 1.0, (60, 1)), np.full((1, width), 1e-3))
     store.add(numbered(range(60)), stored)
     query = stored[[3, 14, 15]]
     found = store.search(query, 2, beta=1.0)

@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from uec_rag.base import regular
 from uec_rag.base.checks import are_finite
-from uec_rag.base.errors import corrupted
+from uec_rag.base.errors import corruption
 
 _POLL = 0.01  # seconds between two attempts at a lock, which others hold for tenths of a second
 
@@ -37,11 +37,11 @@ def open_regular(file: Path) -> BufferedReader:
     try:
         return regular.open_regular(file)
     except regular.NotRegularError as error:
-        raise corrupted(
+        raise corruption(
             file, f"is {error.strerror}; replace it by the file itself, or save again."
         ) from error
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise corrupted(file, "is missing; save again.") from error
+        raise corruption(file, "is missing; save again.") from error
 
 
 def write_json(file: Path, value: object, *, indent: int | None = 1) -> None:
@@ -59,9 +59,9 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
-        raise corrupted(file, f"is not JSON ({error}): make it again.") from error
+        raise corruption(file, f"is not JSON ({error}): make it again.") from error
     if not isinstance(value, dict):
-        raise corrupted(file, f"holds {type(value).__name__}, expected an object.")
+        raise corruption(file, f"holds {type(value).__name__}, expected an object.")
     return value
 
 
@@ -90,7 +90,7 @@ def read_array(
         stream.readinto(content)
     header = _HEADER.match(content)
     if header is None:
-        raise corrupted(file, "is not an array as numpy.save writes it; save again.")
+        raise corruption(file, "is not an array as numpy.save writes it; save again.")
     length, descr, in_columns, lengths = header.groups()
     begin = 10 + int.from_bytes(length, "little")
     wanted: list[Any] = list(dtype) if isinstance(dtype, tuple) else [dtype]
@@ -98,14 +98,14 @@ def read_array(
     found = kinds.get(descr.decode())
     shape = tuple(int(length) for length in lengths.replace(b",", b" ").split())
     if found is None or len(shape) != dimensions:
-        raise corrupted(
+        raise corruption(
             file,
             f"holds {descr.decode()} of shape {shape}, expected "
             f"{' or '.join(map(str, kinds.values()))} in {dimensions} dimensions; save again.",
         )
     size = begin + found.itemsize * math.prod(shape)  # Python's integers do not overflow
     if size != held:
-        raise corrupted(
+        raise corruption(
             file, f"has {held} bytes, expected {size} for an array of shape {shape}; save again."
         )
     order: Literal["F", "C"] = "F" if in_columns == b"True" else "C"
@@ -186,10 +186,10 @@ def read_tensors(file: Path) -> dict[str, NDArray[Any]]:
     try:
         tensors = load(content)
     except (SafetensorError, KeyError) as error:  # KeyError: a number type that NumPy lacks
-        raise corrupted(file, f"cannot be read ({error}); save it again.") from error
+        raise corruption(file, f"cannot be read ({error}); save it again.") from error
     for name, tensor in tensors.items():
         if tensor.dtype.kind == "f" and not are_finite(tensor):
-            raise corrupted(file, f"holds NaN or infinity in {name!r}; save it again.")
+            raise corruption(file, f"holds NaN or infinity in {name!r}; save it again.")
     return tensors
 
 

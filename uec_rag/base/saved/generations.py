@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile, corrupted
+from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile, corruption
 from uec_rag.base.saved.files import lock_file, open_regular, to_disk
 from uec_rag.base.saved.manifest import (
     GENERATIONS,
@@ -60,7 +60,9 @@ class Saved(Protocol):
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None) -> Iterator[Path]:
+def write_generation(
+    path: str | os.PathLike[str], kind: str, *, of: Saved | None = None
+) -> Iterator[Path]:
     """Save a folder atomically, so that others see the old version or the new one.
 
     The files that the block writes into the yielded folder become the next generation of `path`; if
@@ -91,7 +93,7 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
         before = _current(target, kind)
         generations = () if of is None else of.saved_as
         here = [generation for generation in generations if _lies_in(generation, target)]
-        if here and before is not None and before.generation not in map(_named, here):
+        if here and before is not None and before.generation not in map(_name_in, here):
             raise SavedMeanwhile(
                 f"path: the {kind} at {str(target)!r} was saved by another process since it was "
                 "loaded. Nothing was saved; load it and make the change again, or save elsewhere."
@@ -179,19 +181,21 @@ def _locked(target: Path, kind: str, wait: float = 0.0) -> Iterator[None]:
 
 
 def is_last(generation: Path) -> bool:
-    """Return whether a generation that `reading` or `writing` yielded is still the latest."""
+    """Return whether a generation is still the latest one that was saved."""
     with suppress(OSError, IndexCorrupted):
-        return read_manifest(generation.parent.parent).generation == _named(generation)
+        return read_manifest(generation.parent.parent).generation == _name_in(generation)
     return False
 
 
-def _named(generation: Path) -> str:
+def _name_in(generation: Path) -> str:
     """Return the name of a generation in a manifest."""
     return f"{GENERATIONS}/{generation.name}"
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str], kind: str, *, verify: bool = True) -> Iterator[Path]:
+def read_generation(
+    path: str | os.PathLike[str], kind: str, *, verify: bool = True
+) -> Iterator[Path]:
     """Check that a folder is a complete saved `kind`, and yield the folder of its files.
 
     The files are kept while the block runs, even if another process saves. Memory-mapped files stay
@@ -212,7 +216,7 @@ def reading(path: str | os.PathLike[str], kind: str, *, verify: bool = True) -> 
     folder = Path(path)
     while True:
         manifest = _manifest(folder, kind)
-        with _holding(folder / manifest.generation):
+        with _hold(folder / manifest.generation):
             # If the manifest is unchanged, its generation was not removed before it was locked.
             if read_manifest(folder) != manifest:
                 continue
@@ -228,7 +232,7 @@ def _manifest(folder: Path, kind: str) -> Manifest:
         )
     manifest = read_manifest(folder)
     if manifest.kind != kind:
-        raise corrupted(folder, f"holds a saved {manifest.kind}, expected a saved {kind}.")
+        raise corruption(folder, f"holds a saved {manifest.kind}, expected a saved {kind}.")
     return manifest
 
 
@@ -281,8 +285,8 @@ def _new_generation(target: Path) -> Path:
 def _finish(target: Path, generation: Path, kind: str, before: Manifest | None) -> Manifest:
     """Write the manifest of a generation, and flush all files to disk."""
     files = describe(generation, names_in(generation))
-    linked = {*_linked(target, generation, files, before)}
-    manifest = Manifest(kind, _named(generation), files)
+    linked = {*_link_equal_files(target, generation, files, before)}
+    manifest = Manifest(kind, _name_in(generation), files)
     manifest.write(generation / MANIFEST)
     for name in {*files, MANIFEST} - linked:
         to_disk(generation / name)
@@ -292,7 +296,7 @@ def _finish(target: Path, generation: Path, kind: str, before: Manifest | None) 
     return manifest
 
 
-def _linked(
+def _link_equal_files(
     target: Path, generation: Path, files: dict[str, Entry], before: Manifest | None
 ) -> Iterator[str]:
     """Replace new files by hard links to equal files of the previous generation."""
@@ -314,7 +318,7 @@ def _linked(
 def _collect(target: Path, kept: Manifest | None) -> None:
     """Remove generations that are not current and have no reader."""
     for name in _generations(target):
-        if _NAME.fullmatch(name) and (kept is None or _named(Path(name)) != kept.generation):
+        if _NAME.fullmatch(name) and (kept is None or _name_in(Path(name)) != kept.generation):
             _remove_unless_held(target / GENERATIONS / name)
 
 
@@ -335,7 +339,7 @@ def _remove_unless_held(generation: Path) -> None:
 
 
 @contextmanager
-def _holding(generation: Path) -> Iterator[None]:
+def _hold(generation: Path) -> Iterator[None]:
     try:
         lock = open_regular(generation / _HELD)
     except (OSError, IndexCorrupted):  # copied without hidden files

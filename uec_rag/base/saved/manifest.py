@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from uec_rag.base.environment import cores
-from uec_rag.base.errors import corrupted
+from uec_rag.base.errors import corruption
 from uec_rag.base.saved.files import open_regular, read_json, write_json
 
 MANIFEST = "manifest.json"
@@ -84,14 +84,14 @@ class Manifest:
             with open_regular(root / name) as file:
                 size = os.fstat(file.fileno()).st_size
             if size != entry.bytes:
-                raise corrupted(
+                raise corruption(
                     root / name,
                     f"has {size} bytes, expected {entry.bytes}: it is "
                     f"truncated or was changed; save the {self.kind} again.",
                 )
         unknown = sorted(set(names_in(root)) - set(self.files))
         if unknown:
-            raise corrupted(
+            raise corruption(
                 root / unknown[0],
                 "is not one of the files that were saved; remove it, or save the "
                 f"{self.kind} again.",
@@ -100,7 +100,7 @@ class Manifest:
         hashed = [name for name in self.files if verify or name.endswith(".json")]
         for name, found in describe(root, hashed).items():
             if found != self.files[name]:
-                raise corrupted(
+                raise corruption(
                     root / name,
                     "has other contents than were saved (its sha256 is "
                     f"{found.sha256}, expected {self.files[name].sha256}): it is damaged or was "
@@ -116,9 +116,9 @@ def read_manifest(folder: Path) -> Manifest:
     file = folder / MANIFEST
     with open_regular(file) as stream:
         if os.fstat(stream.fileno()).st_size > _LARGEST:
-            raise corrupted(file, f"is longer than {_LARGEST} bytes.")
+            raise corruption(file, f"is longer than {_LARGEST} bytes.")
     state = read_json(file)
-    damaged = corrupted(file, "is damaged or was changed; save again.")
+    damaged = corruption(file, "is damaged or was changed; save again.")
     kind, files = state.get("kind"), state.get("files")
     if not isinstance(kind, str) or not isinstance(files, dict) or "format" not in state:
         raise damaged
@@ -126,7 +126,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise damaged
     digest, generation = state.pop("sha256", None), state.get("generation")
     if state["format"] != _FORMAT:
-        raise corrupted(
+        raise corruption(
             file,
             f"has format {state['format']!r}, expected {_FORMAT}; it may have "
             "been saved by a newer uec-rag: use that version.",
@@ -193,6 +193,6 @@ def _check_is_folder(path: Path) -> None:
     try:
         kind = path.lstat().st_mode
     except OSError as error:
-        raise corrupted(path, "is missing; save again.") from error
+        raise corruption(path, "is missing; save again.") from error
     if not stat.S_ISDIR(kind):
-        raise corrupted(path, "is a link or a file, expected a folder; save again.")
+        raise corruption(path, "is a link or a file, expected a folder; save again.")

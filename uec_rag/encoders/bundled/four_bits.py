@@ -148,7 +148,7 @@ def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
     positions = file.floats("emb.pos").reshape(file.positions, file.width)
     arrays: dict[str, NDArray[Any]] = {
         # In 4-bit two's complement, nibble - 8 is nibble ^ 8.
-        "word": _packed(nibbles ^ np.uint8(8)).reshape(-1, file.width // 2),
+        "word": _pack(nibbles ^ np.uint8(8)).reshape(-1, file.width // 2),
         "word.scale": scales.astype(np.float16).reshape(-1, file.width // _BLOCK),
         "position": positions + file.floats("emb.type")[: file.width],
         "norm.weight": file.floats("emb.ln.w"),
@@ -158,7 +158,7 @@ def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
         for name in _LAYER:
             nibbles, scales = file.blocks(f"l{layer}.{name}.w")
             inputs = file.inner if name == "fo" else file.width
-            arrays[f"{layer}.{name}"] = _packed(nibbles).reshape(-1, inputs // _BLOCK, _BLOCK // 2)
+            arrays[f"{layer}.{name}"] = _pack(nibbles).reshape(-1, inputs // _BLOCK, _BLOCK // 2)
             arrays[f"{layer}.{name}.scale"] = scales
             arrays[f"{layer}.{name}.bias"] = file.floats(f"l{layer}.{name}.b")
         for name in _NORMS:
@@ -167,7 +167,7 @@ def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _packed(nibbles: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _pack(nibbles: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Pack two nibbles a byte, the first in the low half."""
     packed: NDArray[np.uint8] = nibbles[:, 0::2] | (nibbles[:, 1::2] << np.uint8(4))
     return packed

@@ -21,7 +21,7 @@ from uec_rag.encoders.base import (
     IdentityHead,
     Role,
     check_vectors,
-    checked_texts,
+    prepare_texts,
 )
 from uec_rag.encoders.hub import family_prompts, revision_of_files
 
@@ -62,7 +62,7 @@ class _RowByRow(IdentityHead, ABC):
 
         Raises TypeError or ValueError if texts or role are invalid, or a text has no known token.
         """
-        prompted = [self.prompts[role] + text for text in checked_texts(texts, role)]
+        prompted = [self.prompts[role] + text for text in prepare_texts(texts, role)]
         vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
         with progress_bar("Encoding texts", len(prompted), show_progress) as bar:
             for position, row in enumerate(self._rows(prompted, role)):

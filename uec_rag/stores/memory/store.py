@@ -24,18 +24,18 @@ from uec_rag.stores.base import (
     Passage,
     StoreHits,
     Top,
+    check_addition,
     check_query,
     check_range,
-    checked_addition,
-    copied,
+    copy_passage,
 )
 from uec_rag.stores.memory.saved import read_state, write_state
 from uec_rag.stores.memory.state import (
     PassageLog,
     State,
     check_fits,
-    compacted,
-    filtered,
+    compact,
+    filter_state,
     with_fingerprint,
     without_leftovers,
 )
@@ -51,7 +51,7 @@ from uec_rag.stores.memory.vectors import (
 _S = TypeVar("_S", bound="MemoryStore")
 
 
-def packed(store: MemoryStore) -> dict[str, bytes]:
+def pack(store: MemoryStore) -> dict[str, bytes]:
     """Return the contents of the files that `MemoryStore.save` writes, by name.
 
     TypeError if metadata cannot be written as JSON. RuntimeError if the files do not load again.
@@ -63,8 +63,8 @@ def packed(store: MemoryStore) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}
 
 
-def unpacked(kind: type[_S], files: Mapping[str, bytes]) -> _S:
-    """Rebuild a store from the files of `packed`."""
+def unpack(kind: type[_S], files: Mapping[str, bytes]) -> _S:
+    """Rebuild a store from the files of `pack`."""
     # The files remain mapped after their folder is removed.
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
@@ -137,7 +137,7 @@ class MemoryStore:
             passages=held,
             alive=np.ones(count, dtype=bool),
             row_of={passage.id: row for row, passage in enumerate(passages)},
-            postings=tuple(map(Postings.of, gaussians.terms)),
+            postings=tuple(map(Postings.from_terms, gaussians.terms)),
             frequencies=tuple(frequencies),
         )
         view._is_snapshot = True
@@ -160,7 +160,7 @@ class MemoryStore:
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
         view = MemoryStore.__new__(MemoryStore)
-        view._state = self._state if filter is None else filtered(self._state, filter)
+        view._state = self._state if filter is None else filter_state(self._state, filter)
         view._is_snapshot = True
         view._writing = threading.RLock()  # its own, so that it does not wait for writers
         return view
@@ -185,10 +185,10 @@ class MemoryStore:
             If there is not one Gaussian per passage, an id is repeated, the Gaussians have another
             dimension or variance profile than the stored ones, or a variance is above 1e19.
         TypeError, ValueError
-            If a passage could not be saved, see `uec_rag.stores.base.normalised`.
+            If a passage could not be saved, see `uec_rag.stores.base.normalise`.
         """
         self._check_writable()
-        passages = checked_addition(passages, gaussians)
+        passages = check_addition(passages, gaussians)
         if not passages:
             return
         with self._writing:
@@ -218,7 +218,7 @@ class MemoryStore:
                 if before is not None:  # first, for a reader in between
                     old.earlier[row] = before
                 old.row_of[passage.id] = row
-            self._state = compacted(
+            self._state = compact(
                 replace(
                     old,
                     rows=stop,
@@ -244,7 +244,7 @@ class MemoryStore:
                 alive = old.alive.copy()
                 alive[list(gone.values())] = False
                 selected = np.flatnonzero(alive[: old.rows])
-                self._state = compacted(replace(old, alive=alive, selected=selected))
+                self._state = compact(replace(old, alive=alive, selected=selected))
             return len(gone)
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -333,7 +333,7 @@ class MemoryStore:
             best.append(best_rows(mu[i], partial(moments, i), k, beta, error, partial(most, i)))
         return Top(*map(np.stack, zip(*best, strict=True)))
 
-    def _fused(self, query: Gaussian) -> FloatArray:
+    def _fuse(self, query: Gaussian) -> FloatArray:
         """Compute mu_s of queries and all passages, shape (n, N)."""
         first, *others = self.compare([query.mean, *query.terms])
         for other in others:
@@ -422,9 +422,9 @@ class MemoryStore:
         hits, step = [], max(1, _BLOCK // len(view))
         for start in range(0, len(query), step):
             some = query[start : start + step]
-            hits.append(view.top_k(some, k, beta=beta, mu=view._fused(some)))
+            hits.append(view.top_k(some, k, beta=beta, mu=view._fuse(some)))
         columns, scores, mu, sigma2 = map(np.concatenate, zip(*hits, strict=True))
-        passages = [[*map(copied, row)] for row in view.gather(columns)]
+        passages = [[*map(copy_passage, row)] for row in view.gather(columns)]
         return StoreHits(passages, scores, mu, sigma2, exact=True)
 
     def _check_writable(self) -> None:
@@ -433,7 +433,7 @@ class MemoryStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy the store as the files that `save` writes."""
-        return unpacked, (type(self), packed(self))
+        return unpack, (type(self), pack(self))
 
     def save(self, folder: Path) -> None:
         """Write means, scales, profile and passages: NumPy arrays and JSON lines."""

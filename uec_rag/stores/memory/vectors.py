@@ -3,9 +3,9 @@
 Each encoder's queries are multiplied with that encoder's block alone, which is fastest if its rows
 are contiguous.
 
-The error of a product with 8-bit integers is bounded (see `QuantisedMeans.bound`), so that a search
-that scores every passage within the bound in float32 finds the same hits as one over the float32
-means.
+The error of a product with 8-bit integers is bounded (see `QuantisedMeans.error_bound`), so that a
+search that scores every passage within the bound in float32 finds the same hits as one over the
+float32 means.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Means:
             return self.blocks[0][rows]
         return np.concatenate([block[rows] for block in self.blocks], axis=1)
 
-    def chosen(self, rows: Rows) -> Means:
+    def select(self, rows: Rows) -> Means:
         """Return the means of some rows; a slice is not copied."""
         return Means(tuple(block[rows] for block in self.blocks))
 
@@ -215,7 +215,7 @@ class QuantisedMeans:
             error, length = (self.errors[k], self.lengths[k]) if start else (0.0, 0.0)
             for tile in row_slices(stop - start, _AT_ONCE // max(1, width)):
                 rows = slice(start + tile.start, start + tile.stop)
-                held[rows], scale = _compressed(block[rows])
+                held[rows], scale = _compress(block[rows])
                 scales[k][rows] = scale[:, 0]
                 rounded = held[rows].astype(np.float32) * scale
                 length = max(length, longest(rounded) * (1 + 1e-5))
@@ -232,7 +232,7 @@ class QuantisedMeans:
         for whole, parts in zip(queries, pieces(self.widths, queries), strict=True):
             total = np.zeros((len(whole), count), dtype=np.float32)
             for part in parts if total.size else ():
-                query, factor = _compressed(part.query)
+                query, factor = _compress(part.query)
                 block = stored[part.block][:, part.columns]
                 # In one thread: with more, OpenMP would wait forever in a forked child.
                 found = np.asarray(simsimd.cdist(query, block, "dot", dtype="int8"))
@@ -295,7 +295,7 @@ class QuantisedMeans:
         )
 
 
-def _compressed(values: FloatArray) -> tuple[NDArray[np.int8], FloatArray]:
+def _compress(values: FloatArray) -> tuple[NDArray[np.int8], FloatArray]:
     """Round rows to integers; return these and the scales, shape (n, 1)."""
     # `initial`, since the means have width 0 if there are only words.
     scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(127)

@@ -14,9 +14,9 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
-from uec_rag.base.retries import retried
+from uec_rag.base.retries import retry
 from uec_rag.stores.engine import CollectionSchema
-from uec_rag.stores.pgvector.sql import Tables, create, drop, indexed
+from uec_rag.stores.pgvector.sql import Tables, create, create_index, drop
 
 _T = TypeVar("_T")
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -113,7 +113,7 @@ class Server:
         """
         tried = False
 
-        def translated() -> _T:
+        def call() -> _T:
             nonlocal tried
             if tried and self._pool is not None:
                 self._pool.check()  # other connections may be broken, too
@@ -124,7 +124,7 @@ class Server:
                 translation = self._translation(error)
             raise translation  # outside `except`, so that the driver's error is not its context
 
-        return retried(translated, within=self._timeout)
+        return retry(call, within=self._timeout)
 
     def _translation(self, error: psycopg.Error) -> Exception:
         """Return the error to raise in place of a driver's."""
@@ -195,7 +195,7 @@ def notes_of(connection: Connection, collection: str) -> CollectionSchema | None
         return None
     if noted is None:
         return CollectionSchema.restore(None, collection)  # raises ValueError
-    query = sql.SQL("SELECT notes FROM {}").format(Tables.of(collection).notes)
+    query = sql.SQL("SELECT notes FROM {}").format(Tables.from_name(collection).notes)
     row = connection.execute(query).fetchone()
     return CollectionSchema.restore(row and row[0], collection)
 
@@ -224,13 +224,13 @@ def make_tables(
     made = notes_of(connection, collection)
     if made is not None and made.is_compatible_with(notes):
         return
-    tables = Tables.of(collection)
+    tables = Tables.from_name(collection)
     if made is not None:
         connection.execute(drop(tables))
     _check_free(connection, collection, tables)
     connection.execute(create(tables, notes))
     if with_index:
-        connection.execute(indexed(tables, notes))
+        connection.execute(create_index(tables, notes))
     connection.execute(
         sql.SQL("INSERT INTO {} (notes) VALUES (%s)").format(tables.notes),
         (json.dumps(notes.metadata()),),
@@ -255,7 +255,7 @@ def make_index(connection: Connection, collection: str) -> None:
     _alone(connection, collection)
     notes = notes_of(connection, collection)
     if notes is not None:
-        connection.execute(indexed(Tables.of(collection), notes))
+        connection.execute(create_index(Tables.from_name(collection), notes))
 
 
 def _alone(connection: Connection, collection: str) -> None:

@@ -38,7 +38,7 @@ class Tables(NamedTuple):
     counting: sql.Identifier  # the trigger function that updates these three
 
     @classmethod
-    def of(cls, collection: str) -> Self:
+    def from_name(cls, collection: str) -> Self:
         """Return the names of a collection's tables."""
         ends = ["", "_notes", "_words", "_postings", "_counting"]
         return cls(*(sql.Identifier(f"{collection}{end}") for end in ends))
@@ -53,7 +53,7 @@ def drop(tables: Tables) -> sql.Composed:
 
 
 def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
-    """Write the statements that create the tables and all indexes except that of `indexed`."""
+    """Write the statements that create the tables and all indexes except that of `create_index`."""
     blocks = range(len(notes.words))
     columns = "".join(f", words{i} bigint[] NOT NULL, counts{i} real[] NOT NULL" for i in blocks)
     made = sql.SQL(
@@ -82,10 +82,10 @@ def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
     if notes.dimension <= _PLAIN:
         plain = sql.SQL("ALTER TABLE {} ALTER COLUMN mean SET STORAGE PLAIN;")
         made += plain.format(tables.points)
-    return made + _counting(tables, len(notes.words))
+    return made + _count_triggers(tables, len(notes.words))
 
 
-def indexed(tables: Tables, notes: CollectionSchema) -> sql.Composed:
+def create_index(tables: Tables, notes: CollectionSchema) -> sql.Composed:
     """Write the statement that creates the HNSW index, unless it exists or means are too wide."""
     if notes.dimension > _HALF_INDEXED:  # every search scans all points
         return sql.SQL("SELECT").format()
@@ -97,7 +97,7 @@ def indexed(tables: Tables, notes: CollectionSchema) -> sql.Composed:
         "WHERE indrelid = {name}::regclass AND amname = 'hnsw') THEN {index}; END IF; END"
     ).format(
         name=sql.Literal(tables.points.as_string(None)),
-        index=index.format(tables.points, searched(notes), kind),
+        index=index.format(tables.points, index_expression(notes), kind),
     )
     return sql.SQL("DO {}").format(sql.Literal(body.as_string(None)))
 
@@ -107,7 +107,7 @@ def is_half(notes: CollectionSchema) -> bool:
     return _INDEXED < notes.dimension <= _HALF_INDEXED
 
 
-def searched(notes: CollectionSchema) -> sql.Composable:
+def index_expression(notes: CollectionSchema) -> sql.Composable:
     """Return the expression that the index is over."""
     if is_half(notes):
         return sql.SQL("(mean::halfvec({}))").format(sql.Literal(notes.dimension))
@@ -138,7 +138,7 @@ INSERT INTO {postings} SELECT {i}, held.key, come.number, held.count,
 """
 
 
-def _counting(tables: Tables, blocks: int) -> sql.Composed:
+def _count_triggers(tables: Tables, blocks: int) -> sql.Composed:
     """Write the triggers that count passages and terms in the transaction of each write.
 
     The writer has already locked the points, in order; the row of notes is the first lock that is
@@ -183,11 +183,11 @@ def clause(condition: filters.Condition | filters.AnyFact | None) -> Clause:
     """Translate a condition to SQL; ValueError if it is a callable."""
     if condition is None:
         return Clause(sql.SQL("TRUE"), [])
-    match filters.by_facts(condition, "PostgreSQL"):
+    match filters.rewrite_by_facts(condition, "PostgreSQL"):
         case filters.And(conditions):
-            return _joined(" AND ", "TRUE", conditions)
+            return _join(" AND ", "TRUE", conditions)
         case filters.Or(conditions):
-            return _joined(" OR ", "FALSE", conditions)
+            return _join(" OR ", "FALSE", conditions)
         case filters.Not(one):
             inner = clause(one)
             return Clause(sql.SQL("NOT ({})").format(inner.text), inner.values)
@@ -214,7 +214,7 @@ def clause(condition: filters.Condition | filters.AnyFact | None) -> Clause:
             return Clause(number, [filters.field(key), limit])
 
 
-def _joined(
+def _join(
     word: LiteralString, nothing: LiteralString, conditions: Sequence[filters.Condition]
 ) -> Clause:
     if not conditions:
@@ -266,7 +266,7 @@ def point_of(row: Sequence[Any]) -> Point:
         Words(np.array(keys, np.int64).view(np.uint64), np.array(counts, np.float32))
         for keys, counts in zip(row[6::2], row[7::2], strict=True)
     )
-    return Point(passage, _sent(row[4]), _sent(row[5]), tuple(words))
+    return Point(passage, _decode_vector(row[4]), _decode_vector(row[5]), tuple(words))
 
 
 def _sendable(vector: FloatArray) -> bytes:
@@ -274,7 +274,7 @@ def _sendable(vector: FloatArray) -> bytes:
     return struct.pack(">HH", len(vector), 0) + vector.astype(">f4").tobytes()
 
 
-def _sent(vector: bytes) -> FloatArray:
+def _decode_vector(vector: bytes) -> FloatArray:
     """Decode a vector from pgvector's binary format."""
     return np.frombuffer(vector, ">f4", offset=4).astype(np.float32)
 
@@ -328,7 +328,7 @@ def _words(blocks: int) -> str:
     return "".join(f", words{i}, counts{i}" for i in range(blocks))
 
 
-def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Composed, ...]:
+def upsert(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Composed, ...]:
     """Write the statements that copy rows to a temporary table and upsert them from there."""
     # In the order of `row_of`.
     names = ["point", "id", "body", "metadata", "about", "facts", "numbers", "mean", "spread"]
@@ -349,7 +349,7 @@ def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Compo
     )
 
 
-def scanned(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed:
+def scan_page(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed:
     """Write the query for a page of points.
 
     Its parameters are the last UUID of the previous page or '', twice, those of `where`, and a
@@ -376,7 +376,7 @@ def candidates(
     text = sql.SQL("SELECT number FROM {} WHERE {} ORDER BY {} <#> %s::{}({}) LIMIT %s").format(
         tables.points,
         where.text,
-        searched(notes),
+        index_expression(notes),
         sql.SQL("halfvec" if is_half(notes) else "vector"),
         sql.Literal(notes.dimension),
     )

@@ -98,7 +98,7 @@ class PgVectorStore(EngineStore):
         super().__init__(candidates)
         check_collection(collection, _LONGEST_NAME, "% or NUL", "%\0")
         self._collection = collection
-        self._tables = statements.Tables.of(collection)
+        self._tables = statements.Tables.from_name(collection)
         self._is_filling = False
         self._server = Server(dsn, connections, timeout)
 
@@ -168,7 +168,7 @@ class PgVectorStore(EngineStore):
                     f"store: the table {self._collection!r} was recreated for other Gaussians "
                     "during the write. Open the store again."
                 )
-            apart, copied, upserted = statements.upserting(self._tables.points, notes)
+            apart, copied, upserted = statements.upsert(self._tables.points, notes)
             cursor.execute(apart)
             with cursor.copy(copied) as out:
                 out.set_types([*statements.TYPES, *statements.WORD_TYPES * len(notes.words)])
@@ -221,7 +221,7 @@ class PgVectorStore(EngineStore):
     ) -> Iterator[Point]:
         """Iterate over points in the order of their UUIDs, which is random."""
         where, last, left = statements.clause(condition), "", limit
-        text = statements.scanned(self._tables.points, self._columns(vectors), where)
+        text = statements.scan_page(self._tables.points, self._columns(vectors), where)
         while self.schema() is not None and (left is None or left > 0):
             count = _READ_BATCH if left is None else min(left, _READ_BATCH)
             rows = self._server.rows(text, [last, last, *where.values, count])

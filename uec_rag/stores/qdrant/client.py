@@ -10,7 +10,7 @@ from packaging.version import Version
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from uec_rag.base.retries import is_transient, retried
+from uec_rag.base.retries import is_transient, retry
 from uec_rag.stores.engine import point_id
 
 _OLDEST = "1.16"  # the first version with metadata of collections
@@ -20,7 +20,7 @@ _REFUSED, _NOT_THERE, _CONFLICT = (401, 403), 404, 409
 _T = TypeVar("_T")
 
 
-def checked_url(url: str) -> str:
+def check_url(url: str) -> str:
     """Check a server's address, and remove a trailing slash.
 
     ValueError if it has parts that Qdrant's client would ignore, such as a password.
@@ -56,12 +56,12 @@ class Place:
                 f"{names or 'none'}."
             )
         if location not in (None, ":memory:"):
-            got = checked_url(str(location))
+            got = check_url(str(location))
             raise ValueError(
                 f"location: expected ':memory:', got {got!r}; pass a server's address as url=, a "
                 "folder as path=."
             )
-        self.path, self.url = path, None if url is None else checked_url(url)
+        self.path, self.url = path, None if url is None else check_url(url)
         self._key = api_key
         self._named = self.url or ("a given client" if client else path or location)
         try:
@@ -90,7 +90,7 @@ class Place:
         rejects the request.
         """
 
-        def translated() -> _T:
+        def call() -> _T:
             try:
                 return method(*arguments, **named)
             except (ResponseHandlingException, UnexpectedResponse) as error:
@@ -100,7 +100,7 @@ class Place:
                 translation = self._translation(error, status)
             raise translation  # outside `except`, so that a request with its key is not the context
 
-        return retried(translated, within=_WITHIN)
+        return retry(call, within=_WITHIN)
 
     def _translation(self, error: Exception, status: int) -> Exception:
         """Return the error to raise in place of the client's."""

@@ -45,7 +45,7 @@ def qdrant_filter(condition: filters.Condition | filters.AnyFact) -> models.Filt
     ValueError if Qdrant cannot run it: a callable, a comparison of texts by order, or a search for
     a part of a text under a key with a quotation mark or a backslash.
     """
-    match filters.by_facts(condition, "Qdrant"):
+    match filters.rewrite_by_facts(condition, "Qdrant"):
         case filters.And(conditions):
             return models.Filter(must=[qdrant_filter(one) for one in conditions])
         case filters.Or(conditions):
@@ -103,7 +103,7 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
     }
     for block, (noted, words) in enumerate(zip(notes.words, point.words, strict=True)):
         if len(words.keys):
-            vector[words_name(block)] = sparse(words.keys, noted.saturated(words))
+            vector[words_name(block)] = sparse(words.keys, noted.saturate(words))
         payload[words_name(block)] = {
             # Qdrant has no unsigned integers.
             "terms": words.keys.view(np.int64).tolist(),

@@ -190,7 +190,7 @@ class QdrantStore(EngineStore):
         if not self._is_indexed:  # the process that created it may have ended before this
             self._index(len(notes.words))
             self._is_indexed = True
-        with self._marked(), progress_bar("Storing passages", len(points)) as bar:
+        with self._mark_writes(), progress_bar("Storing passages", len(points)) as bar:
             for start in range(0, len(points), _WRITE_BATCH):
                 batch = [
                     query.struct_of(point, notes) for point in points[start : start + _WRITE_BATCH]
@@ -212,7 +212,7 @@ class QdrantStore(EngineStore):
                 self._ask(make, self._collection, f"{query.words_name(block)}.{part}", whole)
 
     @contextmanager
-    def _marked(self) -> Iterator[None]:
+    def _mark_writes(self) -> Iterator[None]:
         """Mark the collection before and after a write, for processes that read in between."""
         self._mark.renew()
         try:
@@ -224,7 +224,7 @@ class QdrantStore(EngineStore):
         """Remove points."""
         if not ids:
             return
-        with self._marked():
+        with self._mark_writes():
             for start in range(0, len(ids), _READ_BATCH):
                 batch = map(point_id, ids[start : start + _READ_BATCH])
                 chosen = models.PointIdsList(points=[*batch])

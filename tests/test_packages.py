@@ -1,4 +1,4 @@
-"""Every import points back along the order of the rooms, and none goes round in a circle.
+"""Every import points back along the order of the packages, and none goes round in a circle.
 
 Read from the source, so that imports for annotations alone and inside functions count too.
 """
@@ -14,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "uec_rag"
 
-# A room may import those left of it. Rooms that share a place do not import each other.
+# A package may import those left of it. Rooms that share a place do not import each other.
 ORDER = [
     ["base"],
     ["encoders", "stores", "confidence"],
@@ -25,7 +25,7 @@ ORDER = [
     ["langchain", "llama_index", "distributed", "server"],
     ["cli"],
 ]
-PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
+PLACE = {package: place for place, packages in enumerate(ORDER) for package in packages}
 FRAMEWORKS = {"llama_index": "llama_index"}
 FRAMEWORKS |= dict.fromkeys(["langchain", "langchain_core", "langgraph"], "langchain")
 FRAMEWORKS |= dict.fromkeys(["fastapi", "starlette", "uvicorn", "mcp", "jinja2"], "server")
@@ -56,7 +56,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
                 yield below if below in MODULES else node.module
 
 
-def room(module: str) -> str:
+def package(module: str) -> str:
     """The folder below `uec_rag`; the front doors have none."""
     return module.partition(".")[2].partition(".")[0].removeprefix("__main__")
 
@@ -86,21 +86,25 @@ def test_about_ten_entries_lie_at_the_top_and_each_is_a_room():
     assert folders == {*PLACE, "__init__.py", "__main__.py", "py.typed"}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room(name)])
+@pytest.mark.parametrize("name", [name for name in MODULES if package(name)])
 def test_a_module_imports_only_rooms_before_its_own(name):
-    foreign = {other for other in imports(name) if other in MODULES and room(other) != room(name)}
-    assert {o for o in foreign if not room(o) or PLACE[room(o)] >= PLACE[room(name)]} == set()
+    foreign = {
+        other for other in imports(name) if other in MODULES and package(other) != package(name)
+    }
+    assert {
+        o for o in foreign if not package(o) or PLACE[package(o)] >= PLACE[package(name)]
+    } == set()
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    assert circle({name: runs(name) for name in MODULES if room(name)}) == []
+    assert circle({name: runs(name) for name in MODULES if package(name)}) == []
 
 
 def test_frameworks_are_imported_in_their_own_rooms_only():
     for name in MODULES:
         for other in imports(name):
             top = other.partition(".")[0]
-            assert FRAMEWORKS.get(top, room(name)) == room(name), f"{name} imports {other}"
+            assert FRAMEWORKS.get(top, package(name)) == package(name), f"{name} imports {other}"
 
 
 def _private(tree: ast.Module) -> tuple[set[str], set[str]]:
@@ -122,7 +126,7 @@ def _private(tree: ast.Module) -> tuple[set[str], set[str]]:
 @pytest.mark.parametrize("name", ["server", "langchain"])
 def test_a_front_room_takes_only_public_names_from_other_rooms(name):
     names = {module: _private(ast.parse(path.read_text())) for module, path in MODULES.items()}
-    inside = {module for module in MODULES if room(module) == name}
+    inside = {module for module in MODULES if package(module) == name}
     own = set().union(*(names[module][0] for module in inside))
     others = set().union(*(names[module][0] for module in {*MODULES} - inside)) - own
     taken = {module: names[module][1] & others for module in inside}
