@@ -103,13 +103,18 @@ test-latest:
 # The tables of README and docs/measurements, in build/tables/: DATA is the folder of test collections,
 # MANUALS that of the twelve manuals (benchmarks/quality/first_week.py says what is in it). Slow the first
 # time; embeddings are kept in ~/.cache/uec_rag.
+TABLE = $(BIN)/python -m benchmarks.quality
+SMALL := --most 120 --passages 500
+
 tables: $(READY)
 	mkdir -p build/tables
-	for name in decisions shipped_confidence thresholds level multilingual conversation subject_change; do \
-	  $(BIN)/python -m benchmarks.quality.$$name $(DATA) > build/tables/$$name.md || exit 1; \
+	for name in decisions level multilingual conversation subject_change; do \
+	  $(TABLE).$$name $(DATA) > build/tables/$$name.md || exit 1; \
 	done
+	$(TABLE).shipped_confidence $(DATA) --ensemble arctic-embed-s,bm25 $(SMALL) > build/tables/confidence.md
+	$(TABLE).thresholds $(DATA) $(SMALL) > build/tables/thresholds.md
 	for name in first_week advisor baselines; do \
-	  $(BIN)/python -m benchmarks.quality.$$name $(MANUALS) --markdown > build/tables/$$name.md || exit 1; \
+	  $(TABLE).$$name $(MANUALS) > build/tables/$$name.md || exit 1; \
 	done
 
 figures: $(READY)

@@ -215,7 +215,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     >>> strict = UECGatePostprocessor(gate=Gate(0.9))
     >>> print(strict.postprocess_nodes(nodes)[0].text)
     Do not answer, either from these passages or from memory: the documents do not contain the
-    answer. Reply with this alone: "It is not certain enough that these passages answer this."
+    answer. Reply with this alone: "These passages may not answer the question."
     """
 
     gate: Annotated[Gate | None, BeforeValidator(_restore)] = None

@@ -198,7 +198,7 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
     slide(page, 20)
     page.click("#save")
     expect(page.locator("#saved")).to_contain_text("Saved as gate.json")
-    assert page.inner_text("#flips h3") == "0 questions flip"
+    assert page.inner_text("#flips h3") == "0 decisions change"
     slide(page, 1)
     assert page.locator("#flips tbody tr").count() > 0
     assert page.is_disabled("#save")

@@ -418,7 +418,7 @@ function showRisk() {
   const rows = flips.map((row) =>
     [row.question, percent(row.confidence), isAnswered(row, now.threshold) ? "now answered" : "no longer answered", verdict(row)]);
   $("#flips").replaceChildren(
-    h("h3", {}, `${count(flips.length, "question")} flip${flips.length === 1 ? "s" : ""}`),
+    h("h3", {}, `${count(flips.length, "decision")} change${flips.length === 1 ? "s" : ""}`),
     h("p", { class: "dim" }, `Compared with ${baseline.name}.`),
     rows.length ? table("Decisions that change", ["Question", "Confidence", "Decision", "Its answer"], rows.slice(0, 100)) : "");
   const answered = tuned.rows.filter((row) => isAnswered(row, now.threshold));
