@@ -182,7 +182,7 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
 ):
     tune(page)
     assert page.locator("#tuned svg").count() == 2
-    promises = [("wrongs", "wrong", 10), ("risks", "risk", 20), ("risks", "risk", 40)]
+    promises = [("wrongs", "max_wrong", 10), ("risks", "max_risk", 20), ("risks", "max_risk", 40)]
     for promise, name, percent in promises:
         page.select_option("#promise", promise)
         slide(page, percent)

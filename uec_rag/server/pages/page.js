@@ -236,7 +236,7 @@ function showAnswer(found, turns, k, title) {
   const low = Math.min(...found.passages.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.passages.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
   const columns = [{ name: "This index", passages: found.passages }, ...found.others];
-  const alone = turns.length === 1 && !label ? turns[0] : ""; // a label is of a question that stands alone
+  const alone = turns.length === 1 && !title ? turns[0] : ""; // a label is of a question that stands alone
   marks = [];
   $("#answer").replaceChildren(
     h("div", { class: `decision ${found.decision}`, lang: found.language, dir: "auto" },
@@ -244,7 +244,7 @@ function showAnswer(found, turns, k, title) {
       h("p", {}, h("strong", {}, told[found.decision]), " ", found.reason),
       found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
         h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.title, dim(` ${percent(reading.probability)}`))))) : "",
-      label ? h("p", {}, filled(told.among, { label: h("b", {}, label) }), " ", h("a", { href: asking(turns, k) }, told.all)) : "",
+      title ? h("p", {}, filled(told.among, { label: h("b", {}, title) }), " ", h("a", { href: asking(turns, k) }, told.all)) : "",
       h("p", { class: "dim" }, filled(found.threshold === null ? told.no_threshold : told.confidence, {
         confidence: h("b", { id: "confidence" }, percent(found.confidence)),
         threshold: percent(found.threshold), in_corpus: percent(found.in_corpus) })),
