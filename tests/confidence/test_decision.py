@@ -138,8 +138,7 @@ def test_figures_show_which_of_confidence_and_threshold_is_higher():
         (
             decide_one(0.4, in_corpus=0.6, unfamiliar="the question is in Thai"),
             "uncertain",
-            "These passages may not answer the question. "
-            "Note: the question is in Thai.",
+            "These passages may not answer the question. Note: the question is in Thai.",
         ),
     ],
 )
