@@ -26,7 +26,7 @@ def split(pairs, seed: int = 0):
     return shuffled[:first], shuffled[first:second], shuffled[second:]
 
 
-def build_gate(uec: UEC | None = None, passages: int = 1500, risk: float = RISK):
+def build_gate(uec: UEC | None = None, passages: int = 1500, max_risk: float = RISK):
     """A calibrated gate, and questions that nothing was fitted on with their right passages."""
     calibrate, threshold, rest = split(fitting_pairs(gather_corpus(passages)))
     # One answer in ten is left out: users also ask what no document says.
@@ -38,7 +38,7 @@ def build_gate(uec: UEC | None = None, passages: int = 1500, risk: float = RISK)
         return [q for q, _ in pairs], [[ids[p]] if p in ids else [] for _, p in pairs]
 
     retriever.calibrate(*labelled(calibrate))
-    gate = UECGate.from_labels(retriever, *labelled(threshold), max_risk=risk)
+    gate = UECGate.from_labels(retriever, *labelled(threshold), max_risk=max_risk)
     return gate, *labelled(rest)
 
 
