@@ -138,9 +138,7 @@ def read_reply(reply: str) -> Advice | None:
     >>> read_reply("It depends.")
     """
     replies = [
-        reply_part
-        for reply_part in map(_as_advice, _objects(reply[:_MOST_READ]))
-        if reply_part is not None
+        advice for advice in map(_as_advice, _objects(reply[:_MOST_READ])) if advice is not None
     ]
     return replies[0] if len({advice.verdict for advice in replies}) == 1 else None
 

@@ -515,10 +515,10 @@ class ConfidenceModel(Record):
         added = np.maximum(added, 0)
         alone = np.maximum(self.relevance.predict(features.relevance), added)
         alone[:, 0] = added[:, 0]
-        by_cutoff = in_any[:, None] * np.minimum(np.cumsum(added, axis=1), 1)
+        at_k = in_any[:, None] * np.minimum(np.cumsum(added, axis=1), 1)
         each = in_any[:, None] * np.minimum.accumulate(alone, axis=1)
         single = np.float32
-        return Probabilities(in_any.astype(single), by_cutoff.astype(single), each.astype(single))
+        return Probabilities(in_any.astype(single), at_k.astype(single), each.astype(single))
 
     def found_among(self, features: FloatArray, counts: ArrayLike) -> FloatArray:
         """Compute P(an answer in the corpus is among the first hits), shape (n, c).

@@ -422,7 +422,7 @@ def _names_title(candidates: Candidates) -> bool:
     least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
     for names in (
         [description.subject_stems for description in about],
-        [one.source_stems for one in about],
+        [description.source_stems for description in about],
     ):
         mass, bearers = Counter[str](), defaultdict[str, set[str]](set)
         for name, one, weight in zip(names, about, weights, strict=True):

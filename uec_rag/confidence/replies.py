@@ -73,9 +73,9 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
             "within: expected a Reading, a mapping with its ids, a list of ids, or a label, got "
             f"{within!r:.60}."
         )
-    for id in ids:
-        if not isinstance(id, str):
-            raise TypeError(f"within: expected ids, strings, got {id!r:.60}.")
+    for id_ in ids:
+        if not isinstance(id_, str):
+            raise TypeError(f"within: expected ids, strings, got {id_!r:.60}.")
     if not ids:
         raise ValueError("within: expected the ids of one passage at least, got none.")
     return tuple(ids)
@@ -222,7 +222,7 @@ def _choose_labels(words: set[str], labels: Sequence[str]) -> set[int]:
         return {position % len(labels)} if position < len(labels) else set()
     words_of_labels = [{*WORD.findall(_EXTENSION.sub("", _plain(label)))} for label in labels]
     fitting = {index for index, label in enumerate(words_of_labels) if words <= label}
-    fitting = {offset for offset in fitting if words_of_labels[offset] == words} or fitting
+    fitting = {index for index in fitting if words_of_labels[index] == words} or fitting
     return fitting if words and len(fitting) < max(len(labels), 2) else set()
 
 
@@ -344,6 +344,6 @@ def _is_unclear_in(language: str, reply: str) -> bool:
 
 def _is_unclear_in_english(reply: str) -> bool:
     words = set(WORD.findall(_plain(reply)))
-    position = words - _POLITE
-    counted = len(position) == 1 and regex.fullmatch(r"\d+|\w+th|\w|last|first|second", *position)
+    rest = words - _POLITE
+    counted = len(rest) == 1 and regex.fullmatch(r"\d+|\w+th|\w|last|first|second", *rest)
     return bool(counted) or (words <= _POLITE | {"not", "no"} and words.isdisjoint(_THANKS))
