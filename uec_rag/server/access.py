@@ -244,7 +244,7 @@ def describe_invalid_request(errors: Iterable[Mapping[str, Any]], depth: int = 0
         others = (row for row in rows if row[0][: len(location)] == location)
         if not is_kind or all(row[:2] == (location, True) for row in others):
             lines_of.setdefault(".".join(location) or "body", []).append(said)
-    lines = (f"{address}: {' or '.join(said)}" for address, said in lines_of.items())
+    lines = (f"{path}: {' or '.join(said)}" for path, said in lines_of.items())
     return sanitise("; ".join(lines).replace(" or should be ", " or "))
 
 
