@@ -1,4 +1,4 @@
-"""The core does without torch: index, search, save, fit, calibrate, both frameworks, commands."""
+"""The core does without torch, langchain and langgraph: index, search, save, fit, commands."""
 
 import pytest
 
@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 
 FORBIDDEN = {"torch", "torchvision", "transformers", "sentence_transformers", "laplace"}
+FORBIDDEN |= {"langchain", "langgraph"}
 
 class Forbid:
     def find_spec(self, name, path=None, target=None):
@@ -54,6 +55,8 @@ retriever.calibrate(questions, ids)
 over = langchain.UECVectorStore.load(folder / "0").as_retriever()
 gate = langchain.UECGate.from_labels(over, questions, ids, max_risk=0.5)
 assert gate.invoke(asked)
+state = langchain.retrieval_node(over).invoke({"question": asked})
+assert langchain.route_on_decision(state) == "answer"
 
 (folder / "docs").mkdir()
 (folder / "docs" / "rooms.txt").write_text("\\n\\n".join(texts))
@@ -63,17 +66,19 @@ for command in (["index", folder / "docs", "--out", index], ["ask", index, asked
     assert done.exit_code == 0, done.output
 assert "=> answer" in done.output, done.output
 assert not FORBIDDEN & {name.partition(".")[0] for name in sys.modules}
-try:
-    UEC(["intfloat/e5-small-v2"])
-except ImportError as error:
-    print(error)
+for needed in (lambda: langchain.UECGateMiddleware, lambda: UEC(["intfloat/e5-small-v2"])):
+    try:
+        needed()
+    except ImportError as error:
+        print(error)
 """
 
 
-def test_everything_but_hub_models_runs_without_torch(tmp_path):
+def test_everything_but_hub_models_and_middleware_runs_without_them(tmp_path):
     done = python(ROUND, tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == (
+    assert done.stdout.splitlines()[-2:] == [
+        'The middleware for agents needs langchain; install it with: pip install "uec-rag[agents]"',
         "A model of sentence-transformers needs sentence-transformers and torch; install it with: "
-        'pip install "uec-rag[models]"'
-    )
+        'pip install "uec-rag[models]"',
+    ]

@@ -142,6 +142,7 @@ def test_the_multilingual_preset_answers_questions_in_another_language():
     index = index_of(UEC("multilingual"), TEXTS, ["refunds", "password", "gifts"])
     found = index.search(["Wann bekomme ich mein Geld zurück?", "密码忘了怎么办?"], k=1)
     assert [one.ids for one in found] == [["refunds"], ["password"]]
+    assert [one.decision.unfamiliar for one in found] == ["", ""]
 
 
 @pytest.mark.slow

@@ -70,6 +70,13 @@ def test_the_report_says_what_was_promised_and_what_was_seen(gate):
     assert f"{told}{kept.wrong} wrong." in gate.report
 
 
+def test_a_threshold_from_few_labels_is_said_to_be_chance(gate, full, texts):
+    queries, relevant = labelled(texts, 40, seed=4)
+    few = Gate.from_labels(full, queries, relevant, max_wrong=0.5)
+    assert few.report.endswith("label about a hundred questions.")
+    assert "about a hundred" not in gate.report
+
+
 def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
     above, below = gate.threshold + 0.01, gate.threshold - 0.01
     for sure, before, action in (

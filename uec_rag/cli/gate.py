@@ -217,7 +217,7 @@ def _too_little(searched: LabelledSearch, asked: Guarantee) -> str:
     )
     allowed = next((guarantee for guarantee in guarantees if guarantee.answered), None)
     return (
-        f"QUESTIONS: no gate was saved, since it would abstain on every question. {target} takes "
+        f"no gate was saved, since it would abstain on every question. {target} takes "
         f"at least {asked.needed} labelled questions, more if an answer of high confidence is "
         f"wrong; {asked.queries} were usable (questions that get a clarifying question do not "
         f"count), and the search found an answer to {searched.right.sum()} of them. "

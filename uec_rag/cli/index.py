@@ -58,7 +58,12 @@ _ATTEMPTS = 5  # of an update while other processes change the same files
 _FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
 
 
-Folder = Annotated[Path, typer.Argument(help="Folder of documents; the README lists the formats.")]
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        help="Folder of documents: text, Markdown, CSV, and others with the extra 'documents'."
+    ),
+]
 Out = Annotated[
     Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
 ]

@@ -88,7 +88,6 @@ def serve(
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
-    workers: Annotated[int | None, typer.Option(hidden=True)] = None,
     gate: GatePath = None,
     no_gate: NoGate = False,
     threshold: Threshold = None,
@@ -103,11 +102,6 @@ def serve(
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
-    if workers is not None:
-        raise ValueError(
-            "--workers: uvicorn starts several processes of uec_rag.server.http.create_app, as "
-            "docs/serving.md shows."
-        )
     location = place_of(index, store, trust, gate, no_gate, threshold)
     require_server()
     access = access_of(host, token, allow_host, limit, cors)

@@ -23,7 +23,9 @@ from uec_rag.confidence.model import log_odds
 
 _SMALLEST = 1e-5  # smallest target that is accepted
 _REWRITTEN = math.log(0.85 / 0.15)  # log odds above those of a yes that a rewrite takes
+_FEW = 50  # labels below which to advise more
 _STEP = 1.1  # ratio of the numbers of answers that `risk_threshold` tests one after the other
+_MORE_LABELS = " So few labels leave the threshold to chance; label about a hundred questions."
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class Guarantee(Record):
                 f"Of {self.queries} questions, {self.answered} answered: {right} right, "
                 f"{self.wrong} wrong. Answering above confidence {self.threshold:.3f}: "
                 f"{self.target}, {over} random sets of such questions."
+                + (_MORE_LABELS if self.queries < _FEW else "")
             )
         if self.queries < self.needed:
             return (

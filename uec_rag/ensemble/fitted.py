@@ -291,20 +291,17 @@ class TrainingProfile(Record):
 
         In an unknown script, all similarities of an encoder are high, but not those of a lexical
         one. In another language of a known script, confidence tends to be too low rather than too
-        high, so the difference is only reported. So it is if the models are multilingual.
+        high, so the difference is only reported. Multilingual models support all of them.
 
         `first`: text of the best hit; "" if there is none. `language`: that of the difference.
         """
         writing = writing_of(question)
-        if writing is None:
+        if writing is None or self.crosses_scripts:
             return "", False
         letters = letters_of(writing)
         if writing not in self.writings:
             reason = sentence("unknown_writing", language, writing=writing)
-            is_familiar = self.crosses_scripts or letters in map(letters_of, self.writings)
-            return reason, not is_familiar
-        if self.crosses_scripts:
-            return "", False
+            return reason, letters not in map(letters_of, self.writings)
         # A table of numbers has no letters.
         if letters_in(first) not in (None, letters):
             return sentence("other_writing", language, writing=writing), True

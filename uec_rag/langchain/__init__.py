@@ -14,10 +14,11 @@ except ModuleNotFoundError as error:
 from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gate import UECGate, chat_advisor
 from uec_rag.langchain.gated import Gated, retriever_tool
+from uec_rag.langchain.graph import retrieval_node, route_on_decision
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 
 if TYPE_CHECKING:
-    from uec_rag.langchain.graph import UECGateMiddleware, retrieval_node, route_on_decision
+    from uec_rag.langchain.agent import UECGateMiddleware
 
 __all__ = [
     "Gated",
@@ -34,13 +35,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import, on first access, the names that need langchain and langgraph besides the core."""
-    if name not in __all__:
+    """Import, on first access, the middleware, which needs langchain besides the core."""
+    if name != "UECGateMiddleware":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from uec_rag.langchain import graph
+        from uec_rag.langchain.agent import UECGateMiddleware
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("langchain", "langgraph"):
             raise
         raise ImportError(missing_extra("langchain", "agents")) from error
-    return getattr(graph, name)
+    return UECGateMiddleware

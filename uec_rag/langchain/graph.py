@@ -1,16 +1,14 @@
-"""Components of graphs and agents: a retrieval node, a routing function and a middleware."""
+"""Components of graphs: a retrieval node and a routing function."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from langgraph.runtime import Runtime
 
 from uec_rag.confidence.advice import Advisor
 from uec_rag.confidence.decision import Action
@@ -143,23 +141,3 @@ def _is_earlier(question: str, state: object) -> bool:
 def _chosen_reading(state: object) -> dict[str, Any]:
     chosen = state_value(state, "within")
     return {} if chosen is None else {"within": chosen}
-
-
-class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
-    """Ends an agent's turn with a refusal or a question if no search of the turn answers it.
-
-    For ``create_agent(model, tools=[retriever.as_tool()], middleware=[UECGateMiddleware()])``. The
-    model is not called again, so it cannot invent an answer. A turn begins with the last human
-    message; a turn without a search is not checked, so instruct the model to search.
-    """
-
-    @hook_config(can_jump_to=["end"])
-    def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """End the turn if its searches do not answer it, before the model is called again."""
-        outputs = searches(state["messages"])
-        if not outputs or (outcome := best(outputs))["decision"] == "answer":
-            return None
-        told = {f"uec_{key}": outcome[key] for key in ("decision", "reason", "reason_code")}
-        text = outcome["clarifying_question"] or outcome["reason"]
-        said = AIMessage(text, response_metadata=told)
-        return {"messages": [said], "jump_to": "end"}

@@ -1,0 +1,31 @@
+"""A middleware for agents of LangChain: a turn whose searches do not answer it ends unanswered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from uec_rag.langchain.graph import best, searches
+
+
+class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
+    """Ends an agent's turn with a refusal or a question if no search of the turn answers it.
+
+    For ``create_agent(model, tools=[retriever.as_tool()], middleware=[UECGateMiddleware()])``. The
+    model is not called again, so it cannot invent an answer. A turn begins with the last human
+    message; a turn without a search is not checked, so instruct the model to search.
+    """
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """End the turn if its searches do not answer it, before the model is called again."""
+        outputs = searches(state["messages"])
+        if not outputs or (outcome := best(outputs))["decision"] == "answer":
+            return None
+        told = {f"uec_{key}": outcome[key] for key in ("decision", "reason", "reason_code")}
+        text = outcome["clarifying_question"] or outcome["reason"]
+        said = AIMessage(text, response_metadata=told)
+        return {"messages": [said], "jump_to": "end"}
