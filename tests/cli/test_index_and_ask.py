@@ -24,9 +24,9 @@ from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
 from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles
-from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.stores.base import Passage
-from uec_rag.stores.places import open_store
+from uec_rag.stores.urls import open_store
 
 
 def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
@@ -256,7 +256,7 @@ class TestAnUpdateBesideOthers:
             def encoded(*given, **options):
                 files = of(*given, **options)
                 while left:
-                    LiveIndex(Place(index)).write(left.pop(0))
+                    LiveIndex(IndexLocation(index)).write(left.pop(0))
                 return files
 
             monkeypatch.setattr(EncodedFiles, "from_documents", encoded)

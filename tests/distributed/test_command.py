@@ -10,7 +10,7 @@ from tests.helpers import pairs, passages
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
-from uec_rag.stores.places import open_store
+from uec_rag.stores.urls import open_store
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from tests.helpers import index_of
 from uec_rag import UEC, Gate, Retriever
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.live import IndexLocation, LiveIndex
 
 
 def saved(folder, *texts):
@@ -32,7 +32,7 @@ def index(tmp_path):
 
 @pytest.fixture
 def live(index):
-    return LiveIndex(Place(index))
+    return LiveIndex(IndexLocation(index))
 
 
 def damage(index):
@@ -81,7 +81,7 @@ def test_a_save_that_is_out_of_reach_for_a_while_is_tried_again(live, index, mon
 def test_a_change_is_saved_and_its_own_save_is_not_opened_again(live, index):
     assert live.write(lambda retriever: retriever.add(["gnu"], ["gnu"])) == ["gnu"]
     assert not live.refresh()
-    assert held(LiveIndex(Place(index))) == held(live) == {"mill", "yard", "gnu"}
+    assert held(LiveIndex(IndexLocation(index))) == held(live) == {"mill", "yard", "gnu"}
 
 
 def test_a_change_that_fails_or_meets_another_save_leaves_what_is_saved(live, index):
@@ -98,10 +98,14 @@ def test_a_change_that_fails_or_meets_another_save_leaves_what_is_saved(live, in
 
 
 def test_changes_of_two_who_opened_the_same_save_are_both_kept(live, index):
-    other = LiveIndex(Place(index))
+    other = LiveIndex(IndexLocation(index))
     for writer, id_ in ((live, "gnu"), (other, "okapi"), (live, "zebra")):
         writer.write(lambda retriever, id_=id_: retriever.add([id_], [id_]))
-    assert held(LiveIndex(Place(index))) == held(live) == {"mill", "yard", "gnu", "okapi", "zebra"}
+    assert (
+        held(LiveIndex(IndexLocation(index)))
+        == held(live)
+        == {"mill", "yard", "gnu", "okapi", "zebra"}
+    )
 
 
 def test_a_save_that_would_undo_another_is_refused_whoever_makes_it(live, index, tmp_path):
@@ -110,11 +114,11 @@ def test_a_save_that_would_undo_another_is_refused_whoever_makes_it(live, index,
     other.delete(["mill"])
     with pytest.raises(SavedMeanwhile, match="saved by another process since it was loaded"):
         other.save(index)
-    assert held(LiveIndex(Place(index))) == {"mill", "yard", "gnu"}
+    assert held(LiveIndex(IndexLocation(index))) == {"mill", "yard", "gnu"}
     other.save(tmp_path / "elsewhere")
     other.save(tmp_path / "elsewhere")
     Retriever(UEC(["bm25"])).save(index)  # one made anew replaces what is there
-    assert held(LiveIndex(Place(index))) == set()
+    assert held(LiveIndex(IndexLocation(index))) == set()
 
 
 def test_what_changes_nothing_or_is_refused_saves_and_opens_nothing(live, index, monkeypatch):
@@ -142,7 +146,7 @@ def test_a_change_waits_for_who_is_saving_and_is_told_after_a_while(live, index,
 
 
 def test_an_unfitted_ensemble_warns_once_however_often_it_is_saved_anew(live, index, recwarn):
-    other = LiveIndex(Place(index))
+    other = LiveIndex(IndexLocation(index))
     for number in range(3):
         live.write(lambda retriever, id_=f"a{number}": retriever.add([id_], [id_]))
         other.write(lambda retriever, id_=f"b{number}": retriever.add([id_], [id_]))
@@ -173,6 +177,6 @@ def test_an_index_that_is_gone_goes_on_answering_and_is_taken_up_when_it_is_back
 def test_a_gate_comes_with_the_index_and_one_of_another_is_told(index, tmp_path, caplog, made_for):
     gate = Gate(0.5, Guarantee(0.5, 0.1, 0.05, 100, 50, 2, 29), k=3, **made_for)
     gate.save(tmp_path / "gate.json")
-    with LiveIndex(Place(index, gate=tmp_path / "gate.json")).use() as opened:
+    with LiveIndex(IndexLocation(index, gate=tmp_path / "gate.json")).use() as opened:
         assert opened.gate == gate
     assert "recalibrate it with 'uec-rag gate'" in caplog.text

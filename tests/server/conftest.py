@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval import Gate
-from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import LOGGING
@@ -82,7 +82,7 @@ def index(saved, tmp_path):
 @contextmanager
 def serving(index, *, write=False, gate=None, gated=True, raises=True, **access):
     """A client of a running application, and its `live` index."""
-    live = LiveIndex(Place(index, gate=gate, gated=gated))
+    live = LiveIndex(IndexLocation(index, gate=gate, gated=gated))
     app = create_app(live, Access(**access), write=write)
     with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=raises) as client:
         client.live = live

@@ -26,14 +26,14 @@ PARKING = {"query": "who may park in the yard", "k": 3}
 APP = """
 from pathlib import Path
 
-from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import log_to_stderr
 
 def app():
     log_to_stderr()
-    place = Place(Path({index!r}), {place!r})
+    place = IndexLocation(Path({index!r}), {place!r})
     return create_app(LiveIndex(place), Access(token={token!r}), write=True)
 """
 UVICORN = [sys.executable, "-m", "uvicorn", "--factory", "app:app", "--no-proxy-headers"]
@@ -115,7 +115,7 @@ def test_without_the_extra_it_says_what_to_install(index, monkeypatch):
 @pytest.mark.slow
 def test_four_processes_answer_and_write_over_one_database(tmp_path):
     from tests.stores.postgres_server import new_place
-    from uec_rag.stores.places import open_store
+    from uec_rag.stores.urls import open_store
 
     place = new_place()
     filled = index_of(UEC(), [*TEXTS.values()], [*TEXTS], store=open_store(place))

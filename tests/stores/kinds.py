@@ -10,8 +10,8 @@ from tests.stores.qdrant_server import server_url
 from uec_rag.base.saved.files import read_json
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
-from uec_rag.stores.places import open_store, saved_store
 from uec_rag.stores.qdrant import QdrantStore
+from uec_rag.stores.urls import open_store, saved_store
 
 KINDS = {
     "memory": lambda folder: MemoryStore(),
@@ -56,8 +56,8 @@ def beside(store):
     """What another process has: a store of its own over the same collection."""
     if hasattr(store, "_server"):
         return type(store)(store._server._dsn, collection=store._collection)
-    if store._place.url:
-        return type(store)(url=store._place.url, collection=store._collection)
+    if store._location.url:
+        return type(store)(url=store._location.url, collection=store._collection)
     return type(store)(client=store._client, collection=store._collection)
 
 

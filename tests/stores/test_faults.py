@@ -21,9 +21,9 @@ from tests.stores.test_contract_words import asking, with_words
 from uec_rag.base import retries
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.pgvector import server as pgvector_making
-from uec_rag.stores.pgvector.server import Server, place_of
-from uec_rag.stores.places import open_store
+from uec_rag.stores.pgvector.server import Server, url_of
 from uec_rag.stores.qdrant import QdrantStore
+from uec_rag.stores.urls import open_store
 
 TRIES = 5
 ASKED = {
@@ -252,7 +252,7 @@ def test_a_secret_in_an_address_of_postgres_is_never_repeated(
         store.close()
     kept = (tmp_path / "store.json").read_text() + repr(store)
     assert not {"s3cr", "3t"} & {kept[i : i + n] for n in (2, 4) for i in range(len(kept))}
-    known, place = conninfo_to_dict(address), conninfo_to_dict(store._server.place)
+    known, place = conninfo_to_dict(address), conninfo_to_dict(store._server.url)
     shown = ("host", "port", "user", "dbname", "sslmode")
     assert place == {key: known[key] for key in shown if key in known}
 
@@ -266,9 +266,9 @@ def test_what_a_server_of_postgres_says_of_an_option_is_not_repeated(caplog):
 
 @pytest.mark.parametrize("kept", data_of("addresses_of_postgres.json"))
 def test_a_place_is_read_as_the_address_that_it_is_of(kept):
-    assert conninfo_to_dict(place_of(kept)) == conninfo_to_dict(kept)
-    assert place_of(place_of(kept)) == place_of(kept)
-    assert not {*", \n"} & {*place_of(kept)}  # it can be listed
+    assert conninfo_to_dict(url_of(kept)) == conninfo_to_dict(kept)
+    assert url_of(url_of(kept)) == url_of(kept)
+    assert not {*", \n"} & {*url_of(kept)}  # it can be listed
 
 
 @pytest.mark.filterwarnings("ignore:Api key is used")

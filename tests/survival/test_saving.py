@@ -18,7 +18,7 @@ from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.folder import read_files
-from uec_rag.stores.places import open_store
+from uec_rag.stores.urls import open_store
 
 pytestmark = in_a_child.FORKED
 

@@ -22,13 +22,13 @@ from uec_rag.cli.console import (
     Index,
     Json,
     NoGate,
-    StorePlace,
+    StoreUrl,
     Threshold,
     Trust,
+    location_of,
     note,
     open_index,
     out,
-    place_of,
     plain,
     print_json,
     say,
@@ -140,7 +140,7 @@ def ask(
     gate: GatePath = None,
     no_gate: NoGate = False,
     threshold: Threshold = None,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
@@ -153,7 +153,7 @@ def ask(
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
-    location = place_of(index, store, trust, gate, no_gate, threshold)
+    location = location_of(index, store, trust, gate, no_gate, threshold)
     from uec_rag.retrieval.gate import OUTDATED
     from uec_rag.retrieval.live import set_gate
 

@@ -11,7 +11,7 @@ from uec_rag.base.checks import pluralize
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.cli.console import note, print_json, print_text, say
-from uec_rag.stores.places import open_store
+from uec_rag.stores.urls import open_store
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC

@@ -18,12 +18,12 @@ from rich.markup import escape
 from uec_rag.base.checks import one_line, pluralize, visible, visible_json
 from uec_rag.base.errors import UECWarning
 from uec_rag.base.saved.manifest import MANIFEST
-from uec_rag.stores.places import check_engine, open_store
+from uec_rag.stores.urls import check_engine, open_store
 
 if TYPE_CHECKING:
     from uec_rag.corpora.tables import Labels
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.live import Place
+    from uec_rag.retrieval.live import IndexLocation
 
 
 P = ParamSpec("P")
@@ -119,11 +119,11 @@ Models: TypeAlias = Annotated[
 Trust: TypeAlias = Annotated[
     bool, typer.Option("--trust", help="Allow downloads of models named in the index.")
 ]
-StorePlace: TypeAlias = Annotated[
+StoreUrl: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--store",
-        metavar="PLACE",
+        metavar="URL",
         parser=_engine,
         help="Where the passages are, if not in the index: qdrant://HOST:PORT/COLLECTION, "
         "qdrant:///FOLDER/COLLECTION or postgresql://USER@HOST/DATABASE?collection=TABLE.",
@@ -145,14 +145,14 @@ Threshold: TypeAlias = Annotated[
 ]
 
 
-def place_of(
+def location_of(
     index: Path,
     store: str | None,
     trust: bool,
     gate: Path | None,
     no_gate: bool,
     threshold: float | None,
-) -> Place:
+) -> IndexLocation:
     """Return the location of the index and its gate, after checking that they exist.
 
     Raises ValueError if several options choose a gate or the file has none, and FileNotFoundError
@@ -169,9 +169,9 @@ def place_of(
     check_index(index)
     if gate is not None:
         check_gate(gate)
-    from uec_rag.retrieval.live import Place
+    from uec_rag.retrieval.live import IndexLocation
 
-    return Place(index, store, trust, threshold if gate is None else gate, not no_gate)
+    return IndexLocation(index, store, trust, threshold if gate is None else gate, not no_gate)
 
 
 def check_gate(gate: Path) -> None:

@@ -15,7 +15,7 @@ from uec_rag.base.environment import require
 from uec_rag.cli.console import (
     Index,
     Json,
-    StorePlace,
+    StoreUrl,
     Trust,
     check_file,
     check_index,
@@ -50,7 +50,7 @@ def evaluate(
     against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write everything to one HTML page.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:

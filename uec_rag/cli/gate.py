@@ -14,7 +14,7 @@ from uec_rag.base.saved.generations import is_last
 from uec_rag.cli.console import (
     Index,
     Json,
-    StorePlace,
+    StoreUrl,
     Trust,
     check_file,
     check_index,
@@ -74,7 +74,7 @@ def gate(
     force: Annotated[
         bool, typer.Option("--force", help="Save the gate even if it answers no question.")
     ] = False,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
@@ -151,7 +151,7 @@ def questions(
         ),
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="List at most so many.")] = 10,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:

@@ -24,7 +24,7 @@ from uec_rag.cli.building import (
 from uec_rag.cli.console import (
     Json,
     Models,
-    StorePlace,
+    StoreUrl,
     Trust,
     check_index,
     note,
@@ -36,7 +36,7 @@ from uec_rag.cli.console import (
 from uec_rag.corpora.folder import CHARACTERS, check_folder, list_first
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
-from uec_rag.stores.places import check_engine, open_store
+from uec_rag.stores.urls import check_engine, open_store
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead, Selection
@@ -126,7 +126,7 @@ def index(
     overlap: Overlap = 0,
     max_characters: MaxCharacters = CHARACTERS,
     update: Update = False,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
     backend: Backend = "local",
     workers: Workers = 1,
@@ -145,7 +145,7 @@ def index(
 
     With --backend ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
     "text", or lines of .txt. This requires --uec. After an interruption, run it again; it resumes
-    if the passages are in a PLACE.
+    if the passages are in a vector database (--store).
 
     Example: uec-rag index ./docs --out idx
     """
@@ -247,7 +247,7 @@ def make_index(
     from uec_rag.corpora.passages import add_file_metadata
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of
-    from uec_rag.stores.places import filling
+    from uec_rag.stores.urls import filling
 
     read = read_files(source.folder, max_characters=source.max_characters, **source.selection)
     documents = read.documents
@@ -300,9 +300,9 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
     from uec_rag.base.errors import SavedMeanwhile
     from uec_rag.retrieval.files import cut_of
     from uec_rag.retrieval.gate import OUTDATED
-    from uec_rag.retrieval.live import LiveIndex, Place
+    from uec_rag.retrieval.live import IndexLocation, LiveIndex
 
-    live = LiveIndex(Place(to, store, trust))
+    live = LiveIndex(IndexLocation(to, store, trust))
     with live.use() as opened:
         own = cut_of(opened.retriever)
     if source.cut not in ("", own):
@@ -417,7 +417,7 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
         note(f"left out {name}, which {read.unreadable[name]}")
     with live.use() as opened:
         if opened.retriever.store.remote and files.sources:  # the folder also holds its calibration
-            opened.retriever.save(live.place.index)
+            opened.retriever.save(live.location.index)
     read.unreadable.update(unreadable)
     return changes, read, files
 
@@ -445,7 +445,7 @@ def copy(
         Path | None,
         typer.Option("--out", help="Folder for an index that opens TO, if TO is not a folder."),
     ] = None,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:

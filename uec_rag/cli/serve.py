@@ -12,13 +12,13 @@ from uec_rag.cli.console import (
     GatePath,
     Index,
     NoGate,
-    StorePlace,
+    StoreUrl,
     Threshold,
     Trust,
     check_file,
     check_gate,
+    location_of,
     note,
-    place_of,
     say,
 )
 
@@ -91,7 +91,7 @@ def serve(
     gate: GatePath = None,
     no_gate: NoGate = False,
     threshold: Threshold = None,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
 ) -> None:
     """Answer questions over HTTP: /search, /ask, /healthz, /readyz, /metrics, /openapi.json.
@@ -102,7 +102,7 @@ def serve(
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
-    location = place_of(index, store, trust, gate, no_gate, threshold)
+    location = location_of(index, store, trust, gate, no_gate, threshold)
     require_server()
     access = access_of(host, token, allow_host, limit, cors)
     say(f"Opening {index.name} ...")
@@ -121,7 +121,7 @@ def explore(
     gate: Annotated[
         Path | None, typer.Option(help="File for the gate; by default gate.json in INDEX.")
     ] = None,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
 ) -> None:
     """Show an index on a page in the browser: ask, set the threshold, look around.
@@ -130,7 +130,7 @@ def explore(
 
     Example: uec-rag explore idx
     """
-    location = place_of(index, store, trust, None, no_gate=False, threshold=None)
+    location = location_of(index, store, trust, None, no_gate=False, threshold=None)
     if gate is not None:
         check_file(gate, "--gate")
         if gate.exists():
@@ -161,7 +161,7 @@ def mcp(
     gate: GatePath = None,
     no_gate: NoGate = False,
     threshold: Threshold = None,
-    store: StorePlace = None,
+    store: StoreUrl = None,
     trust: Trust = False,
 ) -> None:
     """Give agents tools to search and ask an index, by the Model Context Protocol.
@@ -170,7 +170,7 @@ def mcp(
     """
     if token is not None and not http:
         note("--token, or UEC_TOKEN: not used over stdin; with --http, requests must send it")
-    location = place_of(index, store, trust, gate, no_gate, threshold)
+    location = location_of(index, store, trust, gate, no_gate, threshold)
     require_server("mcp")
     if not http and (allow_host or limit or (host, port) != (_HOST, _PORT)):
         raise ValueError("--host, --port, --allow-host and --limit: expected --http with them")

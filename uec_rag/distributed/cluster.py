@@ -19,7 +19,7 @@ from uec_rag.encoders import Encoder
 from uec_rag.retrieval.result import without_findings
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, check_passage, content_id
-from uec_rag.stores.places import filling
+from uec_rag.stores.urls import filling
 
 _BATCH = 256  # passages that are looked up, encoded and written together
 _AT_A_TIME = 2**16  # passages that Ray is given at a time, and then loads the encoders for

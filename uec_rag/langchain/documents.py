@@ -17,7 +17,7 @@ from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.conversation import turns_of
 from uec_rag.retrieval.request import with_turns
-from uec_rag.retrieval.result import FoundMetadata, own_metadata
+from uec_rag.retrieval.result import HitMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage
 
 DocumentFilter: TypeAlias = Mapping[str, Any] | Callable[[Document], bool]
@@ -38,7 +38,7 @@ def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) 
     for rank, hit in enumerate(search_result.passages):
         document = Document(id=hit.id, page_content=hit.text)
         # The constructor would convert it to a plain dict.
-        document.metadata = FoundMetadata.from_metadata(
+        document.metadata = HitMetadata.from_metadata(
             hit.metadata, search_result.metadata(rank, details), decision
         )
         documents.append(document)

@@ -24,7 +24,7 @@ from uec_rag.confidence.replies import Within
 from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.conversation import turns_of
-from uec_rag.retrieval.result import FoundMetadata, own_metadata
+from uec_rag.retrieval.result import HitMetadata, own_metadata
 from uec_rag.stores.base import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
@@ -98,7 +98,7 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
         hit = _HITS.get(type(node), type(node)).model_construct(
             **dict(node)
             | {
-                "metadata": FoundMetadata.from_metadata(node.metadata, told, decision),
+                "metadata": HitMetadata.from_metadata(node.metadata, told, decision),
                 "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, *told],
                 "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *told],
             }

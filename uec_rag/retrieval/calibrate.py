@@ -287,7 +287,7 @@ def make_trial(
         )
     texts = [made.answers.get(position, passage.text) for position, passage in enumerate(sample)]
     gaussians = _with_answers(uec, store, sample, made.answers, texts)
-    gone = {position for places in made.relevant[::_UNANSWERED] for position in places}
+    gone = {position for answers in made.relevant[::_UNANSWERED] for position in answers}
     there = [position for position in range(len(sample)) if position not in gone]
     tried = MemoryStore()
     tried.bind(uec.fingerprint)

@@ -8,7 +8,7 @@ from uec_rag.base.progress import progress_bar
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Store
-from uec_rag.stores.places import filling
+from uec_rag.stores.urls import filling
 
 _AT_ONCE = 512
 

@@ -36,8 +36,8 @@ def diversify(index: Index, result: SearchResult, k: int, lambda_mult: float = 0
             texts = [passage.text for passage in index.get(ids)]
             vectors = term_vectors(index.uec.embed_terms(texts))
         enough = max(k, JUDGED)  # confidence is in the first JUDGED hits, whatever k is
-        places = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
-        chosen.append(outcome.select(places).first(k))
+        positions = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
+        chosen.append(outcome.select(positions).first(k))
     return SearchResult(chosen)
 
 

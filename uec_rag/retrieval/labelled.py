@@ -220,8 +220,8 @@ class LabelledSearch:
     def sample(self) -> tuple[float, ...]:
         """At most 1,000 of the confidences, evenly spaced, in ascending order."""
         ordered = np.sort(self.confidence)
-        places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round()
-        return tuple(ordered[places.astype(np.intp)].round(4).tolist())
+        positions = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round()
+        return tuple(ordered[positions.astype(np.intp)].round(4).tolist())
 
     def ask(self, advisor: Advisor, timeout: float, usage: Usage) -> Advised:
         """Ask an advisor about each question, and search for its rewrites."""

@@ -17,7 +17,7 @@ from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores.base import Store
-from uec_rag.stores.places import open_store
+from uec_rag.stores.urls import open_store
 
 _T = TypeVar("_T")
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Place:
+class IndexLocation:
     """The location of an index, and how to open it.
 
     `index`: a saved folder. `store`: address of the engine that has its passages. `trust`: as in
@@ -42,8 +42,8 @@ class Place:
     gated: bool = True
 
 
-def set_gate(location: Place, retriever: Retriever) -> None:
-    """Let the gate of a place decide in its index, which is open as `retriever`."""
+def set_gate(location: IndexLocation, retriever: Retriever) -> None:
+    """Let the gate of a location decide in its index, which is open as `retriever`."""
     if location.gate is not None:
         gate = location.gate
         retriever.gate = Gate(gate) if isinstance(gate, float) else Gate.load(gate)
@@ -71,8 +71,8 @@ class LiveIndex:
     Raises the errors of `Retriever.load` and `Gate.load`.
     """
 
-    def __init__(self, location: Place) -> None:
-        self.place = location
+    def __init__(self, location: IndexLocation) -> None:
+        self.location = location
         self.problem = ""
         self._store = None if location.store is None else open_store(location.store, existing=True)
         self._seen: tuple[int, ...] | None = self._stamp()
@@ -80,7 +80,7 @@ class LiveIndex:
         self._now = self._open(None)
 
     def _open(self, before: Opened | None) -> Opened:
-        location, ensemble = self.place, self._ensemble()
+        location, ensemble = self.location, self._ensemble()
         # An unchanged ensemble is not loaded again, and does not repeat its warnings.
         uec = before.retriever.uec if before is not None and before.ensemble == ensemble else None
         retriever = Retriever.load(location.index, uec, store=self._store, trust=location.trust)
@@ -103,7 +103,7 @@ class LiveIndex:
     def _ensemble(self) -> Mapping[str, Entry]:
         """Return the manifest entries of the saved ensemble."""
         with suppress(OSError, ValueError):  # loading will report these
-            files = read_manifest(self.place.index).files
+            files = read_manifest(self.location.index).files
             return {name: files[name] for name in files if name.startswith("ensemble/")}
         return {}
 
@@ -113,7 +113,7 @@ class LiveIndex:
         for name in (MANIFEST, GATE_FILE):
             # A file that is missing or unreachable is reported when the index is opened.
             with suppress(OSError):
-                status = os.stat(self.place.index / name)
+                status = os.stat(self.location.index / name)
                 seen += (status.st_ino, status.st_mtime_ns, status.st_size)
         return seen
 
@@ -188,7 +188,7 @@ class LiveIndex:
         with self._writing, ExitStack() as stack:
             remote = self._now.retriever.store.remote
             if not remote:
-                stack.enter_context(locked_for_saving(self.place.index, KIND, wait=_PATIENCE))
+                stack.enter_context(locked_for_saving(self.location.index, KIND, wait=_PATIENCE))
             self.refresh()
             retriever = stack.enter_context(self.use()).retriever
             if remote:
@@ -203,7 +203,7 @@ class LiveIndex:
             try:
                 done = change(retriever)
                 if change_index():
-                    retriever.save(self.place.index)
+                    retriever.save(self.location.index)
                     self._seen = self._stamp()
             except BaseException:
                 if change_index():

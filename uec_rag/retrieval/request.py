@@ -77,8 +77,8 @@ class Query:
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
         reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
-        question, among those that this one offers. After an unclear reply, such as a place that it
-        does not have, that question is asked again. A reply that is neither a question nor small
+        question, among those that this one offers. After an unclear reply, such as a position that
+        it does not have, that question is asked again. A reply that is neither a question nor small
         talk is searched together with that question.
 
         Examples

@@ -45,9 +45,9 @@ class Members:
     contributions: FloatArray
     words: list[dict[str, float]] | None
 
-    def select(self, places: Sequence[int]) -> Members:
+    def select(self, positions: Sequence[int]) -> Members:
         """Return the contributions to some of the hits."""
-        at = [*places]
+        at = [*positions]
         return Members(
             self.names,
             self.similarities[:, at],
@@ -190,21 +190,21 @@ class Result:
         total: FloatArray = self.model_variance + self.disagreement
         return total
 
-    def select(self, places: Sequence[int]) -> Result:
+    def select(self, positions: Sequence[int]) -> Result:
         """Return the result with the hits at the given positions, in the given order.
 
         The confidence by cutoff is that of the same number of best hits, but at most the sum and at
         least the maximum of the relevance of the chosen hits. The decision is on the first `JUDGED`
         of them, so choose at least that many before taking the `first` k.
         """
-        taken = self._select_hits(places)
+        taken = self._select_hits(positions)
         if not taken.passages or not self.judged:
             return taken
-        sure = np.minimum(self.confidence_at_k[: len(places)], np.cumsum(taken.relevance))
+        sure = np.minimum(self.confidence_at_k[: len(positions)], np.cumsum(taken.relevance))
         taken = replace(
             taken, confidence_at_k=np.maximum(sure, np.maximum.accumulate(taken.relevance))
         )
-        judged = float(taken.confidence_at_k[min(JUDGED, len(places)) - 1])
+        judged = float(taken.confidence_at_k[min(JUDGED, len(positions)) - 1])
         confidence = max(judged, float(taken.relevance.max()))
         decision = self.decision
         if confidence == decision.confidence:
@@ -215,8 +215,8 @@ class Result:
         """Return the result with the first k hits and unchanged confidence and decision."""
         return self if k >= len(self.passages) else self._select_hits(range(k))
 
-    def _select_hits(self, places: Sequence[int]) -> Result:
-        at = [*places]
+    def _select_hits(self, positions: Sequence[int]) -> Result:
+        at = [*positions]
         return replace(
             self,
             passages=[self.passages[position] for position in at],
@@ -523,7 +523,7 @@ def own_copy(passage: Passage) -> Passage:
     return Passage(passage.id, passage.text, metadata)
 
 
-class FoundMetadata(dict[str, Any]):
+class HitMetadata(dict[str, Any]):
     """The metadata of a hit, a dict whose comparison with others ignores what a search added.
 
     LangChain compares documents by all of their metadata, and its `MultiQueryRetriever` keeps the
@@ -532,9 +532,9 @@ class FoundMetadata(dict[str, Any]):
 
     Examples
     --------
-    >>> FoundMetadata(page=1, uec_score=0.8) == FoundMetadata(page=1, uec_score=0.6)
+    >>> HitMetadata(page=1, uec_score=0.8) == HitMetadata(page=1, uec_score=0.6)
     True
-    >>> FoundMetadata(page=1, uec_score=0.8) == {"page": 1}
+    >>> HitMetadata(page=1, uec_score=0.8) == {"page": 1}
     False
     """
 
@@ -554,7 +554,7 @@ class FoundMetadata(dict[str, Any]):
         return joined
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, FoundMetadata):
+        if isinstance(other, HitMetadata):
             return own_metadata(self) == own_metadata(other)
         return dict(self) == other
 
@@ -567,12 +567,12 @@ class FoundMetadata(dict[str, Any]):
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     """Read the decision of the highest confidence from the metadata of hits; None if there is none.
 
-    Hits of several queries may have several decisions. Metadata other than `FoundMetadata` may be
-    from other retrievers; they are only read if there are no `FoundMetadata`, which lose their type
+    Hits of several queries may have several decisions. Metadata other than `HitMetadata` may be
+    from other retrievers; they are only read if there are no `HitMetadata`, which lose their type
     in a file or on the way to another process.
     """
     hits = list(metadatas)
-    ours = [metadata for metadata in hits if isinstance(metadata, FoundMetadata)]
+    ours = [metadata for metadata in hits if isinstance(metadata, HitMetadata)]
     decisions = [
         verdict for metadata in ours or hits if (verdict := _decision_in(metadata)) is not None
     ]

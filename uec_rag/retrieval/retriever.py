@@ -454,8 +454,8 @@ class Retriever(Index):
         """Search for the questions of a request, given the Gaussians of its texts."""
         rows = rows_of(request.texts if texts is None else texts, parts)
         if request.is_narrowed:
-            places = range(len(request.queries))
-            results = [self._run_chosen(request, position, rows, parts) for position in places]
+            count = len(request.queries)
+            results = [self._run_chosen(request, row, rows, parts) for row in range(count)]
         else:
             results = self._run_among(request, request.filter, request.queries, rows, parts)
         if (

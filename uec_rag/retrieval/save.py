@@ -21,7 +21,7 @@ from uec_rag.retrieval.index import Index
 from uec_rag.stores.base import Store
 from uec_rag.stores.memory.saved import StreamedStore
 from uec_rag.stores.memory.vectors import Dtype
-from uec_rag.stores.places import saved_store
+from uec_rag.stores.urls import saved_store
 
 KIND = "UEC index"
 

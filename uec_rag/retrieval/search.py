@@ -174,7 +174,7 @@ class Ranking:
         """Return the ranking of a search without any passages."""
         count = len(queries)
         none = np.zeros((count, 0), dtype=np.float32)
-        places = none.astype(np.intp)
+        positions = none.astype(np.intp)
         return cls(
             method,
             view,
@@ -185,8 +185,8 @@ class Ranking:
             best=none,
             top=Top(none.astype(np.int64), none, none, none),
             passages=[[] for _ in queries],
-            text_number=places,
-            distinct=places,
+            text_number=positions,
+            distinct=positions,
             to_hits=none[:, :, None],
             words=None,
             idf=[{} for _ in queries],
@@ -470,10 +470,10 @@ def contribute(
             for word, rarity in zip(labels, rarities[row].tolist(), strict=True):
                 if word is not None:
                     of_words[word] = max(of_words.get(word, 0.0), rarity)
-            place, term = np.nonzero(added[row] > 0)
-            amounts = added[row][place, term].tolist()
-            for hit, key, amount in zip(place.tolist(), term.tolist(), amounts, strict=True):
-                if (word := labels[key]) is not None:
+            hits, numbers = np.nonzero(added[row] > 0)
+            amounts = added[row][hits, numbers].tolist()
+            for hit, number, amount in zip(hits.tolist(), numbers.tolist(), amounts, strict=True):
+                if (word := labels[number]) is not None:
                     of_hits[hit][word] = amount
         words.append(of_hits)
     return to_hits, words, idf
@@ -507,11 +507,11 @@ def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> F
         slope, offset = unfitted_logit_line(store, parts)
     else:
         slope, offset = method.fitted.logit_line(pi)
-    mu, to_hits, places = ranking.top.mu, ranking.to_hits, ranking.distinct
+    mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
     if to_hits.size and any(query.turns for query in ranking.queries):
         mu, to_hits = rescale_mixed_queries(ranking)
-    mu = np.where(places >= 0, np.take_along_axis(mu, places, axis=1), -np.inf)
-    sigma2 = np.take_along_axis(ranking.top.sigma2, places, axis=1)
+    mu = np.where(positions >= 0, np.take_along_axis(mu, positions, axis=1), -np.inf)
+    sigma2 = np.take_along_axis(ranking.top.sigma2, positions, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members = logits[:, :1]
     if not method.model.standardised and to_hits.size:
@@ -576,7 +576,7 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
     script than the first text, and not in Latin letters.
     """
     penalties = np.zeros(len(ranking.queries), dtype=np.float32)
-    for row, places in enumerate(ranking.distinct[:, :JUDGED].tolist()):
+    for row, positions in enumerate(ranking.distinct[:, :JUDGED].tolist()):
         question, idf = ranking.queries[row].text, ranking.idf[row]
         penalties[row] = _SMALL_TALK * is_small_talk(question)
         if ranking.words is None:
@@ -593,7 +593,7 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
         passages = ranking.passages[row]
         if names and not any(
             names <= of_hits[position].keys() and has_words(passages[position].text, names)
-            for position in places
+            for position in positions
             if position >= 0
         ):
             penalties[row] += _MISSING_NAME

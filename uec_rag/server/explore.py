@@ -28,7 +28,7 @@ from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.gate import GATE_FILE
 from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.labelled import LabelledSearch
-from uec_rag.retrieval.live import LiveIndex, Opened, Place
+from uec_rag.retrieval.live import IndexLocation, LiveIndex, Opened
 from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.server.access import Access, Guard, describe_error, problem, sanitise
 from uec_rag.server.conversation import Chosen, Message, turns
@@ -82,7 +82,7 @@ class Session:
 
     def __init__(self, live: LiveIndex, gate_file: Path | None = None) -> None:
         self.live = live
-        self.folder = Path(live.place.index).absolute()
+        self.folder = Path(live.location.index).absolute()
         self.gate_path = gate_file or self.folder / GATE_FILE
         self.labels = LabelFile(self.folder)
         self.asked = deque[View](maxlen=_REMEMBERED)
@@ -261,7 +261,7 @@ def tune_routes(session: Session) -> APIRouter:
     return routes
 
 
-def run(location: Place, access: Access, port: int, gate_file: Path | None = None) -> None:
+def run(location: IndexLocation, access: Access, port: int, gate_file: Path | None = None) -> None:
     """Serve the page until the process is told to stop.
 
     Raises the errors of `LiveIndex`, before the port is opened, and OSError if the port is taken.

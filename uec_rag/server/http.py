@@ -25,7 +25,7 @@ from uec_rag.confidence.sentences import Code
 from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
-from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.retrieval.request import LONGEST_QUERY, check_history
 from uec_rag.server.access import (
     Access,
@@ -399,7 +399,7 @@ async def validation_error_response(request: Request, error: Exception) -> Respo
     return problem(422, describe_invalid_request(error.errors(), depth=1))
 
 
-def run(location: Place, access: Access, port: int, *, write: bool = False) -> None:
+def run(location: IndexLocation, access: Access, port: int, *, write: bool = False) -> None:
     """Serve until the process is told to stop; accepted requests are answered first.
 
     `port`: 0 for any free port.

@@ -18,7 +18,7 @@ from uec_rag.base.checks import check_texts, six_digits
 from uec_rag.base.version import __version__
 from uec_rag.confidence.sentences import Code
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.server.access import Access, Guard, describe_invalid_request, log, sanitise
@@ -223,7 +223,7 @@ def create_mcp_app(
 
 
 def run(
-    location: Place, access: Access | None, port: int, name: str, description: str | None
+    location: IndexLocation, access: Access | None, port: int, name: str, description: str | None
 ) -> None:
     """Serve over stdio until the client ends, or over HTTP if `access` is given."""
     log_to_stderr()

@@ -418,7 +418,7 @@ class EngineStore(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """The address at which `uec_rag.stores.places.open_store` opens it, without secrets."""
+        """The address at which `uec_rag.stores.urls.open_store` opens it, without secrets."""
 
 
 def check_collection(name: str, most: int, without: str, signs: str) -> None:

@@ -20,18 +20,18 @@ from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import fuse, search_by_each_member
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.files import EncodedFiles
-from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.views import AT_ONCE, SHOWN, whole_view
 from uec_rag.stores.base import Passage
-from uec_rag.stores.places import open_store
+from uec_rag.stores.urls import open_store
 
 
 @contextmanager
 def exploring(index, gate=None, body=LARGEST_TABLE, **access):
     allowed = Access(limits=Limits(body=body), **access)
-    app = explorer(LiveIndex(Place(index)), allowed, gate)
+    app = explorer(LiveIndex(IndexLocation(index)), allowed, gate)
     with TestClient(app, base_url=f"http://{HOST}") as client:
         yield client
 
@@ -401,7 +401,7 @@ def test_passages_in_an_engine_are_shown(index, tmp_path):
     copy_index(retriever, store)
     Retriever(retriever.uec, store).save(tmp_path / "over")
     store.close()
-    app = explorer(LiveIndex(Place(tmp_path / "over", place)), Access())
+    app = explorer(LiveIndex(IndexLocation(tmp_path / "over", place)), Access())
     with TestClient(app, base_url=f"http://{HOST}") as client:
         assert ask(client, "keep the honey dry")["others"]
         assert client.get("/api/index").json()["store"] == "QdrantStore"

@@ -59,12 +59,12 @@ def known_of(dsn: str) -> dict[str, str]:
     return parts
 
 
-def place_of(dsn: str) -> str:
+def url_of(dsn: str) -> str:
     """Return an address without secrets, to be shown, saved and listed as trusted.
 
     Examples
     --------
-    >>> place_of("host=db user=me password=secret sslmode=require dbname=wiki options='-c a.b=c'")
+    >>> url_of("host=db user=me password=secret sslmode=require dbname=wiki options='-c a.b=c'")
     'postgresql://me@db/wiki?sslmode=require'
     """
     shown = {key: quote(value, safe="") for key, value in known_of(dsn).items() if key in _SHOWN}
@@ -77,12 +77,12 @@ def place_of(dsn: str) -> str:
 class Server:
     """A pool of connections to a PostgreSQL server.
 
-    `place` is the address without secrets. Raises ValueError as `known_of`, and ConnectionError if
+    `url` is the address without secrets. Raises ValueError as `known_of`, and ConnectionError if
     the server cannot be reached.
     """
 
     def __init__(self, dsn: str, connections: int, timeout: float) -> None:
-        self._dsn, self.place = dsn, place_of(dsn)
+        self._dsn, self.url = dsn, url_of(dsn)
         hidden = {key: value for key, value in known_of(dsn).items() if key not in _SHOWN}
         options = hidden.get("options", "").replace("\\", "").split()
         parts = [value or name for name, _, value in (part.partition("=") for part in options)]
@@ -135,17 +135,17 @@ class Server:
         line = message.partition("\n")[0]
         if isinstance(error, _REFUSED):
             return PermissionError(
-                f"store: PostgreSQL at {self.place!r} does not let this role do that "
+                f"store: PostgreSQL at {self.url!r} does not let this role do that "
                 f"({line}); grant it the privilege, or use another role."
             )
         if isinstance(error, _GONE):
             return RuntimeError(
-                f"store: in PostgreSQL at {self.place!r} the tables of this collection were "
+                f"store: in PostgreSQL at {self.url!r} the tables of this collection were "
                 f"removed or changed ({line}). Open the store again; missing passages must be "
                 "added again."
             )
         return ConnectionError(
-            f"store: PostgreSQL at {self.place!r} does not answer, or refuses this user "
+            f"store: PostgreSQL at {self.url!r} does not answer, or refuses this user "
             f"or database ({message}). No partial result was returned; a write may be incomplete. "
             "Call again when the server is available."
         )

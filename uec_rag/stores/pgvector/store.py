@@ -280,5 +280,5 @@ class PgVectorStore(EngineStore):
     @property
     def address(self) -> str:
         """The address for `open_store`, without secrets."""
-        url = self._server.place
+        url = self._server.url
         return f"{url}{'&' if '?' in url else '?'}collection={quote(self._collection, safe='')}"

@@ -33,7 +33,7 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-class Place:
+class QdrantLocation:
     """A client and the location of its collection: a server, a folder or memory.
 
     Parameters and errors are those of `QdrantStore`. `indexed`: whether payloads have indexes.
@@ -48,8 +48,8 @@ class Place:
         timeout: int | None,
         client: QdrantClient | None,
     ) -> None:
-        places = {"location": location, "path": path, "url": url, "client": client}
-        names = [name for name, value in places.items() if value is not None]
+        options = {"location": location, "path": path, "url": url, "client": client}
+        names = [name for name, value in options.items() if value is not None]
         if len(names) != 1:
             raise ValueError(
                 "location, path, url: expected exactly one, for instance location=':memory:'; got "
@@ -144,8 +144,9 @@ class WriteMark:
     It is a point in a collection named after that of the passages, with the suffix "_kept".
     """
 
-    def __init__(self, location: Place, collection: str) -> None:
-        self._place, self._ask, self._client = location, location.call_with_retries, location.client
+    def __init__(self, location: QdrantLocation, collection: str) -> None:
+        self._location, self._client = location, location.client
+        self._ask = location.call_with_retries
         self._collection = f"{collection}_kept"
 
     def make(self) -> None:
@@ -162,7 +163,7 @@ class WriteMark:
                 )
         else:
             none: dict[str, models.VectorParams] = {}
-            self._place.create(self._collection, vectors_config=none)
+            self._location.create(self._collection, vectors_config=none)
         self.renew()
 
     def renew(self) -> None:

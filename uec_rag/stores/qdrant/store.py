@@ -46,7 +46,7 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
 from uec_rag.stores.qdrant import query
-from uec_rag.stores.qdrant.client import Place, WriteMark
+from uec_rag.stores.qdrant.client import QdrantLocation, WriteMark
 
 _NOTES = "uec_rag"  # key of the schema in a collection's metadata
 _WRITE_BATCH = 128  # points per request
@@ -96,7 +96,7 @@ class QdrantStore(EngineStore):
     ImportError
         If qdrant-client is not installed: pip install "uec-rag[stores]".
     ValueError
-        If not exactly one place is given, it is invalid, or the collection's name is.
+        If not exactly one location is given, it is invalid, or the collection's name is.
     ConnectionError, PermissionError, RuntimeError
         If a server does not answer, rejects the key, or is not a recent Qdrant.
 
@@ -135,10 +135,10 @@ class QdrantStore(EngineStore):
             )
         check_collection(collection, _LONGEST_NAME, "any of " + _SIGNS, _SIGNS + _CONTROLS)
         where = None if path is None else str(path)
-        self._place = Place(location, where, url, api_key, timeout, client)
-        self._client, self._ask = self._place.client, self._place.call_with_retries
+        self._location = QdrantLocation(location, where, url, api_key, timeout, client)
+        self._client, self._ask = self._location.client, self._location.call_with_retries
         self._collection, self._settings = collection, settings
-        self._mark, self._is_indexed = WriteMark(self._place, collection), False
+        self._mark, self._is_indexed = WriteMark(self._location, collection), False
 
     def close(self) -> None:
         """Close the connection, or release the folder for another process."""
@@ -163,7 +163,7 @@ class QdrantStore(EngineStore):
         self._mark.make()
         width, dot = notes.dimension, models.Distance.DOT
         none = models.HnswConfigDiff(m=0)  # no index: spreads only score candidates
-        self._place.create(
+        self._location.create(
             self._collection,
             vectors_config={
                 query.MEAN: models.VectorParams(size=width, distance=dot),
@@ -200,7 +200,7 @@ class QdrantStore(EngineStore):
 
     def _index(self, blocks: int) -> None:
         """Create the payload indexes that do not exist yet."""
-        if not self._place.indexed:
+        if not self._location.indexed:
             return
         make, keyword = self._client.create_payload_index, models.PayloadSchemaType.KEYWORD
         self._ask(make, self._collection, query.FACTS, keyword)
@@ -294,7 +294,7 @@ class QdrantStore(EngineStore):
 
         def counts() -> list[int]:  # retried together, to limit the number of requests
             # In local mode, there is nothing to wait for.
-            with ThreadPoolExecutor(_CONCURRENT_COUNTS if self._place.indexed else 1) as pool:
+            with ThreadPoolExecutor(_CONCURRENT_COUNTS if self._location.indexed else 1) as pool:
                 results = pool.map(
                     lambda where: self._client.count(self._collection, where, exact=True), wheres
                 )
@@ -358,14 +358,14 @@ class QdrantStore(EngineStore):
         ValueError if the collection is in memory, or was opened with `client`.
         """
         name = quote(self._collection, safe="")
-        if self._place.url is not None:
-            return f"qdrant+{self._place.url}/{name}"
-        if self._place.path is None:
+        if self._location.url is not None:
+            return f"qdrant+{self._location.url}/{name}"
+        if self._location.path is None:
             raise ValueError(
                 "store: a collection in memory, or opened with client=, cannot be reopened from a "
                 "saved index; use path= or url=."
             )
-        return f"qdrant://{quote(str(Path(self._place.path).absolute()))}/{name}"
+        return f"qdrant://{quote(str(Path(self._location.path).absolute()))}/{name}"
 
 
 def _where(condition: Condition | AnyFact | None) -> models.Filter | None:

@@ -13,7 +13,7 @@ from uec_rag.base.saved.files import write_json
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
-from uec_rag.stores.places import open_store, store_at
+from uec_rag.stores.urls import open_store, store_at
 
 
 def test_addresses_lead_to_their_stores(tmp_path):
@@ -34,7 +34,7 @@ def test_addresses_lead_to_their_stores(tmp_path):
     settled.close()
     odd = open_store(f"{in_postgres()}&{asked}&connect_timeout=7")  # in the middle
     assert odd._collection.startswith("test")
-    assert "connect_timeout=7" in odd._server.place
+    assert "connect_timeout=7" in odd._server.url
     odd.close()
     for wrong in ("ftp://host/a", "qdrant://host:6333", "qdrant://host:6333/a/b", "qdrant:///"):
         with pytest.raises(ValueError, match="expected"):
@@ -42,7 +42,7 @@ def test_addresses_lead_to_their_stores(tmp_path):
 
 
 SHELF = """
-from uec_rag.stores.places import open_store
+from uec_rag.stores.urls import open_store
 
 def open_shelf(address, *, existing):
     return open_store(address.replace("shelf://", "qdrant://"), existing=existing)
