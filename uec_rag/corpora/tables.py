@@ -30,6 +30,7 @@ _NAMES = (
     "ids as 'uec-rag ask --json' prints them ('faq.md#returns'), files ('faq.md'), or headings of "
     "a file as they read ('faq.md#How do I return it?')"
 )
+_BYTE_ORDER_MARK = "\ufeff"
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # or what `as_cell` makes of a formula
 
 
@@ -74,12 +75,14 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
     """Write a CSV table that `read_questions` reads, atomically.
 
-    A table that is there keeps its other columns, and its rows in their order: a row whose question
-    has other answers now gets one of these, and is left out if there is none. What a spreadsheet
+    A table that is there keeps its byte order mark, by which spreadsheets know UTF-8, its other
+    columns, and its rows in their order: a row whose question has other answers now gets one of
+    these, and is left out if there is none. What a spreadsheet
     would take for a formula, such as "=1+1", is written with an apostrophe before it.
     """
-    header, rows = [*_QUESTIONS], list[list[str]]()
+    mark, header, rows = "", [*_QUESTIONS], list[list[str]]()
     if path.exists():
+        mark = _BYTE_ORDER_MARK if _has_byte_order_mark(path) else ""
         (_, header), *lines = _read_cells(path, _QUESTIONS)
         rows = [cells + [""] * (len(header) - len(cells)) for _, cells in lines]
     query, id_ = map(_known_names(header).index, _QUESTIONS)
@@ -103,7 +106,7 @@ def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
             cells = [""] * len(header)
             cells[query], cells[id_] = as_cell(question), as_cell(name)
             table.writerow(cells)
-    replace_file(path, out.getvalue())
+    replace_file(path, mark + out.getvalue())
 
 
 def as_cell(text: str) -> str:
@@ -239,6 +242,11 @@ def _read_rows(
     names = _known_names(next(lines)[1])
     for where, cells in lines:
         yield where, dict(zip(names, map(from_cell, cells), strict=False))
+
+
+def _has_byte_order_mark(path: Path) -> bool:
+    with path.open(encoding="utf-8") as file:
+        return file.read(1) == _BYTE_ORDER_MARK
 
 
 def _read_cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
