@@ -56,7 +56,7 @@ class Careless(BaseChatModel):
 
 
 def build_retriever(uec: UEC | None = None, passages: int = 600) -> UECRetriever:
-    """Index the documentation, under `UEC()` as it comes unless another is given."""
+    """Index the documentation, under the default `UEC()` unless another is passed."""
     corpus = passages_of(gather_corpus(passages))
     return UECRetriever.from_texts(
         [passage.text for passage in corpus],

@@ -1,4 +1,4 @@
-"""A chat that knows when it does not know: follow-ups, a question back, abstention.
+"""A chat that knows when it does not know: follow-ups, a clarifying question, abstention.
 
     python examples/chat.py
 
@@ -55,7 +55,7 @@ def abstain(state: State) -> dict:
 
 
 def build_chat(uec: UEC | None = None):
-    """The graph, under `UEC()` as it comes unless another is given."""
+    """The graph, under the default `UEC()` unless another is passed."""
     documents = [
         Document(text, id=title, metadata={"title": title}) for title, text in PASSAGES.items()
     ]

@@ -42,7 +42,7 @@ ASK_BACK = ChatPromptTemplate.from_messages(
     [
         (
             "system",
-            "Several passages could be meant. Do not answer: ask one short question back that "
+            "Several passages could be meant. Do not answer: ask one short question that "
             "tells which of them is.\n\n{passages}",
         ),
         ("human", "{question}"),
@@ -87,11 +87,11 @@ def quote(found):
 
 
 def ask_what_is_meant(found):
-    return "(no chat model, so the question as it comes) " + found["reason"]
+    return "(no chat model, so only the question) " + found["reason"]
 
 
 def build_retriever(uec: UEC | None = None, passages: int = 600) -> UECRetriever:
-    """Index the documentation, under `UEC()` as it comes unless another is given."""
+    """Index the documentation, under the default `UEC()` unless another is passed."""
     corpus = passages_of(gather_corpus(passages))
     return UECRetriever.from_texts(
         [passage.text for passage in corpus],

@@ -28,7 +28,7 @@ QUESTIONS = [
 
 
 def build_index(uec: UEC | None = None, passages: int = 600) -> VectorStoreIndex:
-    """Index the documentation, under `UEC()` as it comes unless another is given."""
+    """Index the documentation, under the default `UEC()` unless another is passed."""
     uec = uec or UEC()
     return VectorStoreIndex.from_documents(
         [

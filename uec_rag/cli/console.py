@@ -137,7 +137,7 @@ GatePath: TypeAlias = Annotated[
     ),
 ]
 NoGate: TypeAlias = Annotated[
-    bool, typer.Option("--no-gate", help="Answer above a confidence of one half, without a gate.")
+    bool, typer.Option("--no-gate", help="Answer above a confidence of 0.5, without a gate.")
 ]
 Threshold: TypeAlias = Annotated[
     float | None,

@@ -112,8 +112,8 @@ def gate(
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(_too_little(searched, made.guarantee))
-    saved_anew = not all(map(is_last, retriever.saved_as))
-    if saved_anew and not made.fits(open_index(index, store, trust)):
+    was_saved_again = not all(map(is_last, retriever.saved_as))
+    if was_saved_again and not made.fits(open_index(index, store, trust)):
         raise SavedMeanwhile(
             "no gate was saved: the index changed while the questions were being searched, so "
             "the gate's guarantee would not hold for it; run 'uec-rag gate' again"

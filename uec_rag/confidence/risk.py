@@ -408,7 +408,7 @@ def advised_thresholds(
     fails more often on what would be answered wrongly. For each question, the level of these log
     odds below which it is answered wrongly is its score for `conformal_threshold`; in this score,
     the likelihood ratio is that of the other questions. At a lower level, the question may instead
-    be answered rightly, but counts as answered wrongly, so that the loss falls with the level.
+    be answered correctly, but counts as answered wrongly, so that the loss falls with the level.
 
     The threshold without advice is at least that of `conformal_threshold` for confidence alone, so
     that the limit is also kept if there is no advisor. To raise it only answers less: a question

@@ -46,7 +46,7 @@ class CachedEncoder(ThreadedAsync, EncoderWrapper):
 
     They are kept in one SQLite database per revision of the encoder, by role and text, which
     several processes may use. A vector that was damaged on disk is encoded again, and a damaged
-    database is made anew.
+    database is made again.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def questions_to_label(
     Parameters
     ----------
     retriever : Retriever
-        The index, whose gate has the threshold; one half without a gate.
+        The index, whose gate has the threshold; 0.5 without a gate.
     questions : iterable of str
     labelled : collection of str
         Questions that are left out.

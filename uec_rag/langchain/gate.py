@@ -166,7 +166,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @property
     def _active_gate(self) -> Gate | None:
-        """The gate that decides: its own, else that of the retriever now; None for one half."""
+        """The gate that decides: its own, else that of the retriever now; None for 0.5."""
         if self.gate is None and isinstance(self.retriever, UECRetriever):
             return self.retriever.gate
         return self.gate

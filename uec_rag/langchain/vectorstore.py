@@ -464,7 +464,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         "similarity_score_threshold". They override the options above, and the options of a call
         override both.
     threshold : float, optional
-        The confidence above which to answer; by default, the gate of the index decides, or one half
+        The confidence above which to answer; by default, the gate of the index decides, or 0.5
         if it has none (`Retriever.gate`).
     on_abstain : {"documents", "empty"}
         What to return if the decision is to abstain: the k documents, on which the chain decides by
@@ -657,7 +657,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     @property
     def gate(self) -> Gate | None:
-        """The gate that decides: of `with_gate`, `threshold` or the index; None for one half."""
+        """The gate that decides: of `with_gate`, `threshold` or the index; None for 0.5."""
         own = None if self.threshold is None else Gate(self.threshold)
         return self._gate or own or self.index.gate
 

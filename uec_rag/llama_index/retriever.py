@@ -53,7 +53,7 @@ class UECRetriever(BaseRetriever):
         The memory of a chat engine, with the turns before a question unless it is a
         `UECQueryBundle` with `history`. Engines add a question to it after it is answered.
     threshold : float, optional
-        The confidence above which to answer; by default, the gate of the index decides, or one half
+        The confidence above which to answer; by default, the gate of the index decides, or 0.5
         if it has none (`Retriever.gate`).
     on_abstain : {"nodes", "empty"}
         What to return if the decision is to abstain: the nodes, or none, so that a plain engine has

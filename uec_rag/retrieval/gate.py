@@ -80,7 +80,7 @@ class Gate(Record):
         none, `threshold` decides.
     doubt : (float, float)
         An advisor is asked if the confidence is above the first and not above the second, or above
-        the first and P(underspecified) above one half; but not if the user is asked which of
+        the first and P(underspecified) above 0.5; but not if the user is asked which of
         several things is meant, and P(underspecified) is above nine tenths.
     rewritten : float
         The confidence above which a rewrite is answered.

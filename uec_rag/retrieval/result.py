@@ -99,7 +99,7 @@ class Result:
     confidence_at_k : array, shape (m,)
         P(one of the first 1, 2, ... m hits answers the question), for all hits that were judged.
     decision : Decision
-        The decision at a threshold of one half; `decide` applies another threshold. It has the
+        The decision at a threshold of 0.5; `decide` applies another threshold. It has the
         confidence, P(one of the first `uec_rag.confidence.model.JUDGED` hits answers the question),
         and `in_corpus`, P(any passage of the corpus does).
     exact : bool
@@ -439,7 +439,7 @@ class SearchResult:
 
     @property
     def decisions(self) -> list[Decision]:
-        """The decisions at a threshold of one half, or those of a gate; see `decide`."""
+        """The decisions at a threshold of 0.5, or those of a gate; see `decide`."""
         return [result.decision for result in self.results]
 
     @property

@@ -147,7 +147,7 @@ class Retriever(Index):
 
     @property
     def gate(self) -> Gate | None:
-        """The gate that decides in every search; None for a confidence above one half.
+        """The gate that decides in every search; None for a confidence above 0.5.
 
         If none is set, it is that in the folder that the index was loaded from, "gate.json".
         """

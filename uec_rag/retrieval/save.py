@@ -71,7 +71,7 @@ def filling_index(path: str | os.PathLike[str], uec: UEC, dtype: Dtype) -> Itera
             if store.fingerprint not in (None, uec.fingerprint):
                 raise ValueError(
                     f"uec: it was fitted while {len(store):,} passages were added, whose vectors "
-                    "are of the previous fit; fill the index anew."
+                    "are of the previous fit; fill a new index."
                 )
             store.finish()
         _write_rest(folder, uec, None, None)

@@ -303,7 +303,7 @@ def combine_with_standalone(in_turn: Assessment, alone: Assessment, question: st
 
     A question that refers back to its turns ("Do they expire?") says nothing alone. Of another, the
     probabilities are mixed, and P(underspecified) is that of the question alone, but at least that
-    with the turns; it is reduced by a confidence above one half if the turns raise it.
+    with the turns; it is reduced by a confidence above 0.5 if the turns raise it.
     """
     if in_turn.probabilities is None or alone.probabilities is None or refers_back(question):
         return in_turn

@@ -289,7 +289,7 @@ class StreamedStore:
 
     def _check_whole(self) -> None:
         if not self._whole:
-            raise RuntimeError("store: an addition to this index failed half-way; fill it anew.")
+            raise RuntimeError("store: an addition to this index failed half-way; fill a new one.")
 
     def _append(self, arrays: dict[str, NDArray[Any]]) -> None:
         for name, rows in arrays.items():
