@@ -42,8 +42,8 @@ ASK_BACK = ChatPromptTemplate.from_messages(
     [
         (
             "system",
-            "Several passages could be meant. Do not answer: ask one short question that "
-            "tells which of them is.\n\n{passages}",
+            "Several passages could be meant. Do not answer: ask one short question to "
+            "find out which one is meant.\n\n{passages}",
         ),
         ("human", "{question}"),
     ]
