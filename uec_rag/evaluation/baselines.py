@@ -113,10 +113,7 @@ def _measure(
 
     if threshold is None:
         threshold = max([-np.inf, *np.unique(score).tolist()], key=share)
-    wins = [
-        np.mean((score_right > score[~right]) + (score_right == score[~right]) / 2)
-        for score_right in score[right]
-    ]
-    auroc = float(np.mean(wins)) if right.any() and not right.all() else float("nan")
+    gaps = score[right][:, None] - score[~right]
+    auroc = float(np.mean((gaps > 0) + (gaps == 0) / 2)) if gaps.size else float("nan")
     wrong = float(np.mean((score > threshold) & ~right))
     return {"right": share(threshold), "wrong": wrong, "auroc": auroc}
