@@ -2,7 +2,8 @@
 
 The paper fits each member on the languages it is good at, and English. Here every setting is tried:
 what posteriors are fitted on, their structure and the layer they are about; and beside the paper's
-rule the traces in standard deviations from what each member is used to, and UEC's evidence.
+rule the traces in standard deviations from what each member is used to, and UEC's evidence; and
+the paper's rule in one space, as `UEC.paper`, where zeros fill up the shorter vectors.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from benchmarks.paper.systems import NotApplicable
 from benchmarks.paper.systems.baselines import Relevance
 from benchmarks.paper.systems.lineup import ProjectionOf
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.similarity import softmax
+from uec_rag.base.similarity import score, softmax
 from uec_rag.encoders import Encoder
+from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
+from uec_rag.ensemble.convolution import convolve_shared
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
@@ -35,7 +38,10 @@ from uec_rag.laplace.posterior import Posterior, Structure
 _SEEDS = 3
 _KNOWS = 0.5  # nDCG@10 on a language's fitting pairs from which a member knows it
 FITS = ("own", "English + own", "union")
-RULES = ("uniform", "trace", "z", "evidence")
+SHARED = ("shared_uniform", "shared_trace")
+RULES = ("uniform", "trace", "z", "evidence", *SHARED)
+_VARYING = ("trace", "z", "evidence", "shared_trace")
+_BETA = 0.01  # of the paper
 
 Given = Mapping[str, list[Pair]]
 
@@ -101,7 +107,8 @@ def section(result: Result, path: Path) -> Iterator[str]:
         f"Members {', '.join(encoders)}; who knows a language, by the fitting pairs: {owners}. "
         'Direct sum by slopes, queries weighed by each rule: "trace" is the paper\'s, T = 1.5 on '
         'traces that nothing scales; "z" is the softmax of minus the log trace in standard '
-        "deviations; \"evidence\" is UEC's. AUROC: how well the difference of two members' log "
+        'deviations; "evidence" is UEC\'s. "shared" is UEC.paper in one space, shorter '
+        "vectors filled up with zeros. AUROC: how well the difference of two members' log "
         "traces in standard deviations tells whose language a query is in; below 50 it points the "
         f"wrong way. nDCG@10, means of {result['seeds']} fits, ± standard error over fits and "
         "queries."
@@ -138,10 +145,10 @@ def section(result: Result, path: Path) -> Iterator[str]:
                 *(" / ".join(f"{value:.2f}" for value in pi) for pi in row["coefficients"][rule]),
             ]
             for row in result["settings"]
-            for rule in RULES[1:]
+            for rule in _VARYING
         ],
     )
-    for rule in RULES[1:]:
+    for rule in _VARYING:
         rows = {
             f"{row['fitted_on']}, {row['structure']}, {row['layer']}: {name}": pi
             for row in result["settings"]
@@ -273,7 +280,7 @@ def _fit_and_ask(
     for own in asked:
         texts = list(own.collection.queries.values())
         parts = uec.encode(texts, "query")
-        unscaled = _gaussians(encoders, raw, texts)
+        unscaled = _gaussians(encoders, raw, texts, "query")
         z = fitted.standardise_traces(parts)
         standard[own.collection.name] = z
         traces = np.stack([part.trace for part in unscaled], axis=1)
@@ -289,6 +296,12 @@ def _fit_and_ask(
             mu = np.sum([(p * w)[:, None] * cosine for p, w, cosine in blocks], axis=0)
             ndcg[rule].append(own.relevance.ndcg(mu))
             coefficients[rule].append(pi.mean(axis=0).astype(np.float64))
+        passages = _gaussians(encoders, raw, [*own.collection.passages.values()], "passage")
+        for rule in SHARED:
+            query, candidates = (_in_one_space(each, rule) for each in (unscaled, passages))
+            assert query.coefficients is not None
+            ndcg[rule].append(own.relevance.ndcg(score(query, candidates, _BETA)))
+            coefficients[rule].append(query.coefficients.mean(axis=0).astype(np.float64))
     return _Run(ndcg, coefficients, routing_auroc(standard, owners))
 
 
@@ -338,7 +351,19 @@ def _unscaled(
 
 
 def _gaussians(
-    encoders: Sequence[Encoder], posteriors: Sequence[Posterior], texts: Sequence[str]
+    encoders: Sequence[Encoder], posteriors: Sequence[Posterior], texts: Sequence[str], role: Role
 ) -> list[Gaussian]:
-    encoded = [encoder.encode(texts, "query") for encoder in encoders]
+    encoded = [encoder.encode(texts, role) for encoder in encoders]
     return [posterior.gaussian(e) for posterior, e in zip(posteriors, encoded, strict=True)]
+
+
+def _in_one_space(parts: Sequence[Gaussian], rule: str) -> Gaussian:
+    """Convolve Gaussians by eqs. 1 and 4, the shorter ones filled up with zeros."""
+    width = max(part.dimension for part in parts)
+    filled = [
+        Gaussian(*(np.pad(side, ((0, 0), (0, width - part.dimension))) for side in sides))
+        for part, sides in ((part, (part.mean, part.variance)) for part in parts)
+    ]
+    traces = np.stack([part.trace for part in parts], axis=1)
+    temperature = np.float32(TEMPERATURE if rule == "shared_trace" else np.inf)
+    return convolve_shared(filled, softmax(-traces / temperature))
