@@ -285,7 +285,7 @@ NEGATIVE = "coefficients: expected weights >= 0 with a positive sum"
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        ("mean", ValueError, "coefficients: expected 'evidence', 'trace', 'uniform'"),
+        ("mean", ValueError, "coefficients: expected 'adaptive', 'trace', 'uniform'"),
         (3, TypeError, "coefficients: expected"),
         ([1.0, 2.0], ValueError, "coefficients: expected 3 weights, one per encoder, got 2"),
         ({"a": 1.0, "d": 2.0}, ValueError, "expected a weight for each of ['a', 'b', 'c']"),

@@ -275,7 +275,7 @@ _RULES: dict[str, type[Uniform | Fixed | Trace | Evidence]] = {
     rule.name: rule for rule in (Uniform, Fixed, Trace, Evidence)
 }
 _EXPECTED = (
-    "coefficients: expected 'evidence', 'trace', 'uniform', one weight per encoder or a mapping "
+    "coefficients: expected 'adaptive', 'trace', 'uniform', one weight per encoder or a mapping "
     "from encoder name to weight"
 )
 
