@@ -27,7 +27,7 @@ from benchmarks.paper.systems.lineup import Lineup
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import softmax
 from uec_rag.encoders import Encoder, Role
-from uec_rag.ensemble.convolution import convolve_shared
+from uec_rag.ensemble.convolution import Trace, Uniform, convolve_shared
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives, check_pairs
@@ -40,7 +40,6 @@ class _Kind(TypedDict):
     scaled: bool
 
 
-TEMPERATURE = 1.5  # the paper's, on raw traces; 1 on standardised ones
 _PAIRS, _SHARE = 300, 0.8  # fitted on: so many, of which each seed draws a share
 _QUERIES, _PASSAGES = 100, 250
 _FEWEST = 50  # queries of a collection: fewer say nothing of differences between them
@@ -241,14 +240,9 @@ def _coefficients(
 ) -> tuple[FloatArray, FloatArray]:
     """Coefficients of queries and passages by a rule."""
     if rule == "trace":
-        query, passage = (
-            softmax(-np.stack([part.trace for part in side], axis=1) / np.float32(TEMPERATURE))
-            for side in (asked.queries, asked.passages)
-        )
-        return query, passage
+        return Trace()(asked.queries), Trace()(asked.passages)
     if rule == "z":
-        count = len(asked.passages)
-        return softmax(-asked.standard), np.full((len(asked.passages[0]), count), 1 / count, "f4")
+        return softmax(-asked.standard), Uniform()(asked.passages)
     scores = [
         np.stack([_inverse_variances(part, rule) for part in side], axis=1)
         for side in (asked.queries, asked.passages)

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.paper import plots
-from benchmarks.paper.analyses.adaptivity import TEMPERATURE
 from benchmarks.paper.analyses.base import Result, image, mean_within, searched, subset, within
 from benchmarks.paper.data import Collection
 from benchmarks.paper.plan import Group, Pair
@@ -30,7 +29,7 @@ from uec_rag.base.similarity import score, softmax
 from uec_rag.encoders import Encoder
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.convolution import convolve_shared
+from uec_rag.ensemble.convolution import Trace, Uniform, convolve_shared
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
@@ -38,10 +37,10 @@ from uec_rag.laplace.posterior import Posterior, Structure
 _SEEDS = 3
 _KNOWS = 0.5  # nDCG@10 on a language's fitting pairs from which a member knows it
 FITS = ("own", "English + own", "union")
-SHARED = ("shared_uniform", "shared_trace")
+SHARED = {"shared_uniform": Uniform(), "shared_trace": Trace()}
 RULES = ("uniform", "trace", "z", "evidence", *SHARED)
 _VARYING = ("trace", "z", "evidence", "shared_trace")
-_BETA = 0.01  # of the paper
+_BETA = 0.01  # of `UEC.paper`
 
 Given = Mapping[str, list[Pair]]
 
@@ -283,11 +282,10 @@ def _fit_and_ask(
         unscaled = _gaussians(encoders, raw, texts, "query")
         z = fitted.standardise_traces(parts)
         standard[own.collection.name] = z
-        traces = np.stack([part.trace for part in unscaled], axis=1)
         best = np.stack([cosine.max(axis=1) for cosine in own.cosines], axis=1)
         weighed = {
-            "uniform": np.full(z.shape, 1 / len(encoders), dtype=np.float32),
-            "trace": softmax(-traces / np.float32(TEMPERATURE)),
+            "uniform": Uniform()(unscaled),
+            "trace": Trace()(unscaled),
             "z": softmax(-z),
             "evidence": fitted.weigh(weights, parts, own.cosines, best),
         }
@@ -297,11 +295,11 @@ def _fit_and_ask(
             ndcg[rule].append(own.relevance.ndcg(mu))
             coefficients[rule].append(pi.mean(axis=0).astype(np.float64))
         passages = _gaussians(encoders, raw, [*own.collection.passages.values()], "passage")
-        for rule in SHARED:
-            query, candidates = (_in_one_space(each, rule) for each in (unscaled, passages))
-            assert query.coefficients is not None
+        sides = _in_one_space(unscaled), _in_one_space(passages)
+        for rule, weigh in SHARED.items():
+            query, candidates = (convolve_shared(side, weigh(side)) for side in sides)
             ndcg[rule].append(own.relevance.ndcg(score(query, candidates, _BETA)))
-            coefficients[rule].append(query.coefficients.mean(axis=0).astype(np.float64))
+            coefficients[rule].append(weigh(sides[0]).mean(axis=0).astype(np.float64))
     return _Run(ndcg, coefficients, routing_auroc(standard, owners))
 
 
@@ -357,13 +355,11 @@ def _gaussians(
     return [posterior.gaussian(e) for posterior, e in zip(posteriors, encoded, strict=True)]
 
 
-def _in_one_space(parts: Sequence[Gaussian], rule: str) -> Gaussian:
-    """Convolve Gaussians by eqs. 1 and 4, the shorter ones filled up with zeros."""
+def _in_one_space(parts: Sequence[Gaussian]) -> list[Gaussian]:
+    """Fill Gaussians up with zeros to the largest dimension."""
     width = max(part.dimension for part in parts)
-    filled = [
-        Gaussian(*(np.pad(side, ((0, 0), (0, width - part.dimension))) for side in sides))
-        for part, sides in ((part, (part.mean, part.variance)) for part in parts)
-    ]
-    traces = np.stack([part.trace for part in parts], axis=1)
-    temperature = np.float32(TEMPERATURE if rule == "shared_trace" else np.inf)
-    return convolve_shared(filled, softmax(-traces / temperature))
+
+    def fill(values: FloatArray) -> FloatArray:
+        return np.pad(values, ((0, 0), (0, width - values.shape[1])))
+
+    return [Gaussian(fill(part.mean), fill(part.variance)) for part in parts]
