@@ -28,7 +28,6 @@ METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer"
 SHORT_ONLY = {
     "uec_rag.confidence.replies": LONGEST_ASKED,
     "uec_rag.confidence.wording": LONGEST_ASKED,
-    "uec_rag.retrieval.spelling": LONGEST_ASKED,
     "uec_rag.base.text._LINK": 500,
 }
 """Expressions, by the beginning of their names, that only see texts up to a length; that they do is
@@ -203,7 +202,6 @@ def test_a_reply_costs_its_length(said, size):
     text, found = said * (size // len(said)), [Reading(name, (name,), 0.5) for name in "ab"]
 
     def understood():
-        replies.is_unclear(text)
         replies.extract_clarifying_question(text)
         replies.find_positions(text, ["a", "b"])
         replies.extract_labels(f"Do you mean {text}?")
@@ -216,7 +214,6 @@ def test_a_reply_costs_its_length(said, size):
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (wording.is_small_talk, "thanks"),
         (wording.refers_back, "and why?"),
         (wording.lacks_referent, "How do I repay the loan?"),
         (wording.extract_concept, "What is a gauge?"),

@@ -41,11 +41,10 @@ def test_every_language_has_every_sentence_with_every_field(language, part):
 
 
 def test_every_language_has_words_for_every_kind_of_reply():
-    kinds = {"places", "last", "all", "none", "not", "unsure", "yes", "thanks", "polite", "or"}
-    for language in languages()[1:]:  # the English ones are in the code
+    for language in languages():
         words = tables()[language]["replies"]
-        assert words.keys() == kinds
-        assert len(words["places"]) == 5
+        assert words.keys() - {"articles"} == {"ordinals", "all", "none"}
+        assert len(words["ordinals"]) == 5
 
 
 @pytest.mark.parametrize("language", languages())

@@ -129,19 +129,6 @@ def test_a_reply_that_chooses_is_one_turn_with_the_question_and_the_label(reply)
     assert context == ["How do I force it?\ngit add", "And why?"]
 
 
-def test_a_reply_that_is_small_talk_is_not_searched_with():
-    turns = ["How does rsync copy?", "cool", "Do you mean Hello or Bye?", "Hello"]
-    assert searched_turns("And tar?", turns) == turns[:1]
-
-
-@pytest.mark.parametrize("said", ["Thanks!", "OK, that’s good", "谢谢"])
-def test_small_talk_is_searched_without_the_turns_before(said):
-    assert searched_turns(said, ["Who pays for the heating?"]) == []
-    assert searched_turns(f"{said} And why?", ["Who pays for the heating?"]) != []
-    turns = ["Who pays for the heating?", said, "Is it paid monthly?"]
-    assert searched_turns(turns[-1], turns[:-1]) == turns[:1]
-
-
 def test_the_turns_weigh_more_if_the_question_refers_to_them():
     said = Gaussian([[1.0, 0], [0, 1.0]], [[0, 0], [0, 0]])
     turns = ["My door opener broke."]

@@ -340,14 +340,6 @@ class TestReadings:
         assert decision.action == "answer"
         assert decision.underspecified < 0.5
 
-    @pytest.mark.parametrize("said", ["Thanks!", "OK", "That's great, thanks"])
-    def test_small_talk_is_neither_answered_nor_asked_back_about(self, with_words, texts, said):
-        index = with_towns(with_words, [*texts[:-1], f"{said} {said}"])
-        for history in ([], ["When was Elkins founded?"]):
-            decision = index.search([said], history=[history])[0].decision
-            assert decision.action == "abstain"
-            assert decision.in_corpus < 0.1
-
     def test_without_titles_readings_are_told_apart_by_their_texts(self, with_words, texts):
         decision = with_towns(with_words, texts, titles=[""] * 6).search(["Elkins"])[0].decision
         assert len(decision.readings) > 1

@@ -54,7 +54,7 @@ class Features:
         Evidence that a hit is relevant: its probit logit, and the log of its share of the softmax.
     wording_penalty : array, shape (n,)
         Penalty to subtract from the log odds of an answer in the corpus, before calibration, if the
-        passages lack names in the question, or if it is small talk.
+        passages lack names in the question.
     foreign_script_penalty : array, shape (n,)
         Penalty to subtract from these log odds after calibration.
     """

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import regex
 
-from uec_rag.base.text import WORD, skip_long_texts
-from uec_rag.confidence.languages import ENGLISH
+from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts
+from uec_rag.confidence.languages import ENGLISH, tables
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
-from uec_rag.confidence.reply_words import Token, languages_of_replies, tokens_of
 from uec_rag.confidence.sentences import (
     SENTENCES,
     detect_language,
@@ -19,27 +19,6 @@ from uec_rag.confidence.sentences import (
     templates,
 )
 
-_COUNTED = (
-    ("1", "one", "first", "1st", "a"),
-    ("2", "two", "second", "2nd", "b"),
-    ("3", "three", "third", "3rd", "c"),
-    ("4", "four", "fourth", "4th", "d"),
-    ("5", "five", "fifth", "5th", "e"),
-)
-_PLACES: dict[str, int] = {word: place for place, words in enumerate(_COUNTED) for word in words}
-_PLACES |= {"last": -1, "latter": -1}
-_ALL = {"both", "all", "any", "either", "every", "whichever", "whatever"}
-_NONE = {"neither", "none", "nothing"}
-_NOT_SURE = regex.compile(r"(?:i )?(?:don['’]?t|do not) (?:know|mind|care)")
-_NOT = regex.compile(r"(?:not|other than|anything but|all but|except(?: for)?)\s*")
-_UNCLEAR = {"place", "last", "yes", "not", "polite", "or"}
-_YES = {"yes", "yeah", "yep", "sure", "ok", "okay"}
-_THANKS = {"thanks", "thank"}
-_POLITE = _YES | _THANKS | {"please", "you", "well", "i", "mean", "meant", "think"}
-_POLITE |= {"guess", "probably", "maybe", "the", "one", "option", "choice", "number", "reading"}
-_POLITE |= {"it", "is", "that", "this", "about", "a", "an", "for", "of", "them", "these", "those"}
-_OR = regex.compile(r",? (?:and|or) |, ?| ?[&、] ?")
-_EXTENSION = regex.compile(r"\.(?:html?|md|rst|txt|pdf|docx?|pptx?|xlsx?|csv|epub|ipynb)\b")
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _ITEM = regex.compile(r"\s*(?:[-*•]|\p{N}{1,2}[.)])\s+(?P<label>\S[^\n?]*)")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -163,131 +142,66 @@ def extract_labels(asked: str) -> list[str]:
 
 
 @skip_long_texts(None)
-def find_positions(reply: str, labels: Sequence[str]) -> list[int] | None:
-    """Return the positions of the labels that a reply chooses; None if the reply is anything else.
+def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
+    """Return the positions of the titles that a reply chooses; None if the reply is anything else.
 
-    A reply may name labels by words that not all have, by ordinals or numbers, all but some, all or
-    none, in any language of `languages`. Upper and lower case are the same.
+    A reply chooses by a number ("2.", "b", "second"), by a title or a part of it that only one has,
+    or by "both", "all" or "none", in any of `languages`. Upper and lower case are the same.
 
     Examples
     --------
-    >>> labels = ["git-push.html: OPTIONS", "git-add.html: OPTIONS", "rsync"]
-    >>> said = ("push, please", "the 2nd or rsync", "not the last", "all of them", "neither", "5")
-    >>> [find_positions(reply, labels) for reply in said]
-    [[0], [1, 2], [0, 1], [0, 1, 2], [], None]
+    >>> titles = ["git-push.html", "git-add.html", "rsync"]
+    >>> [find_positions(reply, titles) for reply in ("push", "2.", "all", "neither", "5", "git")]
+    [[0], [1], [0, 1, 2], [], None, None]
     >>> [find_positions(reply, ["tar", "rsync"]) for reply in ("das zweite", "los dos", "都不是")]
     [[1], [0, 1], []]
     """
-    named = _named_in_english(reply, labels)
-    for language in languages_of_replies():
-        if named is None:
-            named = _named_in(language, reply, labels)
-    return named
+    said, plain = _plain(reply), [*map(_plain, titles)]
+    same = [position for position, title in enumerate(plain) if title == said]
+    if same:  # "inspect.Signature" and "inspect.signature" are different titles
+        return [next((position for position in same if titles[position] in reply), same[0])]
+    choice = _choices().get(_without_spaces(said))
+    if choice is not None:
+        positions = [*range(len(titles))]
+        return positions[choice] if choice.stop is None or choice.stop <= len(titles) else None
+    words = {*WORD.findall(said)} - _ARTICLES
+    named = [
+        position
+        for position, title in enumerate(plain)
+        if words
+        and (words <= {*WORD.findall(title)} or (HAS_SPACELESS.search(said) and said in title))
+    ]
+    return named if len(named) == 1 else None
 
 
-def _named_in_english(reply: str, labels: Sequence[str]) -> list[int] | None:
-    """Return the positions that a reply chooses, in English or as numbers and titles."""
-    said = _plain(reply)
-    same = [position for position, label in enumerate(labels) if _plain(label) == said]
-    if same:  # "inspect.Signature" and "inspect.signature" are different labels
-        return [next((position for position in same if labels[position] in reply), same[0])]
-    negated = _NOT.match(said)
-    said = said[negated.end() :] if negated else said
-    words = set(WORD.findall(said)) - _POLITE
-    if words and words <= _NONE:
-        return []
-    everything = [*range(len(labels))]
-    if (words and words <= _ALL) or _NOT_SURE.search(said):
-        return everything
-    named = set[int]()
-    for part in _OR.split(said):
-        words = _words(part)
-        chosen = _choose_labels(words, labels)
-        if words and not chosen:
-            return None
-        named |= chosen
-    return (sorted({*everything} - named if negated else named)) if named else None
+_ARTICLES = {"the", "one"}
 
 
-def _words(text: str) -> set[str]:
-    """Return the words of a text that say something, which "one" alone does."""
-    words: list[str] = WORD.findall(_EXTENSION.sub("", _plain(text)))
-    return {*words} - _POLITE or {*words[-1:]} & _PLACES.keys()
+@cache
+def _choices() -> Mapping[str, slice]:
+    """Read the replies that name no title, in every language, with the titles that they choose."""
+    choices: dict[str, slice] = {}
+    behind_article: dict[str, slice] = {}
+    for table in (table["replies"] for table in tables().values() if "replies" in table):
+        listed = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
+        for text, chosen in (*listed, (table["all"], slice(None)), (table["none"], slice(0, 0))):
+            for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):
+                choices.setdefault(phrase, chosen)
+                for article in table.get("articles", "").split():
+                    behind_article.setdefault(article + phrase, chosen)
+    return behind_article | choices  # "les deux" are both, not "le deux"
 
 
-def _choose_labels(words: set[str], labels: Sequence[str]) -> set[int]:
-    """Return the labels that words name, by a place or because not all have them."""
-    position = _PLACES.get(min(words)) if len(words) == 1 else None
-    if position is not None:
-        return {position % len(labels)} if position < len(labels) else set()
-    words_of_labels = [{*WORD.findall(_EXTENSION.sub("", _plain(label)))} for label in labels]
-    fitting = {index for index, label in enumerate(words_of_labels) if words <= label}
-    fitting = {index for index in fitting if words_of_labels[index] == words} or fitting
-    return fitting if words and len(fitting) < max(len(labels), 2) else set()
+_SEPARATOR = regex.compile(r",\s+")  # in the tables, where "、" is a phrase
 
 
-def _named_in(language: str, reply: str, labels: Sequence[str]) -> list[int] | None:
-    """Return the positions that a reply chooses by the words of a language; None if it does not."""
-    tokens = tokens_of(_with_marks(reply, labels), language)
-    kinds = {token.kind for token in tokens}
-    everything = [*range(len(labels))]
-    if "" not in kinds and "none" in kinds:
-        return []
-    if "" not in kinds and "unsure" in kinds:
-        return everything
-    said = [token for token in tokens if token.kind not in ("polite", "yes", "thanks")]
-    negated = bool(said) and "not" in (said[0].kind, said[-1].kind)  # in Japanese, it comes last
-    if negated and any(token.text == "," for token in said):
-        return None  # "not the first, but the second"
-    named, part = set[int](), list[Token]()
-    for token in [*said, _END]:
-        if token.kind == "not":
-            continue
-        if token.kind != "or":
-            part.append(token)
-        elif part:
-            chosen = _chosen_by(part, labels)
-            if not chosen:
-                return None
-            named |= chosen
-            part = []
-    return (sorted({*everything} - named if negated else named)) if named else None
-
-
-_END = Token("or", 0, "")
-_FIRST_MARK = 0xE000  # of characters for private use, each for a label
-
-
-def _with_marks(reply: str, labels: Sequence[str]) -> str:
-    """Return a reply in lower case with a character in place of each label, longest first."""
-    said = _plain(reply)
-    for position in sorted(range(len(labels)), key=lambda place: -len(labels[place])):
-        label = _plain(labels[position])
-        apart = r"(?<![\p{Latin}\p{N}_])", r"(?![\p{Latin}\p{N}_])"
-        if label:
-            mark = f" {chr(_FIRST_MARK + position)} "
-            said = regex.sub(regex.escape(label).join(apart), mark, said)
-    return said
-
-
-def _chosen_by(part: Sequence[Token], labels: Sequence[str]) -> set[int]:
-    """Return the labels that a part of a reply names by a place, by all, or by words of theirs."""
-    kinds = {token.kind for token in part}
-    if kinds <= {"all"}:
-        return {*range(len(labels))}
-    if len(part) == 1 and kinds <= {"place", "last"}:
-        position = part[0].place - 1  # the last is -1
-        return {position % len(labels)} if position < len(labels) else set()
-    words = {word for token in part for word in WORD.findall(_EXTENSION.sub("", token.text))}
-    marks = {ord(mark) - _FIRST_MARK for token in part for mark in token.text}
-    if marks <= {*range(len(labels)), ord(" ") - _FIRST_MARK}:
-        return marks & {*range(len(labels))}
-    is_named = kinds <= {"", "place", "last"} and words.isdisjoint(_PLACES)
-    return _choose_labels(words, labels) if is_named else set()
+def _without_spaces(text: str) -> str:
+    """Return a text without its spaces, which Korean writers put in different places."""
+    return "".join(text.split())
 
 
 def _plain(label: str) -> str:
-    return " ".join(label.casefold().split()).strip("“”\"'.!?,; ")
+    return " ".join(label.casefold().split()).strip("“”\"'.!?,;()#。！？ ")
 
 
 def find_readings(reply: str, readings: Sequence[Reading]) -> list[Reading]:
@@ -319,31 +233,3 @@ def choose_label(asked: str, reply: str) -> str:
     labels = extract_labels(asked)
     places = find_positions(reply, labels) if labels else None
     return labels[places[0]] if places is not None and len(places) == 1 else reply
-
-
-@skip_long_texts(False)
-def is_unclear(reply: str) -> bool:
-    """Return whether a reply that chooses no reading is a place, a mere "yes" or a "not".
-
-    Thanks end the matter.
-
-    Examples
-    --------
-    >>> [is_unclear(reply) for reply in ("the sixth", "7", "not that", "Yes.", "a file")]
-    [True, True, True, True, False]
-    """
-    return _is_unclear_in_english(reply) or any(
-        _is_unclear_in(language, reply) for language in languages_of_replies()
-    )
-
-
-def _is_unclear_in(language: str, reply: str) -> bool:
-    kinds = {token.kind for token in tokens_of(_plain(reply), language)}
-    return bool(kinds & {"place", "last", "yes", "not"}) and kinds <= _UNCLEAR
-
-
-def _is_unclear_in_english(reply: str) -> bool:
-    words = set(WORD.findall(_plain(reply)))
-    rest = words - _POLITE
-    counted = len(rest) == 1 and regex.fullmatch(r"\d+|\w+th|\w|last|first|second", *rest)
-    return bool(counted) or (words <= _POLITE | {"not", "no"} and words.isdisjoint(_THANKS))

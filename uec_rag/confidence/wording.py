@@ -1,6 +1,6 @@
-"""The wording of a message: question or small talk, names, references to earlier turns.
+"""The wording of a message: whether it asks, names, references to earlier turns.
 
-`is_question`, `is_small_talk`, `extract_concept`, `is_name`, `lacks_referent`, `named_words`,
+`is_question`, `extract_concept`, `is_name`, `lacks_referent`, `named_words`,
 `refers_back` and `complete_question` each answer one question about a text. They are for English,
 and off where a text is in another of `languages`, but for question marks, numbers, identifiers
 and some Chinese. A new language needs its words in the lists below.
@@ -55,12 +55,6 @@ _OPENINGS = _words(
     """how what when where who which why whose can could do does did is are was were will would
     should tell show explain give list describe find compare"""
 )
-_TALK = _words(
-    """thanks thank thx cheers ok okay alright great nice awesome good wow hi hello hey bye goodbye
-    sorry yes yeah yep no nope sure never mind lot all very cool fine perfect welcome morning
-    evening 谢谢 谢谢你 你好 好的 再见"""
-)
-_COMMANDS = _words("help stop cancel quit exit start menu back")
 _CONCEPT = regex.compile(
     r"\W*+what(?:['’]?s| is| are) (?P<article>an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*",
     regex.IGNORECASE,
@@ -85,26 +79,6 @@ def is_question(text: str) -> bool:
     """
     words = text.split(maxsplit=1)
     return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _OPENINGS)
-
-
-@skip_long_texts(False)
-def is_small_talk(text: str) -> bool:
-    """Return whether a text only thanks, greets, agrees or is a bare command, and asks nothing.
-
-    Examples
-    --------
-    >>> [is_small_talk(said) for said in ("Thank you, that's great.", "help", "x", "?!")]
-    [True, True, True, True]
-    >>> [is_small_talk(said) for said in ("OK, and the price", "How do I get help?", "你是谁")]
-    [False, False, False]
-    """
-    words = {_CLITIC.sub("", word) for word in _lower(text)}
-    if len(words) < 2:
-        return all(
-            word in _TALK | _COMMANDS or (len(word) == 1 and word.isascii()) for word in words
-        )
-    polite = not words.isdisjoint(_TALK) and words <= _TALK | FUNCTION_WORDS
-    return polite and not _ASKS.search(text)
 
 
 @skip_long_texts("")

@@ -21,9 +21,8 @@ from uec_rag.confidence.replies import (
     find_positions,
     find_readings,
     is_clarifying_question,
-    is_unclear,
 )
-from uec_rag.confidence.wording import complete_question, is_question, is_small_talk, refers_back
+from uec_rag.confidence.wording import complete_question, is_question, refers_back
 from uec_rag.stores.base import Filter, check_stored_text
 
 _Q = TypeVar("_Q")
@@ -55,7 +54,7 @@ class Query:
     Attributes
     ----------
     text : str
-        The question; after an unclear reply, followed by what the user added.
+        The question; after a clarifying question, followed by a reply that named no reading.
     turns : sequence of str
         The turns before it that are searched with it, oldest first.
     replies : tuple of str
@@ -77,9 +76,8 @@ class Query:
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
         reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
-        question, among those that this one offers. After an unclear reply, such as a position that
-        it does not have, that question is asked again. A reply that is neither a question nor small
-        talk is searched together with that question.
+        question, among those that this one offers. A reply that names no reading is searched
+        together with that question, unless it is a question itself.
 
         Examples
         --------
@@ -149,8 +147,7 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
     while position >= 2 and is_clarifying_question(spoken[position - 1]):
         asked, reply = spoken[position - 1], spoken[position]
         named = find_positions(reply, extract_labels(asked)) is not None
-        other = is_question(reply) or is_small_talk(reply)
-        if not named and other and not is_unclear(reply):
+        if not named and is_question(reply):
             break
         heard.append(choose_label(asked, reply) if named else reply)
         position -= 2  # to the question that was asked back about, which may be a reply, too
@@ -161,7 +158,7 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
     for asked, reply in zip(spoken[position + 1 :: 2], reversed(heard), strict=True):
         if find_positions(reply, extract_labels(asked)) is not None:
             replies = (*replies, reply)
-        elif not is_unclear(reply):
+        else:
             text, replies = f"{text}\n{reply}", ()
     return text, before, replies
 
@@ -170,11 +167,9 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
     """List the turns that a question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
     A reply that chooses a reading is one turn with the question it was asked about. A turn that
-    does not fit is left out together with all earlier ones. Blank turns, clarifying questions,
-    small talk ("Thanks!") and the same question are also left out; small talk is searched alone.
+    does not fit is left out together with all earlier ones. Blank turns, clarifying questions and
+    the same question are also left out.
     """
-    if is_small_talk(question):
-        return []
     kept: list[str] = []
     room, same, before = _ROOM, question.strip().casefold(), history
     while before:
@@ -182,7 +177,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
         if not replies:
             turn, earlier = before[-1], before[:-1]
         before, said = earlier, "\n".join([turn, *replies])
-        if is_clarifying_question(said) or is_small_talk(turn) or is_small_talk(said):
+        if is_clarifying_question(said):
             continue
         room -= len(said.encode())
         if room < 0:
@@ -219,12 +214,10 @@ class Request:
     ----------
     said : list of str
         The questions as the user wrote them.
-    corrected : list of str
-        The same with their spelling corrected.
     history : sequence of n sequences of str, or None
         The turns before each of them.
     queries : list of Query
-        The corrected questions in their conversations, parsed.
+        The questions in their conversations, parsed.
     texts : list of str
         The different texts to encode: `texts_of(queries)`.
     k : int
@@ -240,7 +233,6 @@ class Request:
     """
 
     said: list[str]
-    corrected: list[str]
     history: Sequence[Sequence[str]] | None
     queries: list[Query]
     texts: list[str]

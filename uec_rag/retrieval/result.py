@@ -9,10 +9,10 @@ from typing import Any, Self, TypeGuard, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k, one_line, visible
+from uec_rag.base.checks import check_k, one_line
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import Action, Decision, decide_again, with_note
+from uec_rag.confidence.decision import Action, Decision, decide_again
 from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import Reading
@@ -32,7 +32,7 @@ class Members:
         Similarity by each member: a cosine, or a BM25 score from 0 to 1.
     ranks : int array, shape (K, k)
         Rank by that similarity among all passages, from 1; 0 if not known.
-    counted : array, shape (K, k)
+    contributions : array, shape (K, k)
         ``pi_k w_k s_k``, the summands of mu_s.
     words : list of k dict of str to float, or None
         Words of the question that a hit contains, with the similarity that each adds, largest
@@ -227,13 +227,6 @@ class Result:
             relevance=self.relevance[at],
             members=None if self.members is None else self.members.select(at),
         )
-
-    def with_original_query(self, query: str, corrected: str) -> Result:
-        """Return the result with the original question, and its correction noted, if any."""
-        if query == corrected:
-            return self if query == self.query else replace(self, query=query)
-        note = sentence("read_as", self.decision.language, question=visible(corrected))
-        return replace(self, query=query, decision=with_note(self.decision, note))
 
     @property
     def without_clarifying(self) -> Result:
@@ -577,9 +570,6 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
         verdict for metadata in ours or hits if (verdict := _decision_in(metadata)) is not None
     ]
     return max(decisions, key=lambda decision: decision.confidence, default=None)
-
-
-_PROBABILITIES = ("confidence", "in_corpus", "underspecified")
 
 
 _PROBABILITIES = ("confidence", "in_corpus", "underspecified")

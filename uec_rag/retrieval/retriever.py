@@ -24,7 +24,7 @@ from uec_rag.confidence.languages import ENGLISH, check_language
 from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
-from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids, is_unclear
+from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
@@ -54,7 +54,6 @@ from uec_rag.retrieval.request import (
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.search import Method, run
-from uec_rag.retrieval.spelling import correct_spelling
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
@@ -305,7 +304,7 @@ class Retriever(Index):
         texts: Sequence[str] | None = None,
         **options: Unpack[Options],
     ) -> SearchResult:
-        """Search for queries that are already encoded, without correcting their spelling.
+        """Search for queries that are already encoded.
 
         If the gate has an advisor, no rewrite is searched for.
 
@@ -323,7 +322,7 @@ class Retriever(Index):
         ValueError
             If a query or a turn was not encoded.
         """
-        gate, request = self._request(queries, k, options, correct=False)
+        gate, request = self._request(queries, k, options)
         result = self._run(request, parts, request.said if texts is None else texts)
         return gate.apply(result, k, request) if gate else result
 
@@ -337,8 +336,7 @@ class Retriever(Index):
         **options: Unpack[Options],
     ) -> SearchResult:
         """Run `search_encoded` without blocking the event loop."""
-        prepare = partial(self._request, correct=False)
-        gate, request = await asyncio.to_thread(prepare, queries, k, options)
+        gate, request = await asyncio.to_thread(self._request, queries, k, options)
         of = request.said if texts is None else texts
         result = await asyncio.to_thread(self._run, request, parts, of)
         return await gate.aapply(result, k, request) if gate else result
@@ -363,8 +361,6 @@ class Retriever(Index):
         k: int,
         options: Options,
         diversity: tuple[int, float] | None = None,
-        *,
-        correct: bool = True,
     ) -> tuple[Gate | None, Request]:
         """Return the gate that decides, and the parsed request for as many hits as it needs.
 
@@ -373,7 +369,7 @@ class Retriever(Index):
         gate = self._active_gate()
         k = check_k(k)
         most = k if gate is None else max(k, gate.k)
-        parsed = self._parse(queries, most, correct=correct, **options)
+        parsed = self._parse(queries, most, **options)
         if diversity is not None:
             fetch_k, lambda_mult = diversity
             parsed = replace(parsed, k=max(most, fetch_k), diversity=(most, lambda_mult))
@@ -384,13 +380,12 @@ class Retriever(Index):
         queries: Sequence[str],
         k: int,
         *,
-        correct: bool = True,
         filter: Filter | None = None,
         unanswerable_rate: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
     ) -> Request:
-        """Check the arguments of `search`, correct the questions and pair them with their turns."""
+        """Check the arguments of `search`, and pair the questions with their turns."""
         label = within if isinstance(within, str) else None
         chosen = () if within is None or label is not None else chosen_ids(within)
         self._check_filter(add_ids({"$id": [*chosen]}, filter) if chosen else filter)
@@ -401,13 +396,12 @@ class Retriever(Index):
         )
         before = None if history is None else check_history(history)
         said = check_queries(queries)
-        corrected = correct_spelling(said, self.uec.encoders, self.store) if correct else said
         if before is None:
-            asked = [Query.parse(text, within=within) for text in corrected]
+            asked = [Query.parse(text, within=within) for text in said]
         else:
-            asked = [Query.parse(*pair, within) for pair in with_turns(corrected, before)]
+            asked = [Query.parse(*pair, within) for pair in with_turns(said, before)]
         texts = texts_of(asked)
-        return Request(said, corrected, before, asked, texts, k, filter, share, chosen, label)
+        return Request(said, before, asked, texts, k, filter, share, chosen, label)
 
     def label(self, question: str, relevant_ids: Collection[str]) -> None:
         """Write the passages that answer a question to the table of labels of the saved index.
@@ -467,8 +461,8 @@ class Retriever(Index):
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
             )
-        said = zip(results, request.said, request.corrected, strict=True)
-        result = SearchResult([one.with_original_query(*of_one) for one, *of_one in said])
+        said = zip(results, request.said, strict=True)
+        result = SearchResult([replace(one, query=text) for one, text in said])
         return result if request.diversity is None else diversify(self, result, *request.diversity)
 
     def _run_chosen(
@@ -490,7 +484,7 @@ class Retriever(Index):
             except UnknownReading:
                 if request.label is not None:
                     raise
-                return self._run_unnamed(request, position, str(choice), rows, parts)
+                return self._run_unnamed(request, position)
             ids = choice
             if isinstance(choice, str):
                 ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
@@ -512,25 +506,15 @@ class Retriever(Index):
         # If several readings were chosen, asking back would repeat the same question.
         return result.without_clarifying if len(named) > 1 else result
 
-    def _run_unnamed(
-        self,
-        request: Request,
-        position: int,
-        reply: str,
-        rows: Mapping[str, int],
-        parts: Sequence[Gaussian],
-    ) -> Result:
+    def _run_unnamed(self, request: Request, position: int) -> Result:
         """Search for a question and a reply that names none of its readings any more.
 
         The index has changed since it asked back, or its store is remote.
         """
-        query = request.queries[position]
-        if not is_unclear(reply):
-            query = query.with_reply(request.corrected[position])
-            texts = texts_of([query])
-            parts = self.uec.encode(texts, "query")
-            rows = rows_of(texts, parts)
-        return self._run_among(request, request.filter, [query], rows, parts)[0]
+        query = request.queries[position].with_reply(request.said[position])
+        texts = texts_of([query])
+        parts = self.uec.encode(texts, "query")
+        return self._run_among(request, request.filter, [query], rows_of(texts, parts), parts)[0]
 
     def _run_among(
         self,

@@ -41,7 +41,7 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading, candidates_of
-from uec_rag.confidence.wording import complete_question, is_small_talk, named_words, refers_back
+from uec_rag.confidence.wording import complete_question, named_words, refers_back
 from uec_rag.encoders.lexical import LATIN, has_words, letters_in
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
@@ -60,7 +60,7 @@ _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding ma
 # Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
 # has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
 _FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(2.0)
-_SMALL_TALK = np.float32(16.0)  # the same for "Thanks!" and "both", which ask nothing
+_UNKNOWN_WORD = np.float32(16.0)  # the same for "asdf" alone, which no passage has
 # Confidence above which a question is searched without its turns, and without earlier subjects.
 _NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
 
@@ -569,8 +569,8 @@ def unfitted_logit_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.flo
 def wording_penalties(ranking: Ranking) -> FloatArray:
     """Return the `Features.wording_penalty` of each question, shape (n,).
 
-    A question has one if it is small talk or a single word that no hit has, and if none of the
-    first texts has all of its names.
+    A question has one if it is a single word that no hit has, and if none of the first texts has
+    all of its names.
     Names are also numbers and identifiers, as found by `named_words`.
     Names and words are not looked for if no member is lexical, or if the question is in another
     script than the first text, and not in Latin letters.
@@ -578,7 +578,6 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
     penalties = np.zeros(len(ranking.queries), dtype=np.float32)
     for row, positions in enumerate(ranking.distinct[:, :JUDGED].tolist()):
         question, idf = ranking.queries[row].text, ranking.idf[row]
-        penalties[row] = _SMALL_TALK * is_small_talk(question)
         if ranking.words is None:
             continue
         letters = letters_in(question)
@@ -588,7 +587,7 @@ def wording_penalties(ranking: Ranking) -> FloatArray:
         common_words = function_words(ranking.queries[row].language)
         content = [word for word in idf if word.casefold() not in common_words]
         if len(content) == 1 and not any(content[0] in words for words in of_hits):
-            penalties[row] = _SMALL_TALK  # "asdf"
+            penalties[row] = _UNKNOWN_WORD
         names = {word for word in idf if word.casefold() in said}
         passages = ranking.passages[row]
         if names and not any(

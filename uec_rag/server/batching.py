@@ -12,7 +12,6 @@ from typing import Any
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
 from uec_rag.retrieval.request import Query, texts_of
-from uec_rag.retrieval.spelling import correct_spelling
 from uec_rag.server.access import Limits
 from uec_rag.server.running import Metrics
 
@@ -95,11 +94,7 @@ class Batcher:
     def _search(self, batch: Sequence[WaitingQuery]) -> list[SearchResult]:
         with self.live.use() as opened:
             retriever = opened.retriever
-            texts = correct_spelling(
-                [query.text for query in batch], retriever.uec.encoders, retriever.store
-            )
-            pairs = zip(texts, batch, strict=True)
-            asked = [Query.parse(text, query.turns, query.within) for text, query in pairs]
+            asked = [Query.parse(query.text, query.turns, query.within) for query in batch]
             different = texts_of(asked)
             with self.metrics.stages.labels("encode").time():
                 parts = retriever.uec.encode(different, "query")
@@ -109,7 +104,7 @@ class Batcher:
                 first = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = retriever.search_encoded(
-                        [texts[row] for row in rows],
+                        [batch[row].text for row in rows],
                         parts,
                         first.k,
                         texts=different,
@@ -118,6 +113,5 @@ class Batcher:
                         within=first.within,
                     )
                 for row, single in zip(rows, result, strict=True):
-                    original = single.with_original_query(batch[row].text, texts[row])
-                    results[row] = SearchResult([original])
+                    results[row] = SearchResult([single])
         return [results[row] for row in range(len(batch))]
