@@ -139,8 +139,8 @@ def measured(
         parts = uec.encode(texts, "query")
         members = compare(fitted, view, parts)
         weights = retriever.uec.fitted.evidence_weights
-        pi = fitted.weigh(weights, parts, members, best_of(members, len(parts[0])))
-        fused = fuse(fitted, view, fitted.combine(parts, pi), members, pi)
+        pi = fitted.weigh(weights, parts, members, best_of(members))
+        fused = fuse(fitted, members, pi)
         words = np.array([len(split_words(text)) for text in texts])
         own = dict(zip(uec.names, members, strict=True))
         for kind, scores in {"fused": fused, **own}.items():

@@ -217,10 +217,9 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         parts = uec.encode([collection.queries[query] for query in queries], "query")
         view = retriever.store.snapshot()
         own = compare(uec.fitted, view, parts)
-        best = best_of(own, len(parts[0]))
+        best = best_of(own)
         coefficients = uec.fitted.weigh(None, parts, own, best)
-        query = uec.fitted.combine(parts, coefficients)
-        mu = fuse(uec.fitted, view, query, own, coefficients)
+        mu = fuse(uec.fitted, own, coefficients)
         slope, offset = unfitted_logit_line(view, parts)
         logits = slope * mu + offset[:, None]
         place = {id_: column for column, id_ in enumerate(collection.passages)}

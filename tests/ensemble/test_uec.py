@@ -141,7 +141,8 @@ def test_the_preset_makes_the_papers_choices(paper):
 
 @pytest.mark.parametrize("role", ["query", "passage"])
 def test_the_preset_convolves_as_equations_1_and_4_say(paper, role):
-    parts = paper.encode(QUERIES, role)
+    pairs = zip(paper.fitted.posteriors, paper.encoders, strict=True)
+    parts = [posterior.gaussian(encoder.encode(QUERIES, role)) for posterior, encoder in pairs]
     weights = np.exp(-np.stack([p.variance.sum(axis=1) for p in parts], axis=1) / 1.5)
     pi = weights / weights.sum(axis=1, keepdims=True)
     mean = sum(w[:, None] * p.mean for w, p in zip(pi.T, parts, strict=True))

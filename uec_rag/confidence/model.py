@@ -641,7 +641,7 @@ class FitView:
     relevant : array of bool, shape (n, N)
         Whether a passage answers a query; a row without any True is an unanswerable query.
     members : array, shape (K, n, N), or None
-        Logit of each member for every passage; None in the shared space, which has none.
+        Logit of each block for every passage; None before the fit, which gives them.
     """
 
     logits: FloatArray

@@ -89,7 +89,8 @@ def fit(
     summaries = {
         n: post.summary for n, post in zip(fitted.names, posteriors.posteriors, strict=True)
     }
-    shares = fitted.shares(questions.coefficients(fitted))
+    coefficients = fitted.encoder_coefficients(questions.queries, questions.coefficients(fitted))
+    shares = fitted.shares(coefficients)
     seconds = time.perf_counter() - start - posteriors.encoding_seconds
     report = FitReport(
         summaries,
@@ -112,7 +113,7 @@ def fit(
         fitted,
         confidence_model=model,
         report=report,
-        training_profile=TrainingProfile.from_pairs(profiled, posteriors.corpus),
+        training_profile=TrainingProfile.from_pairs(profiled, fitted.blocks(posteriors.corpus)),
     )
 
 
@@ -175,11 +176,10 @@ class FittedPosteriors:
 
     def fit_queries(self, fitted: Fitted, seed: int) -> FitQueries:
         """Return the questions as an ensemble of these encoders asks them, whatever its fit."""
-        own = None
-        if fitted.space == "direct":
-            own = [moments(q, c)[0] for q, c in zip(self.queries, self.corpus, strict=True)]
-        corpus = fitted.combine_as(self.corpus, "passage")
-        return FitQueries(self.queries, corpus, own, self.questions, seed)
+        queries, passages = fitted.blocks(self.queries), fitted.blocks(self.corpus)
+        own = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
+        corpus = fitted.combine_as(passages, "passage")
+        return FitQueries(queries, corpus, own, self.questions, seed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,11 +41,11 @@ class FitQueries:
     Attributes
     ----------
     queries : list of Gaussian
-        Gaussians of n questions from each encoder.
+        Gaussians of n questions in each block.
     corpus : Gaussian
         The ensemble's Gaussians of N passages.
-    own : list of K arrays, shape (n, N), or None
-        Cosines of each encoder; None in the shared space, which does not keep them.
+    own : list of K arrays, shape (n, N)
+        Cosines of each block.
     questions : Questions
         Their texts, and the indices of each question's answers in the corpus.
     seed : int
@@ -54,7 +54,7 @@ class FitQueries:
 
     queries: list[Gaussian]
     corpus: Gaussian
-    own: list[FloatArray] | None
+    own: list[FloatArray]
     questions: Questions
     seed: int
 
@@ -66,7 +66,6 @@ class FitQueries:
         A prior per encoder is learned: the ridge penalty makes it irrelevant for pairs of one
         domain, and it distinguishes languages if there are several.
         """
-        assert self.own is not None
         return fit_evidence_weights(
             self.own,
             self.questions.relevant,
@@ -89,8 +88,6 @@ class FitQueries:
 
     def coefficients(self, fitted: Fitted) -> FloatArray:
         """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""
-        if self.own is None:
-            return fitted.coefficients(self.queries, "query")
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)
         return fitted.weigh(fitted.evidence_weights, self.queries, self.own, best)
 
@@ -99,13 +96,11 @@ class FitQueries:
             self,
             queries=[part[view.queries] for part in self.queries],
             corpus=self.corpus[view.passages],
-            own=None if self.own is None else [view.cut(own) for own in self.own],
+            own=[view.cut(own) for own in self.own],
         )
         pi = smaller.coefficients(fitted)
         mu, sigma2 = moments(fitted.combine(smaller.queries, pi), smaller.corpus)
-        members = None
-        if smaller.own is not None:
-            members = np.moveaxis(fitted.member_logits(np.stack(smaller.own, axis=-1)), -1, 0)
+        members = np.moveaxis(fitted.member_logits(np.stack(smaller.own, axis=-1)), -1, 0)
         slope, offset = fitted.logit_line(pi)
         return FitView(
             slope * mu + offset[:, None],

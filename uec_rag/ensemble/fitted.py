@@ -265,8 +265,8 @@ class TrainingProfile(Record):
     ----------
     writings : tuple of str
         Writings of the questions and passages, see `uec_rag.encoders.lexical`.
-    distance : tuple of K floats
-        1 minus the mean cosine of two fit passages, by each encoder; 0 for one without vectors.
+    distance : tuple of float
+        1 minus the mean cosine of two fit passages, by each block; 0 for one without vectors.
     crosses_scripts : bool
         Whether passages answer questions in other scripts, in 5 % of the pairs or more. The models
         are then multilingual, and no script is unknown to them.
@@ -278,7 +278,7 @@ class TrainingProfile(Record):
 
     @classmethod
     def from_pairs(cls, pairs: Sequence[tuple[str, str]], passages: Sequence[Gaussian]) -> Self:
-        """Summarise fit pairs, given each encoder's Gaussians of the passages among them."""
+        """Summarise fit pairs, given each block's Gaussians of the passages among them."""
         scripts = [{letters_in(text) for text in pair} - {None} for pair in pairs]
         return cls(
             writings(text for pair in pairs for text in pair),
@@ -308,13 +308,13 @@ class TrainingProfile(Record):
         return "", False
 
     def weak_encoders(self, vectors: Sequence[FloatArray]) -> list[int]:
-        """Return the positions of the encoders that hardly distinguish the given passages.
+        """Return the positions of the blocks that hardly distinguish the given passages.
 
-        `vectors`: each encoder's vectors of the same passages, K arrays of shape (m, d_k).
+        `vectors`: each block's vectors of the same passages, arrays of shape (m, d_k).
         """
         return [
-            member
-            for member, (usual, means) in enumerate(zip(self.distance, vectors, strict=True))
+            block
+            for block, (usual, means) in enumerate(zip(self.distance, vectors, strict=True))
             if usual and distance(means) < _ALIKE * usual
         ]
 
@@ -354,28 +354,37 @@ class Fitted:
     report: FitReport | None = None
     training_profile: TrainingProfile | None = None
 
+    @property
+    def block_names(self) -> tuple[str, ...]:
+        """The names of the blocks: the encoders', or one for all in the shared space."""
+        return self.names if self.space == "direct" else ("+".join(self.names),)
+
     @cached_property
     def slopes(self) -> list[float]:
-        """The slope a_k of each encoder's logit a_k s_k + b_k; 1 before `UEC.fit`."""
+        """The slope a_k of each block's logit a_k s_k + b_k; 1 before `UEC.fit`."""
         if self.posteriors is None:
-            return [1.0] * len(self.names)
-        return [posterior.summary.slope for posterior in self.posteriors]
+            return [1.0] * len(self.block_names)
+        return self._of_blocks([posterior.summary.slope for posterior in self.posteriors])
 
     @cached_property
     def intercepts(self) -> list[float]:
-        """The intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `UEC.fit`."""
+        """The intercept b_k of each block's logit a_k s_k + b_k; 0 before `UEC.fit`."""
         if self.posteriors is None:
-            return [0.0] * len(self.names)
-        return [posterior.summary.intercept for posterior in self.posteriors]
+            return [0.0] * len(self.block_names)
+        return self._of_blocks([posterior.summary.intercept for posterior in self.posteriors])
+
+    def _of_blocks(self, values: list[float]) -> list[float]:
+        """Return a value for each block, that of its encoder or the mean of all."""
+        return values if self.space == "direct" else [float(np.mean(values))]
 
     @cached_property
     def slope(self) -> float:
-        """The slope of the ensemble's logit: the mean of the encoders' slopes."""
+        """The slope of the ensemble's logit: the mean of the blocks' slopes."""
         return float(np.mean(self.slopes))
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The weight w_k of each encoder's cosine: its slope divided by the mean slope."""
+        """The weight w_k of each block's cosine: its slope divided by the mean slope."""
         return convolution.block_weights(self.slopes)
 
     @property
@@ -386,7 +395,7 @@ class Fitted:
     def foreign_corpus(self, texts: Sequence[str], vectors: Sequence[FloatArray]) -> str | None:
         """Return a warning if encoders cannot distinguish passages due to their language, or None.
 
-        `texts`: texts of the passages. `vectors`: each encoder's means of them, K arrays of shape
+        `texts`: texts of the passages. `vectors`: each block's means of them, arrays of shape
         (m, d_k).
         """
         profile = self.training_profile
@@ -397,7 +406,7 @@ class Fitted:
         weak = profile.weak_encoders(vectors) if strange else []
         if not weak:
             return None
-        names = ", ".join(repr(self.names[member]) for member in weak)
+        names = ", ".join(repr(self.block_names[block]) for block in weak)
         words = 0 in profile.distance
         so = "what is found is found by its words" if words else "its similarities say little"
         also = "" if words else ', or "bm25"'
@@ -408,19 +417,31 @@ class Fitted:
         )
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
-        """Compute each encoder's Gaussians of the texts that it has encoded."""
+        """Compute the `blocks` of texts that the encoders have encoded."""
         if self.posteriors is None:
-            return [Gaussian.certain(encoding.embedding, encoding.blocks) for encoding in encoded]
+            return self.blocks([Gaussian.certain(each.embedding, each.blocks) for each in encoded])
         pairs = zip(self.posteriors, encoded, strict=True)
-        return [posterior.gaussian(encoding) for posterior, encoding in pairs]
+        return self.blocks([posterior.gaussian(encoding) for posterior, encoding in pairs])
+
+    def blocks(self, parts: Sequence[Gaussian]) -> list[Gaussian]:
+        """Return the Gaussians that are searched, given each encoder's.
+
+        They are the same, side by side in the direct sum. The shared space is one block: the
+        encoders' convolution, with their coefficients by the rule (paper eqs. 1 and 4).
+        """
+        if self.space == "direct":
+            return [*parts]
+        # A rule that is not a callable of Gaussians needs evidence from the corpus.
+        rule = self.rule if callable(self.rule) else Uniform()
+        return [convolution.convolve_shared(parts, rule(parts))]
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
-        """Compute the coefficients of texts from the encoders' Gaussians alone, shape (n, K).
+        """Compute the coefficients of blocks from their Gaussians alone, shape (n, K).
 
-        In the direct sum, those of passages are uniform: coefficients that differ from those of the
-        query reduced the quality of retrieval. `weigh` computes coefficients from a corpus.
+        Those of passages are uniform: coefficients that differ from those of the query reduced the
+        quality of retrieval. `weigh` computes coefficients from a corpus.
         """
-        if role == "passage" and self.space == "direct":
+        if role == "passage" or len(parts) == 1:
             return Uniform()(parts)
         # A rule that is not a callable of Gaussians needs evidence from the corpus.
         rule = self.rule if callable(self.rule) else Uniform()
@@ -444,18 +465,16 @@ class Fitted:
         parts : sequence of K Gaussian
             Each encoder's Gaussians of the queries.
         own : sequence of K arrays, shape (n, N)
-            Each encoder's similarities to the searched corpus; empty in the shared space.
+            Each block's similarities to the searched corpus.
         best : array, shape (n, K)
             The maximum of these similarities.
         """
-        if weights is None or not own:
+        if weights is None:
             pi = self.coefficients(parts, "query")
         else:
             traces = self.standardise_traces(parts)
             evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts, traces)
             pi = weights.coefficients(evidence)
-        if not own:
-            return pi
         words = np.array([bool(part.terms) for part in parts])
         left = np.where((best > 0) | ~words, pi, np.float32(0))
         total = left.sum(axis=1, keepdims=True)
@@ -464,14 +483,24 @@ class Fitted:
         return shares.astype(np.float32)
 
     def combine_as(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
-        """Combine the encoders' Gaussians by the `coefficients` of texts in this role."""
+        """Combine the blocks by the `coefficients` of texts in this role."""
         return self.combine(parts, self.coefficients(parts, role))
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-        """Combine the encoders' Gaussians with given coefficients, by convolution."""
+        """Combine the blocks with given coefficients, in the direct sum of their spaces."""
         if self.space == "shared":
-            return convolution.convolve_shared(parts, coefficients)
+            return parts[0]  # a single block, which has the encoders' coefficients
         return convolution.direct_sum(parts, coefficients, self.weights)
+
+    def encoder_coefficients(
+        self, parts: Sequence[Gaussian], coefficients: FloatArray
+    ) -> FloatArray:
+        """Return the encoders' coefficients of texts, given those of their blocks, shape (n, K)."""
+        if self.space == "direct":
+            return coefficients
+        [block] = parts
+        assert block.coefficients is not None  # as `blocks` made it
+        return block.coefficients
 
     def logit_line(self, coefficients: FloatArray) -> tuple[np.float32, FloatArray]:
         """Return slope and offset (n,) of ``sum_k pi_k (a_k s_k + b_k)`` as a function of mu_s."""
@@ -501,7 +530,7 @@ class Fitted:
             Each encoder's highest similarity to the corpus.
         coefficients : array, shape (n, K)
         """
-        if self.posteriors is None or len(self.names) == 1:
+        if self.posteriors is None or own.shape[1] == 1:
             return np.zeros((len(own), own.shape[2]), dtype=np.float32)
         slopes = np.asarray(self.slopes, np.float32)[:, None]
         odds = np.exp(np.minimum(slopes * (own - best[:, :, None]), 0))
@@ -525,8 +554,6 @@ class Fitted:
         In the direct sum, a similarity is ``sum_k pi_k w_k s_k``, so an encoder with slope 0 has no
         effect, whatever its coefficient is.
         """
-        if self.space == "shared":
-            return coefficients
         counted = coefficients * self.weights
         total = np.maximum(counted.sum(axis=1, keepdims=True), np.float32(1e-30))
         shares: FloatArray = counted / total

@@ -198,7 +198,10 @@ class UEC:
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
     ) -> list[Gaussian]:
-        """Embed texts as Gaussians of each encoder, in the order of `encoders`."""
+        """Embed texts as the Gaussians of each block: of each encoder, in the order of `encoders`.
+
+        The shared space is one block, whose Gaussians are those of `embed`.
+        """
         checked = prepare_texts(texts, role)
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()

@@ -63,11 +63,10 @@ def search_by_each_member(
     Returns
     -------
     dict of str to SearchResult
-        Searches by the encoder's name; empty for a single encoder, and in the shared space, which
-        does not keep them apart.
+        Searches by the encoder's name; empty if there is a single block of vectors.
     """
     names = retriever.uec.names
-    if len(names) < 2 or retriever.uec.fitted.space == "shared":
+    if len(parts) < 2:
         return {}
     return {name: search_by_member(retriever, name, queries, parts, k) for name in names}
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from copy import copy
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -606,7 +606,7 @@ class Retriever(Index):
         length = float(np.linalg.norm(mean))
         if not length:
             raise ValueError("embedding: expected a vector with a direction, got zeros.")
-        if len(self.uec.encoders) == 1 or self.uec.fitted.space == "shared":
+        if len(self.uec.fitted.weights) == 1:
             mean = mean / np.float32(length)
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)

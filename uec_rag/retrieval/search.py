@@ -123,13 +123,12 @@ class Ranking:
     view : MemoryStore
     queries : sequence of n Query
     parts : sequence of K Gaussian
-        Each encoder's Gaussians of the queries.
+        The Gaussians of the queries in each block (`Fitted.blocks`).
     coefficients : array, shape (n, K)
     to_columns : list of K arrays, shape (n, C)
-        Similarities of each encoder to all columns: cosines, or BM25 scores from 0 to 1. Empty in
-        the shared space, which does not keep the encoders apart.
+        Similarities of each block to all columns: cosines, or BM25 scores from 0 to 1.
     best : array, shape (n, K)
-        Highest similarity of each encoder. In the shared space, the shape is (n, 0).
+        Highest similarity of each block.
     top : Top
         The best m columns, best first, with their scores.
     passages : list of n lists of m Passage
@@ -138,7 +137,7 @@ class Ranking:
     distinct : array, shape (n, m)
         The first position of each different text, padded with -1.
     to_hits : array, shape (n, K, m)
-        Each encoder's similarity to a hit; no encoders in the shared space.
+        Each block's similarity to a hit.
     words : list of n lists of dict of str to float, or None
         Words of the question that a hit contains, with the similarity that each adds; None if no
         member is lexical.
@@ -351,10 +350,10 @@ def _rank_block(
     if not len(view):
         return Ranking.empty(method, view, queries, parts)
     to_columns = compare(fitted, view, parts)
-    best = best_of(to_columns, len(queries))
+    best = best_of(to_columns)
     pi = fitted.weigh(method.weights, parts, to_columns, best)
     combined = fitted.combine(parts, pi)
-    mu = fuse(fitted, view, combined, to_columns, pi)
+    mu = fuse(fitted, to_columns, pi)
     top, passages, text_number, distinct = top_k(fitted, view, combined, mu, k, different=NEAREST)
     to_hits, words, idf = contribute(view, parts, to_columns, top.columns)
     unfamiliar, foreign = unfamiliar_queries(method, queries, passages)
@@ -379,36 +378,24 @@ def _rank_block(
 
 
 def compare(fitted: Fitted, view: MemoryStore, parts: Sequence[Gaussian]) -> list[FloatArray]:
-    """Compare each encoder's Gaussians of the questions with its own block of the passages.
+    """Compare the Gaussians of the questions with the passages, block by block.
 
     Returns `Ranking.to_columns`.
     """
-    if fitted.space == "shared":
-        return []
-    # With this scale, products with the stored blocks are the cosines of each encoder.
+    # With this scale, products with the stored blocks are cosines.
     blocks: list[FloatArray | Terms] = []
     for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
         blocks.append(part.terms[0].scale_by(1 / scale) if part.terms else part.mean / scale)
     return view.compare(blocks)
 
 
-def best_of(to_columns: Sequence[FloatArray], count: int) -> FloatArray:
-    """Return the highest similarity of each encoder to `count` questions, shape (count, K)."""
-    best = [similarities.max(axis=1, initial=-np.inf) for similarities in to_columns]
-    return np.stack(best, axis=1) if best else np.zeros((count, 0), dtype=np.float32)
+def best_of(to_columns: Sequence[FloatArray]) -> FloatArray:
+    """Return the highest similarity of each block to every question, shape (n, K)."""
+    return np.stack([of_block.max(axis=1, initial=-np.inf) for of_block in to_columns], axis=1)
 
 
-def fuse(
-    fitted: Fitted,
-    view: MemoryStore,
-    query: Gaussian,
-    to_columns: list[FloatArray],
-    pi: FloatArray,
-) -> FloatArray:
+def fuse(fitted: Fitted, to_columns: list[FloatArray], pi: FloatArray) -> FloatArray:
     """Compute the ensemble's mu_s to every column, ``sum_k pi_k w_k s_k``, shape (n, C)."""
-    if not to_columns:
-        [mu] = view.compare([query.mean])
-        return mu
     return weighted_sum(to_columns, pi * fitted.weights)
 
 
@@ -508,13 +495,13 @@ def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> F
     else:
         slope, offset = method.fitted.logit_line(pi)
     mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
-    if to_hits.size and any(query.turns for query in ranking.queries):
+    if any(query.turns for query in ranking.queries):
         mu, to_hits = rescale_mixed_queries(ranking)
     mu = np.where(positions >= 0, np.take_along_axis(mu, positions, axis=1), -np.inf)
     sigma2 = np.take_along_axis(ranking.top.sigma2, positions, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members = logits[:, :1]
-    if not method.model.standardised and to_hits.size:
+    if not method.model.standardised:
         members = member_evidence(ranking, to_hits[:, :, 0].copy(), foreign)
     # Lexical encoders, which have no vectors, are not misled by an unknown script.
     vectors = np.array([part.mean.shape[1] > 0 for part in parts])
@@ -679,17 +666,15 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     """
     ranking, row, at = assessed.ranking, assessed.row, slice(assessed.row, assessed.row + 1)
     method, top = ranking.method, ranking.top
-    fitted, query, pi = method.fitted, ranking.queries[row], ranking.coefficients[at]
-    [shares], probabilities = fitted.shares(pi), assessed.probabilities
+    fitted, query, of_blocks = method.fitted, ranking.queries[row], ranking.coefficients[at]
+    [pi] = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[at]
+    [shares], probabilities = fitted.shares(pi[None]), assessed.probabilities
     language = method.language_for(query)
     if probabilities is None:
-        return Result.empty(query.text, pi[0], shares, fitted.names, method.basis, language)
+        return Result.empty(query.text, pi, shares, fitted.names, method.basis, language)
     kept = slice(0, min(k, top.mu.shape[1]))
-    between, members = np.zeros_like(top.sigma2[row, kept]), None
     similarities = ranking.to_hits[at, :, kept]
-    if similarities.size:
-        [between] = fitted.disagreement(similarities, ranking.best[at], pi)
-        members = _members(ranking, row, kept)
+    [between] = fitted.disagreement(similarities, ranking.best[at], of_blocks)
     meant: list[Reading] = []
     if assessed.competing is not None and assessed.underspecified >= _WORTH_ASKING:
         meant = readings.readings(assessed.competing)
@@ -710,13 +695,13 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         top.sigma2[row, kept],
         between,
         relevance[kept],
-        pi[0],
+        pi,
         shares,
         probabilities.confidence_at_k[0],
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         names=fitted.names,
-        members=members,
+        members=_members(ranking, row, kept),
     )
 
 
@@ -740,10 +725,10 @@ def spread_to_hits(
 
 
 def _members(ranking: Ranking, row: int, kept: slice) -> Members:
-    """Collect the contributions of the members to one question's hits."""
+    """Collect the contributions of the blocks to one question's hits."""
     fitted, words = ranking.method.fitted, ranking.words
     similarities = ranking.to_hits[row, :, kept]
-    counted = (ranking.coefficients[row] * fitted.weights)[:, None] * similarities
+    contributions = (ranking.coefficients[row] * fitted.weights)[:, None] * similarities
     ranks = np.zeros(similarities.shape, dtype=np.int64)
     for member, of_all in enumerate(ranking.to_columns):
         to_all = of_all[row]
@@ -757,4 +742,4 @@ def _members(ranking: Ranking, row: int, kept: slice) -> Members:
             sorted(hit.items(), key=itemgetter(1), reverse=True) for hit in words[row][kept]
         )
         matched = [*map(dict, by_share)]
-    return Members(fitted.names, similarities, ranks, counted, matched)
+    return Members(fitted.block_names, similarities, ranks, contributions, matched)

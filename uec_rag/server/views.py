@@ -245,7 +245,7 @@ def index_view(retriever: Retriever) -> View:
         "exact": not store.remote,
         "encoders": [
             {"name": visible(name), "weight": float(weight)}
-            for name, weight in zip(uec.names, uec.fitted.weights, strict=True)
+            for name, weight in zip(uec.fitted.block_names, uec.fitted.weights, strict=True)
         ],
         "report": visible(retriever.report),
         "sources": sorted(files.values(), key=lambda file: str(file["source"]))[:_MOST_SOURCES],
