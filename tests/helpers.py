@@ -297,19 +297,6 @@ def of_members(result, name):
     return np.stack([getattr(one.members, name) for one in result])
 
 
-def as_before(saved):
-    """What was learned, as a version of other features has saved it."""
-    if isinstance(saved, list):
-        return [as_before(value) for value in saved]
-    if not isinstance(saved, dict):
-        return saved
-    old = {key: as_before(value) for key, value in saved.items() if key != "leaders"}
-    if "in_corpus" in old:
-        del old["features"]
-        old |= {"by_member": True, "nearest": False}
-    return old
-
-
 class Remembering:
     """A callable like `bag_of_words` that remembers every text it was given."""
 

@@ -322,7 +322,7 @@ def test_a_temperature_that_is_not_positive_is_refused(temperature):
         (lambda: EvidenceWeights(**WEIGHTS | {"spread": (1.0,)}), "spread: expected 6"),
         (
             lambda: EvidenceWeights.restore(weights([0.0] * 6).metadata() | {"features": ["mu"]}),
-            "EvidenceWeights: expected one learned on ",
+            "EvidenceWeights has no field 'features'",
         ),
         (
             lambda: weights([0.0] * 6).coefficients(np.zeros((1, 3, 6), np.float32)),

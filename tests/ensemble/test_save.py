@@ -154,7 +154,7 @@ def test_files_of_two_ensembles_cannot_be_mixed(fitted, saved, fit_pairs, encode
         UEC.load(saved, encoders=by_name(fitted), verify=False)
 
 
-RELEVANCE = ("confidence", "relevance")
+RELEVANCE = ("confidence_model", "relevance")
 SUMMARY = ("posteriors", 1, "summary")
 
 
@@ -164,16 +164,16 @@ SUMMARY = ("posteriors", 1, "summary")
         ((), "encoders", 3),
         ((), "encoders", [{"name": "fine"}]),
         ((), "encoders", [{"name": 1, "spec": None, "revision": "", "dimension": 8}]),
-        ((), "coefficients", {"name": "mine"}),
-        *(((), "beta", value) for value in ("high", -1.0, 1e300)),
+        ((), "rule", {"name": "mine"}),
+        *((("options",), "beta", value) for value in ("high", -1.0, 1e300)),
         ((), "posteriors", [1, 2, 3]),
         ((), "seconds", [1]),
         ((), "facts", {"pairs": [1]}),
-        ((), "confidence", []),
-        ((), "fingerprint", None),
-        *((("confidence",), "temperature", value) for value in (0.0, -1.0, np.inf, np.nan)),
-        (("confidence",), "temperature", 10**400),
-        (("confidence",), "unanswerable", 2.0),
+        ((), "confidence_model", []),
+        ((), "vector_fingerprint", None),
+        *((("confidence_model",), "temperature", value) for value in (0.0, -1.0, np.inf, np.nan)),
+        (("confidence_model",), "temperature", 10**400),
+        (("confidence_model",), "unanswerable", 2.0),
         (RELEVANCE, "spread", [0.0, 1.0]),
         (RELEVANCE, "weights", [1.0]),
         (RELEVANCE, "location", [np.nan, 0.0]),

@@ -4,28 +4,22 @@ import json
 import pickle
 import shutil
 import uuid
-import warnings
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.helpers import (
-    as_before,
     assert_same_result,
-    bag_of_words,
     by_name,
     data_of,
     index_of,
-    labelled,
     load_index,
     resaved,
 )
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.base.text import About
-from uec_rag.confidence.model import shipped_model
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.memory.saved import write_state
@@ -205,32 +199,6 @@ def test_metadata_that_no_addition_takes_is_said_to_be_corrupted(small, tmp_path
         np.save(folder / "store" / "offsets.npy", np.cumsum([0, *map(len, content)]))
     with pytest.raises(IndexCorrupted, match=rf"line 1 .*{said}"):
         load_index(tmp_path / "made up", small.uec).get(["p0"])
-
-
-def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
-    texts, queries, fit_pairs, tmp_path
-):
-    members = [bag_of_words(16, "coarse"), bag_of_words(8, "coarser", seed=1)]
-    given = by_name(UEC(members))
-    index = index_of(UEC(members).fit(fit_pairs), texts)
-    index.calibrate(*labelled(texts, 30)).save(tmp_path / "index")
-    with resaved(tmp_path / "index", KIND, "before") as folder:
-        for name in ("index.json", "ensemble/uec.json"):
-            write_json(folder / name, as_before(read_json(folder / name)))
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        loaded = Retriever.load(tmp_path / "before", encoders=given)
-    said = [str(one.message).partition(": ")[2] for one in caught]
-    for part in ("the same weight. Fit again.", "model. Fit again, or calibrate.", "not used."):
-        assert any(part in one for one in said), part
-    assert all("features: " in str(one.message) for one in caught)
-    assert loaded.calibration is None
-    model, own = (one.uec.fitted.confidence_model for one in (loaded, index))
-    assert model == replace(shipped_model("fitted"), temperature=own.temperature)
-    np.testing.assert_allclose(loaded.search(queries).coefficients, 0.5)
-    loaded.save(tmp_path / "again")
-    with warnings.catch_warnings(action="error"):
-        again = Retriever.load(tmp_path / "again", encoders=given)
-    assert_same_result(again.search(queries), loaded.search(queries))
 
 
 def test_a_store_that_was_saved_with_a_graph_or_in_half_precision_is_searched_exactly(

@@ -10,11 +10,11 @@ changes their order, but not their level (`keep_level`), for which there is `Ret
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -482,7 +482,6 @@ class ConfidenceModel(Record):
     unanswerable: float
     standardised: bool = False
     per_count: float = 0.0
-    _learned_on: ClassVar[Mapping[str, object]] = {"features": VERSION}
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:

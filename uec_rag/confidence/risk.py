@@ -110,10 +110,6 @@ class Guarantee(Record):
             "retrieval."
         )
 
-    def metadata(self) -> dict[str, object]:
-        """Return the state as a JSON object; a threshold of infinity becomes None."""
-        return super().metadata() | {"threshold": self.threshold if self.is_controlled else None}
-
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
         """Rebuild from `metadata`; ValueError if something is missing."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -177,7 +177,7 @@ class _Rule(Record):
 
     name: ClassVar[str]
 
-    def metadata(self) -> dict[str, object]:
+    def metadata(self) -> dict[str, Any]:
         """Return the state as a JSON object, with the rule's name."""
         return {"name": self.name, **super().metadata()}
 
@@ -268,7 +268,6 @@ class Evidence(_Rule):
 
     weights: EvidenceWeights | None = None
     name: ClassVar[str] = "adaptive"
-    _saved_as: ClassVar[Mapping[str, str]] = {"weights": "gate"}
 
 
 _RULES: dict[str, type[Uniform | Fixed | Trace | Evidence]] = {
@@ -459,7 +458,6 @@ class EvidenceWeights(Record):
     location: tuple[float, ...]
     spread: tuple[float, ...]
     prior: tuple[float, ...]
-    _learned_on: ClassVar[Mapping[str, object]] = {"features": [*FEATURES], "leaders": LEADERS}
 
     def __post_init__(self) -> None:
         for name in ("weights", "location", "spread"):

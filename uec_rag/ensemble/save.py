@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from uec_rag.base.errors import (
     as_save_check,
     warn,
 )
-from uec_rag.base.records import Record, current_or
+from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, read_tensors, write_json
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
@@ -30,7 +30,7 @@ from uec_rag.encoders.base import Encoder, LastLayers
 from uec_rag.encoders.bundled.packages import PRESETS
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
-from uec_rag.ensemble.convolution import CoefficientRule, Evidence, restore_rule
+from uec_rag.ensemble.convolution import Evidence, restore_rule
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.laplace.posterior import Posterior
 
@@ -74,17 +74,13 @@ def _check_outside(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class SavedModel:
+class SavedModel(Record):
     """The saved state of an encoder, without its weights."""
 
     name: str
     spec: str | None
     revision: str
     dimension: int
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(value, str) for value in (self.name, self.spec or "", self.revision)):
-            raise TypeError("a model's name, spec and revision are strings")
 
     def load(
         self,
@@ -126,23 +122,23 @@ class SavedModel:
         return model
 
 
-def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceModel:
-    """Restore a confidence model, or return the shipped one if it was learned on other features.
-
-    `words`: whether an encoder is sparse.
-    """
-    shipped = shipped_model("words" if words else "fitted")
-    return current_or(
-        replace(shipped, temperature=float(saved["temperature"])),
-        lambda: ConfidenceModel.restore(saved),
-        "relevance and confidence are those of the shipped model. Fit again, or calibrate.",
-    )
-
-
 KIND = "UEC ensemble"
 
-# The temperature is saved with the rule.
-_OPTIONS = [field.name for field in fields(FitOptions) if field.name != "temperature"]
+
+@dataclass(frozen=True)
+class SavedEnsemble(Record):
+    """The saved state of an ensemble, but for the arrays of its posteriors."""
+
+    encoders: tuple[SavedModel, ...]
+    options: FitOptions
+    rule: dict[str, Any]
+    vector_fingerprint: str
+    posteriors: tuple[dict[str, Any], ...] = ()
+    source: str = ""
+    seconds: tuple[float, float] = (0.0, 0.0)
+    confidence_model: ConfidenceModel | None = None
+    training_profile: TrainingProfile | None = None
+    facts: FitFacts | None = None
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
@@ -192,30 +188,26 @@ def write_ensemble(
     from safetensors.numpy import save_file
 
     restore_rule(fitted.rule.metadata())  # raises for a custom rule, which could not be loaded
-    state: dict[str, object] = {
-        **{name: getattr(options, name) for name in _OPTIONS},
-        "fingerprint": fingerprint(encoders, fitted, options.last_layer),
-        "coefficients": fitted.rule.metadata(),
-        "encoders": [
-            {
-                "name": name,
-                "spec": encoder.spec,
-                "revision": encoder.revision,
-                "dimension": encoder.dimension,
-            }
+    state = SavedEnsemble(
+        tuple(
+            SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
             for name, encoder in zip(fitted.names, encoders, strict=True)
-        ],
-    }
+        ),
+        options,
+        fitted.rule.metadata(),
+        fingerprint(encoders, fitted, options.last_layer),
+    )
     if fitted.posteriors is not None and fitted.report is not None:
-        state["posteriors"] = [posterior.metadata() for posterior in fitted.posteriors]
-        state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
-        state["source"] = fitted.report.source
-        records: dict[str, Record | None] = {
-            "confidence": fitted.confidence_model,
-            "familiar": fitted.training_profile,
-            "facts": fitted.report.facts,
-        }
-        state |= {key: record.metadata() for key, record in records.items() if record is not None}
+        report = fitted.report
+        state = replace(
+            state,
+            posteriors=tuple(posterior.metadata() for posterior in fitted.posteriors),
+            source=report.source,
+            seconds=(report.encoding_seconds, report.fitting_seconds),
+            confidence_model=fitted.confidence_model,
+            training_profile=fitted.training_profile,
+            facts=report.facts,
+        )
         tensors = {
             # safetensors ignores strides, and would write a transposed array in the wrong order.
             f"{i}.{key}": np.ascontiguousarray(array)
@@ -223,7 +215,7 @@ def write_ensemble(
             for key, array in posterior.arrays().items()
         }
         save_file(tensors, folder / "posteriors.safetensors")
-    write_json(folder / "uec.json", state)
+    write_json(folder / "uec.json", state.metadata())
     models: dict[str, EncoderLike] = dict(zip(fitted.names, encoders, strict=True))
     with as_save_check("ensemble"):
         read_ensemble(folder, models, None, trust=False)
@@ -239,55 +231,38 @@ class SavedFit:
     fingerprint: str
 
 
-def _facts(state: Mapping[str, object]) -> FitFacts:
-    # Earlier fits also recorded how confidence was learned.
-    return FitFacts.restore({field.name: state[field.name] for field in fields(FitFacts)})
-
-
 def read_fit(folder: Path) -> SavedFit:
     """Read the files of `write_ensemble`."""
     file = folder / "uec.json"
-    state = read_json(file)
     with as_corrupted(file):
-        encoders = [SavedModel(**entry) for entry in state["encoders"]]
-        names = tuple(encoder.name for encoder in encoders)
-        temperature = state["coefficients"].get("temperature")
-        options = FitOptions.restore(
-            {"temperature": temperature} | {name: state[name] for name in _OPTIONS}
-        )
-        words = not all(encoder.dimension for encoder in encoders)
-        rule = current_or(
-            cast(CoefficientRule, Evidence()),
-            lambda: restore_rule(state["coefficients"]),
-            "all encoders have the same weight. Fit again.",
-        )
-        fitted = Fitted(names, options.space, rule, options.beta)
-        if "posteriors" in state:
+        saved = SavedEnsemble.restore(read_json(file))
+        names = tuple(encoder.name for encoder in saved.encoders)
+        options = saved.options
+        fitted = Fitted(names, options.space, restore_rule(saved.rule), options.beta)
+        if saved.posteriors:
             tensors = read_tensors(folder / "posteriors.safetensors")
             posteriors = tuple(
                 Posterior.restore(
                     {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata
                 )
-                for i, metadata in enumerate(state["posteriors"])
+                for i, metadata in enumerate(saved.posteriors)
             )
-            encoding_seconds, fitting_seconds = state["seconds"]
             report = FitReport(
                 {name: post.summary for name, post in zip(names, posteriors, strict=True)},
                 options.structure,
                 options.likelihood,
-                encoding_seconds,
-                fitting_seconds,
-                state.get("source", ""),
-                _facts(state["facts"]) if "facts" in state else None,
+                *saved.seconds,
+                saved.source,
+                saved.facts,
             )
-            fitted = replace(fitted, posteriors=posteriors, report=report)
-        if "confidence" in state:
-            model = _confidence_model(state["confidence"], words=words)
-            fitted = replace(fitted, confidence_model=model)
-        if "familiar" in state:
-            profile = TrainingProfile.restore(state["familiar"])
-            fitted = replace(fitted, training_profile=profile)
-        return SavedFit(encoders, fitted, options, str(state["fingerprint"]))
+            fitted = replace(
+                fitted,
+                posteriors=posteriors,
+                report=report,
+                confidence_model=saved.confidence_model,
+                training_profile=saved.training_profile,
+            )
+        return SavedFit([*saved.encoders], fitted, options, saved.vector_fingerprint)
 
 
 def read_ensemble(

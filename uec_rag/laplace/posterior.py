@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+from uec_rag.base.records import Record
 from uec_rag.encoders.base import Encoded
 
 Structure = Literal["kron", "diag"]
 
 
 @dataclass(frozen=True)
-class PosteriorSummary:
+class PosteriorSummary(Record):
     """The estimates and statistics of one encoder's fit.
 
     Attributes
@@ -53,17 +55,12 @@ class PosteriorSummary:
     log_marginal_likelihood: float = 0.0
     by_prior: tuple[str, ...] = ()
 
-    def metadata(self) -> dict[str, object]:
-        """Return the state as a JSON object."""
-        state = asdict(self)
-        # Omitted if empty, since the state is hashed into the fingerprints of saved ensembles.
-        by_prior = state.pop("by_prior")
-        return state | ({"by_prior": list(by_prior)} if by_prior else {})
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, Any]) -> Self:
-        """Rebuild from `metadata`."""
-        return cls(**{**metadata, "by_prior": tuple(metadata.get("by_prior", ()))})
+    def __post_init__(self) -> None:
+        if self.scale < 0 or not self.log_trace_sd > 0:
+            raise ValueError(
+                f"scale, log_trace_sd: expected a number of at least 0 and one above 0, got "
+                f"{self.scale} and {self.log_trace_sd}."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,26 +115,8 @@ class Posterior:
         return {"structure": self.structure, "summary": self.summary.metadata()}
 
     @classmethod
-    def restore(cls, arrays: dict[str, FloatArray], metadata: dict[str, object]) -> Self:
+    def restore(cls, arrays: dict[str, FloatArray], metadata: Mapping[str, Any]) -> Self:
         """Rebuild from `arrays` and `metadata`; ValueError if a number is invalid."""
-        summary, structure = metadata["summary"], metadata["structure"]
-        assert isinstance(summary, dict)
-        assert structure in ("kron", "diag")
-        restored = PosteriorSummary.restore(summary)
-        used = [
-            restored.slope,
-            restored.intercept,
-            restored.scale,
-            restored.log_trace_mean,
-            restored.log_trace_sd,
-        ]
-        if not np.isfinite(used).all() or restored.scale < 0 or restored.log_trace_sd <= 0:
-            raise ValueError(
-                f"summary: expected finite numbers and a positive log_trace_sd, got {restored}."
-            )
-        return cls(
-            "kron" if structure == "kron" else "diag",
-            arrays["covariance"],
-            arrays["profile"],
-            restored,
-        )
+        structure: Structure = msgspec.convert(metadata["structure"], Structure)
+        summary = PosteriorSummary.restore(metadata["summary"])
+        return cls(structure, arrays["covariance"], arrays["profile"], summary)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
 
 import numpy as np
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.records import Record, current_or
+from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.corpora.questions import make_questions
 from uec_rag.ensemble.uec import UEC
@@ -45,16 +44,6 @@ class CorpusCalibration(Record):
     queries: int
     k: int
     corpus: str
-    _learned_on: ClassVar[Mapping[str, object]] = {"from": "labels"}
-
-    @classmethod
-    def current(cls, metadata: Mapping[str, object]) -> Self | None:
-        """Rebuild from `metadata`; None, with a warning, if it was learned on other features."""
-        return current_or(
-            None,
-            lambda: cls.restore(metadata),
-            "the calibration on this corpus is not used. Calibrate again.",
-        )
 
     def __str__(self) -> str:
         """Describe the calibration in a sentence."""

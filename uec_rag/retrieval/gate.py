@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, TypeVar, cast
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -598,9 +598,19 @@ class Gate(Record):
         ):
             self._warn_once(told.format("other passages"))  # an index may grow all day
 
-    def metadata(self) -> dict[str, object]:
+    def metadata(self) -> dict[str, Any]:
         """Return the state as a JSON object, without the advisor."""
-        return {key: value for key, value in super().metadata().items() if key != "advisor"}
+        state = Record.metadata(replace(self, advisor=None))
+        del state["advisor"]
+        return state
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, Any]) -> Self:
+        """Rebuild from `metadata`; a guarantee's threshold may be infinite, which JSON lacks."""
+        if not isinstance(guarantee := metadata.get("guarantee"), Mapping):
+            return super().restore(metadata)
+        gate = super().restore({**metadata, "guarantee": None})
+        return replace(gate, guarantee=Guarantee.restore(guarantee))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the gate to a JSON file atomically, with a checksum; the advisor is not saved."""

@@ -109,7 +109,7 @@ def _read_learned(folder: Path) -> tuple[str, CorpusCalibration | None, str | No
         assert isinstance(saved, str)
         if state["calibration"] is None:
             return saved, None, corpus
-        return saved, CorpusCalibration.current(state["calibration"]), corpus
+        return saved, CorpusCalibration.restore(state["calibration"]), corpus
 
 
 def load_index(
