@@ -75,6 +75,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict uec_rag
+	$(BIN)/lint-imports --no-cache
 
 # The sdist, and the wheel out of it, in dist/.
 build: $(READY)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from uec_rag import UEC, Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.encoders import Encoded
 from uec_rag.stores import MemoryStore
 

@@ -27,7 +27,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -43,6 +42,7 @@ from benchmarks.quality.shipped_confidence import DOMAINS, cached
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.base.gaussian import probit
+from uec_rag.base.properties import cached_property
 from uec_rag.confidence.model import log_odds
 from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.ensemble.convolution import blocks

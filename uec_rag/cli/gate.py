@@ -89,7 +89,7 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
     """
-    _check_promise(max_wrong, max_risk, certainty)
+    _check_target(max_wrong, max_risk, certainty)
     sure = _CERTAINTY if certainty is None else certainty
     from uec_rag.evaluation.labels import doubtful_labels
     from uec_rag.retrieval.gate import GATE_FILE, Gate
@@ -184,9 +184,7 @@ def questions(
         )
 
 
-def _check_promise(
-    max_wrong: float | None, max_risk: float | None, certainty: float | None
-) -> None:
+def _check_target(max_wrong: float | None, max_risk: float | None, certainty: float | None) -> None:
     """Raise ValueError if the options do not make one guarantee."""
     for name, value in {
         "--max-wrong": max_wrong,

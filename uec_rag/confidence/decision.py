@@ -272,7 +272,7 @@ def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> D
 
     Parameters
     ----------
-    known : Decision
+    decision : Decision
         The decision about the hits that the advisor has read, or about those of its rewrite.
     advice : Advice
     searched_as : str

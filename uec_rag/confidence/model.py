@@ -28,9 +28,6 @@ _Float = TypeVar("_Float", bound=np.floating[Any])
 NEAREST = 30
 """The number of best passages with different texts over which the softmax is computed."""
 
-VERSION = 2
-"""The version of the features; a model learned on another version is not used."""
-
 _LEAST_SHARE = 1e-4
 _SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature
 # Mean for ensembles of small encoders; standard deviation of the log over all ensembles.

@@ -484,7 +484,7 @@ def underspecified(
 
     Parameters
     ----------
-    found : array, shape (n, 6)
+    numbers : array, shape (n, 6)
         `features` of each question.
     confidence : array, shape (n,)
         P(the hits answer the question).

@@ -147,11 +147,6 @@ class WordTokenizer:
             labels |= labels_of(word, self.language)
         return labels
 
-    def stem_keys(self, words: Sequence[str]) -> NDArray[np.uint64]:
-        """Return the keys of the stems of words in lower-case ASCII letters."""
-        stems = Stemmer.Stemmer(self.language or "english", 0).stemWords(list(words))
-        return np.fromiter(map(key_of, stems), dtype=np.uint64, count=len(stems))
-
     def is_foreign(self, words: Sequence[str]) -> bool:
         """Return whether the words of a text are of another language than English."""
         if self.language is not None:

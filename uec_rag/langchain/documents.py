@@ -134,7 +134,7 @@ def question_and_history(question_input: object, history: object = None) -> tupl
 
     Parameters
     ----------
-    given : Question
+    question_input : Question
     history : sequence of messages or str, optional
         Overrides the "chat_history" or "history" of the mapping.
 

@@ -192,7 +192,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             selects the passages.
         advisor : BaseChatModel or callable, optional
             As in the class; asked once for each query.
-        queries, relevant_ids, wrong, risk, certainty
+        queries, relevant_ids, max_wrong, max_risk, certainty
             As in `uec_rag.retrieval.gate.Gate.from_labels`.
         """
         cls._check_retriever(retriever)

@@ -88,7 +88,7 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
 
     These keys are hidden from LLMs and embedding models.
 
-    `found`: result of a single query. `details`: whether to add details of score and decision.
+    `result`: result of a single query. `details`: whether to add details of score and decision.
     """
     [outcome] = result
     decision = outcome.decision if outcome.judged else None

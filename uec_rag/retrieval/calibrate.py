@@ -197,7 +197,7 @@ def labelled_examples(
             bar.update(len(ranking.queries))
             if ranking.features is None:
                 continue
-            relevant = ranking.document_frequency(labels)
+            relevant = ranking.relevant_texts(labels)
             examples.append(
                 Examples(
                     ranking.features.first(k),

@@ -261,7 +261,7 @@ class Gate(Record):
             If several queries are answered by the same passage.
         """
         check_k(k)
-        check_promise(max_wrong, max_risk, certainty, advisor)
+        check_target(max_wrong, max_risk, certainty, advisor)
         searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, filter=filter)
         return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, advisor=advisor)
 
@@ -276,7 +276,7 @@ class Gate(Record):
         advisor: Advisor | None = None,
     ) -> Gate:
         """Make the gate of `from_labels` from labelled questions that are searched already."""
-        check_promise(max_wrong, max_risk, certainty, advisor)
+        check_target(max_wrong, max_risk, certainty, advisor)
         gate_without = cls(
             k=searched.k,
             basis=searched.result.basis,
@@ -492,7 +492,7 @@ class Gate(Record):
 
         Parameters
         ----------
-        known : Decision
+        decision : Decision
             The decision at `threshold`.
         advice : Advice or str
             The advisor's reply, or the reason why there is none.
@@ -701,7 +701,7 @@ def check_optional_threshold(threshold: float | None) -> float | None:
     return threshold
 
 
-def check_promise(
+def check_target(
     max_wrong: float | None,
     max_risk: float | None,
     certainty: float,

@@ -156,7 +156,7 @@ class Result:
     ) -> Self:
         """Create the result of a query vector, with the similarity as relevance.
 
-        `found`: hits of one query.
+        `hits`: hits of one query.
         """
         mu = hits.mu[0]
         relevance = np.clip(mu, 0, 1)

@@ -192,7 +192,7 @@ class Ranking:
             unfamiliar=[""] * count,
         )
 
-    def document_frequency(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
+    def relevant_texts(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
         """Return which different texts have a wanted id or a copy with one, shape (n, m)."""
         of_text = np.zeros(self.text_number.shape, dtype=bool)
         for row, (passages, ids) in enumerate(zip(self.passages, wanted, strict=True)):

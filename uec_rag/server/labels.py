@@ -49,9 +49,9 @@ def add_labels(
     def counts() -> View:
         given_labels = labels.read()
         others = [
-            fromkey
-            for fromkey in dict.fromkeys([*asked(), *headings()])
-            if fromkey not in given_labels
+            question
+            for question in dict.fromkeys([*asked(), *headings()])
+            if question not in given_labels
         ]
         return {
             "file": labels.path.name,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from laplace.curvature import CurvatureInterface
@@ -18,10 +18,6 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from uec_rag.encoders import SentenceTransformerEncoder
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
 
 Input = Tensor | MutableMapping[str, Tensor | Any]
 

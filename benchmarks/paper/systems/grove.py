@@ -16,7 +16,7 @@ Hensman et al., 2013). The network from y to x is a back constraint (Lawrence an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -34,10 +34,6 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Role, load_encoder
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.laplace.pairs import check_pairs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 _HIDDEN = 128
 _LEAST_NOISE = 1e-6
