@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from tests.stores.postgres_server import new_place
 from typer.testing import CliRunner
 
 from tests.cli.conftest import make_model
 from tests.helpers import pairs, passages
-from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.stores.urls import open_store

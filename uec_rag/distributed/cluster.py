@@ -19,7 +19,6 @@ from uec_rag.encoders import Encoder
 from uec_rag.retrieval.result import without_findings
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, check_passage, content_id
-from uec_rag.stores.urls import filling
 
 _BATCH = 256  # passages that are looked up, encoded and written together
 _AT_A_TIME = 2**16  # passages that Ray is given at a time, and then loads the encoders for
@@ -107,20 +106,19 @@ def index(
     uec = retriever.uec
     read = written = 0
     remaining = iter(passages)
-    with filling(retriever.store):
-        while some := list(islice(remaining, _AT_A_TIME)):
-            new: dict[str, Passage] = {}
-            for start in range(0, len(some), _BATCH):
-                batch = some[start : start + _BATCH]
-                stored = {passage.id: passage for passage in retriever.get([p.id for p in batch])}
-                new |= {p.id: p for p in batch if not is_as(stored.get(p.id), p)}
-            read, unchanged = read + len(some), len(some) - len(new)
-            if advance is not None and unchanged:
-                advance(unchanged)
-            for done in _encode(uec.encoders, [*new.values()], resources):
-                written += len(retriever.add_encoded(done[0], uec.fitted.gaussians(done[1])))
-                if advance is not None:
-                    advance(len(done[0]))
+    while some := list(islice(remaining, _AT_A_TIME)):
+        new: dict[str, Passage] = {}
+        for start in range(0, len(some), _BATCH):
+            batch = some[start : start + _BATCH]
+            stored = {passage.id: passage for passage in retriever.get([p.id for p in batch])}
+            new |= {p.id: p for p in batch if not is_as(stored.get(p.id), p)}
+        read, unchanged = read + len(some), len(some) - len(new)
+        if advance is not None and unchanged:
+            advance(unchanged)
+        for done in _encode(uec.encoders, [*new.values()], resources):
+            written += len(retriever.add_encoded(done[0], uec.fitted.gaussians(done[1])))
+            if advance is not None:
+                advance(len(done[0]))
     return Indexed(read, written)
 
 
