@@ -22,7 +22,7 @@ ORDER = [
     ["ensemble"],
     ["retrieval"],
     ["evaluation"],
-    ["langchain", "llama_index", "distributed", "server"],
+    ["langchain", "llama_index", "server"],
     ["cli"],
 ]
 PLACE = {package: place for place, packages in enumerate(ORDER) for package in packages}

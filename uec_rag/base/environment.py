@@ -14,7 +14,6 @@ FEATURES = {
     "documents": "Reading documents from a folder",
     "stores": "A store in Qdrant",
     "serve": "Serving an index",
-    "ray": "Work on a cluster",
 }
 """The purpose of each extra of the package, as the subject of a sentence."""
 

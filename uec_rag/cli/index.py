@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ from uec_rag.cli.building import (
     build_ensemble,
     check_output,
     fit_ensemble,
-    index_on_ray,
     load_ensemble,
     overwrite_index,
 )
@@ -99,14 +98,6 @@ MaxCharacters = Annotated[
 Update = Annotated[
     bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
 ]
-Backend = Annotated[
-    Literal["local", "ray"],
-    typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
-]
-Workers = Annotated[
-    int, typer.Option(min=1, help="Encoding processes per model, with --backend ray.")
-]
-Gpus = Annotated[float, typer.Option(min=0, help="GPUs per worker, with --backend ray.")]
 
 
 def index(
@@ -124,9 +115,6 @@ def index(
     update: Update = False,
     store: StoreUrl = None,
     trust: Trust = False,
-    backend: Backend = "local",
-    workers: Workers = 1,
-    gpus: Gpus = 0.0,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -138,10 +126,6 @@ def index(
     files are read again and split as before, and the passages of removed files are deleted; a
     folder that lacks most of them and has none unchanged is refused. Give the same --exclude and
     --include as before.
-
-    With --backend ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
-    "text", or lines of .txt. This requires --uec. After an interruption, run it again; it resumes
-    if the passages are in a vector database (--store).
 
     Example: uec-rag index ./docs --out idx
     """
@@ -156,13 +140,7 @@ def index(
         "" if chunk_size is None else f"{chunk_size}/{overlap}",
         max_characters,
     )
-    if backend == "local" and (workers != 1 or gpus):
-        raise ValueError("--workers and --gpus: expected --backend ray with them")
     check_output(to)
-    if backend == "ray":
-        _check_ray_options(source, model, fit, update)
-        index_on_ray(folder, to, uec, store, workers, gpus, json)
-        return
     check_folder(folder, "FOLDER")
     if update:
         update_index(source, to, store, trust=trust, json=json)
@@ -186,18 +164,6 @@ def _check_ensemble_options(
     if update and (uec or model or fit):
         raise ValueError(
             "--update keeps the index's own ensemble; expected no --uec, --model, --fit"
-        )
-
-
-def _check_ray_options(
-    source: Source, model: list[str] | None, fit: Path | None, update: bool
-) -> None:
-    if update:
-        raise ValueError("--update reads on this machine; expected no --backend")
-    if model or fit or source.cut or any(source.selection.values()):
-        raise ValueError(
-            "--backend ray reads rows, and encodes them with the ensemble of --uec; expected no "
-            "--model, --fit, --chunk-size, --follow-symlinks, --exclude, --include"
         )
 
 
