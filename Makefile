@@ -46,8 +46,8 @@ test-kernels: $(READY)
 test-ui: $(READY) $(BROWSER)
 	$(BIN)/python -m pytest -q -m ui tests/server/explore
 
-# The tests of the stores, also on the servers that QDRANT_URL and POSTGRES_DSN name:
-# examples/engines/compose.yaml starts both.
+# The tests of the stores, also on the server that QDRANT_URL names: examples/compose.yaml
+# starts one.
 test-engines: $(READY)
 	$(BIN)/python -m pytest -q tests/stores
 

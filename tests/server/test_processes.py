@@ -114,7 +114,7 @@ def test_without_the_extra_it_says_what_to_install(index, monkeypatch):
 
 @pytest.mark.slow
 def test_four_processes_answer_and_write_over_one_database(tmp_path):
-    from tests.stores.postgres_server import new_place
+    from tests.stores.qdrant_server import new_place
     from uec_rag.stores.urls import open_store
 
     place = new_place()

@@ -5,11 +5,9 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.stores.edge_client import EdgeClient
-from tests.stores.postgres_server import server_dsn
 from tests.stores.qdrant_server import server_url
 from uec_rag.base.saved.files import read_json
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 from uec_rag.stores.urls import open_store, saved_store
 
@@ -17,7 +15,6 @@ KINDS = {
     "memory": lambda folder: MemoryStore(),
     "memory int8": lambda folder: MemoryStore(dtype="int8"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
-    "postgres": lambda folder: PgVectorStore(server_dsn(), collection=f"test {uuid.uuid4().hex}"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),
     "qdrant by http": lambda folder: QdrantStore(
         url=server_url(), collection=f"test-{uuid.uuid4().hex}"
@@ -54,8 +51,6 @@ def reopened(store, folder):
 
 def beside(store):
     """What another process has: a store of its own over the same collection."""
-    if hasattr(store, "_server"):
-        return type(store)(store._server._dsn, collection=store._collection)
     if store._location.url:
         return type(store)(url=store._location.url, collection=store._collection)
     return type(store)(client=store._client, collection=store._collection)

@@ -81,7 +81,7 @@ def test_words_count_as_in_memory_after_additions_replacements_and_deletions(sto
         alike(store, reference)
 
 
-@pytest.mark.parametrize("kind", ["qdrant in memory", "qdrant's engine", "postgres"])
+@pytest.mark.parametrize("kind", ["qdrant in memory", "qdrant's engine"])
 @settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
 @given(
     steps=st.lists(
@@ -107,7 +107,7 @@ def test_frequencies_are_exact_whatever_happened_before(kind, steps, tmp_path_fa
                 reference.pop(f"p{i}", None)
     if reference:
         keys = np.unique(np.concatenate([terms.keys for terms in reference.values()]))
-        found = store.frequencies(0, keys)
+        found = store._count_terms(0, keys)
         held = [sum(key in terms.keys for terms in reference.values()) for key in keys]
         assert found.counts_of(keys).tolist() == held
         assert found.passages == len(reference)
@@ -174,7 +174,7 @@ def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
     close(opened)
 
 
-@pytest.mark.parametrize("kind", ["qdrant's engine", "postgres"])
+@pytest.mark.parametrize("kind", ["qdrant's engine"])
 @pytest.mark.parametrize("first", [40, 1000])
 def test_the_order_of_candidates_is_that_of_an_exact_search_of_them(store, first):
     """Also where the passages that came first say little of how long those after them are."""
@@ -206,7 +206,7 @@ def plain():
     return halves(UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200)), TEXTS)
 
 
-@pytest.mark.parametrize("kind", ["qdrant's engine", "postgres"])
+@pytest.mark.parametrize("kind", ["qdrant's engine"])
 def test_a_retriever_with_words_answers_over_it_as_over_the_default(store, plain):
     other = halves(plain.uec, TEXTS, store)
     assert_answers_alike(other, plain, QUESTIONS, 0.95, apart=np.mean)

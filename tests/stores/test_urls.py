@@ -6,14 +6,12 @@ import warnings
 import pytest
 
 from tests.helpers import bag_of_words, index_of, resaved
-from tests.stores.postgres_server import new_place as in_postgres
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, Retriever
 from uec_rag.base.saved.files import write_json
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.pgvector import PgVectorStore
-from uec_rag.stores.urls import open_store, store_at
+from uec_rag.stores.urls import open_store
 
 
 def test_addresses_lead_to_their_stores(tmp_path):
@@ -23,54 +21,20 @@ def test_addresses_lead_to_their_stores(tmp_path):
     again = open_store(f"qdrant://{tmp_path}/passages")
     assert len(again) == 1
     again.close()
-    table = open_store(f"{in_postgres()}%20more")
-    assert isinstance(table, PgVectorStore)
-    assert table._collection.endswith(" more")
-    table.close()
-    asked = "options=-c%20maintenance_work_mem%3D77MB"
-    settled = open_store(f"{in_postgres()}&{asked}")
-    with settled._server.transaction() as connection:
-        assert connection.execute("SHOW maintenance_work_mem").fetchone() == ("77MB",)
-    settled.close()
-    odd = open_store(f"{in_postgres()}&{asked}&connect_timeout=7")  # in the middle
-    assert odd._collection.startswith("test")
-    assert "connect_timeout=7" in odd._server.url
-    odd.close()
-    for wrong in ("ftp://host/a", "qdrant://host:6333", "qdrant://host:6333/a/b", "qdrant:///"):
+    for wrong in (
+        "ftp://host/a",
+        "postgresql://host/a",
+        "qdrant://host:6333",
+        "qdrant://host:6333/a/b",
+        "qdrant:///",
+    ):
         with pytest.raises(ValueError, match="expected"):
             open_store(wrong)
 
 
-SHELF = """
-from uec_rag.stores.urls import open_store
-
-def open_shelf(address, *, existing):
-    return open_store(address.replace("shelf://", "qdrant://"), existing=existing)
-"""
-
-
-def test_a_package_brings_a_store_by_an_entry_point(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"shelf://: expected qdrant://"):
-        open_store(f"shelf://{tmp_path}/passages")
-    known = tmp_path / "shelf-1.0.dist-info"
-    known.mkdir()
-    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.0\n")
-    (known / "entry_points.txt").write_text("[uec_rag.stores]\nshelf = shelf:open_shelf\n")
-    (tmp_path / "shelf.py").write_text(SHELF)
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        open_store(f"shelf://{tmp_path}/passages", existing=True)
-    store = open_store(f"shelf://{tmp_path}/passages")
-    store.add(numbered([1]), gaussians(0, 1))
-    assert store.address == f"qdrant://{tmp_path}/passages"
-    store.close()
-
-
-def test_the_former_name_warns_and_opens_the_same(tmp_path):
-    with pytest.warns(DeprecationWarning, match="use open_store"):
-        store = store_at(f"qdrant://{tmp_path}/passages")
-    assert store.address == f"qdrant://{tmp_path}/passages"
-    store.close()
+def test_a_folder_without_a_database_is_opened_only_to_be_filled(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no Qdrant database in"):
+        open_store(f"qdrant://{tmp_path}/passages", existing=True)
 
 
 # A saved folder may come from a stranger: the engine that it names is not opened unasked.
@@ -85,7 +49,6 @@ def uec():
 @pytest.mark.parametrize(
     "noted",
     [
-        {"store": "PostgreSQL", "address": "postgresql://me@127.0.0.1:9/db?collection=x"},
         {"store": "Qdrant", "address": "qdrant:///tmp/x"},
         {"store": "qdrant", "collection": "x", "path": "/tmp", "url": None},
         {"store": "cellar", "address": {"a": [None] * 999}},
@@ -100,7 +63,7 @@ def test_a_place_that_a_folder_names_is_not_opened(small, tmp_path, noted, trust
         Retriever.load(tmp_path / "gift", small.uec, trust=trust)
 
 
-@pytest.mark.parametrize("kind", ["postgres", "qdrant by http", "qdrant in a folder"])
+@pytest.mark.parametrize("kind", ["qdrant by http", "qdrant in a folder"])
 def test_ones_own_index_is_opened_as_the_error_says(store, uec, tmp_path):
     index_of(uec, ["a text", "another text"], ["a", "b"], store=store).save(tmp_path / "index")
     store.close()
@@ -133,5 +96,5 @@ def test_a_store_is_given_where_there_is_one_and_must_be_one(uec, small, tmp_pat
     with pytest.raises(ValueError, match="this index stores its own passages; omit store="):
         Retriever.load(tmp_path / "index", small.uec, store=MemoryStore())
     with pytest.raises(TypeError, match=r"store: expected a store, .* got str") as said:
-        Retriever.load(tmp_path / "index", small.uec, store="postgresql://me:secret@host/db")
+        Retriever.load(tmp_path / "index", small.uec, store="qdrant://me:secret@host/x")
     assert "secret" not in str(said.value)

@@ -8,7 +8,6 @@ import random
 import shutil
 import sys
 import tempfile
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -28,7 +27,7 @@ from hypothesis.stateful import (
 
 from tests.helpers import FORGED, NUMERIC, assert_close, bag_of_words, pairs, passages
 from tests.stores.kinds import KINDS, beside
-from tests.stores.postgres_server import server_dsn
+from tests.stores.qdrant_server import new_place
 from tests.stores.test_filters import FILTERS, METADATA, holds
 from tests.survival.in_a_child import run
 from tests.survival.scale import report, times
@@ -36,7 +35,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.stores import Passage
 from uec_rag.stores.filters import Predicate, parse
-from uec_rag.stores.pgvector.store import PgVectorStore
+from uec_rag.stores.urls import open_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -49,8 +48,7 @@ HISTORIES = {  # of each kind: how many in every test run, and in the long one
     "qdrant in memory": (4, 15),
     "qdrant in memory, words": (4, 15),
     "qdrant's engine": (4, 15),
-    "postgres": (4, 15),
-    "postgres, words": (4, 15),
+    "qdrant by http, words": (4, 15),
 }
 
 
@@ -290,7 +288,7 @@ class History(RuleBasedStateMachine):
         index._set_calibration(self.index.calibration, current=False)
         self.index = index
 
-    @precondition(lambda self: self.in_memory or self.kind.startswith("postgres"))
+    @precondition(lambda self: self.in_memory)
     @rule(go_on=st.booleans(), verify=st.booleans())
     def save(self, go_on, verify):
         if self.index in self.saved_by[:-1] and self.saved_by[-1] is not self.index:
@@ -390,12 +388,11 @@ def test_an_index_is_what_its_history_says(kind):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
-def test_two_processes_over_one_table_lose_nothing_and_agree(tmp_path):
-    uec, name, operations = ensemble("postgres"), f"t{uuid.uuid4().hex}", times(15, 600)
-    dsn = server_dsn()
+def test_two_processes_over_one_collection_lose_nothing_and_agree(tmp_path):
+    uec, place, operations = ensemble("qdrant"), new_place(), times(15, 600)
 
     def write(number):
-        index = Retriever(uec, PgVectorStore(dsn, collection=name))
+        index = Retriever(uec, open_store(place))
         chance, held = random.Random(number), {}
         for _ in range(operations):
             chosen = [f"{number}-{i}" for i in chance.sample(range(20), 5)]
@@ -412,7 +409,7 @@ def test_two_processes_over_one_table_lose_nothing_and_agree(tmp_path):
         (tmp_path / f"{number}.json").write_text(json.dumps(held))
 
     def look(number):
-        index = Retriever(uec, PgVectorStore(dsn, collection=name))
+        index = Retriever(uec, open_store(place))
         there = {passage.id: passage.text for passage in index.passages()}
         said = [there, told(index, QUERIES)]
         (tmp_path / f"seen {number}.json").write_text(json.dumps(said, sort_keys=True))
@@ -426,4 +423,4 @@ def test_two_processes_over_one_table_lose_nothing_and_agree(tmp_path):
     assert [there, answer] == other
     held = [json.loads((tmp_path / f"{number}.json").read_text()) for number in range(2)]
     assert there == held[0] | held[1]
-    report(f"2 processes over one table, {operations} writes each: nothing lost, both say the same")
+    report(f"2 processes over one collection, {operations} writes each: nothing lost")

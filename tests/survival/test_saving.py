@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import load_index, passages
 from tests.stores.kinds import close
-from tests.stores.postgres_server import new_place
+from tests.stores.qdrant_server import new_place
 from tests.survival import in_a_child
 from tests.survival.scale import report, times
 from tests.survival.versions import Saver, after_a_while, fill, save, version_of, write
@@ -71,10 +71,10 @@ def in_a_child_that(work, longest=None):
     return status == 0
 
 
-@pytest.mark.parametrize("kind", ["memory", "postgres"])
+@pytest.mark.parametrize("kind", ["memory", "qdrant"])
 def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path, monkeypatch):
     rng, path, folder = random.Random(2), tmp_path / "index", tmp_path / "folder"
-    kills, done, place = times(4, 1000), 0, new_place() if kind == "postgres" else None
+    kills, done, place = times(4, 1000), 0, new_place() if kind == "qdrant" else None
     folder.mkdir()
 
     loading = Retriever.load

@@ -12,9 +12,8 @@ FEATURES = {
     "models": "A model of sentence-transformers",
     "fit": "Fitting by laplace-torch",
     "documents": "Reading documents from a folder",
-    "stores": "A store in Qdrant or PostgreSQL",
+    "stores": "A store in Qdrant",
     "serve": "Serving an index",
-    "ray": "Work on a cluster",
 }
 """The purpose of each extra of the package, as the subject of a sentence."""
 

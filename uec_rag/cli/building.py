@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from uec_rag.base.checks import pluralize
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
-from uec_rag.cli.console import note, print_json, print_text, say
-from uec_rag.stores.urls import open_store
+from uec_rag.cli.console import note, say
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
@@ -127,34 +126,3 @@ def overwrite_index(retriever: Retriever, to: Path) -> None:
             f"removed {to / GATE_FILE}, the gate of the index that was there, whose guarantee does "
             "not hold for this one; make it again with 'uec-rag gate'"
         )
-
-
-def index_on_ray(
-    source: Path,
-    to: Path,
-    uec: Path | None,
-    store: str | None,
-    workers: int,
-    gpus: float,
-    json: bool,
-) -> None:
-    """Index Parquet, JSON lines and text files with a fitted ensemble on Ray."""
-    if uec is None:
-        raise ValueError("--backend ray: expected --uec, an ensemble that 'uec-rag fit' made")
-    ensemble = load_ensemble(uec)
-    from uec_rag.distributed import Resources, index, read_passages
-    from uec_rag.retrieval import Retriever
-
-    passages = read_passages(source)
-    retriever = Retriever(ensemble, None if store is None else open_store(store))
-    with progress_bar("Indexing passages", None) as bar:
-        resources = Resources(workers=workers, num_gpus=gpus)
-        done = index(retriever, passages, resources, advance=bar.update)
-    overwrite_index(retriever, to)
-    if json:
-        print_json({"path": str(to), "passages": done.read, "written": done.written})
-        return
-    print_text(
-        f"{pluralize(done.read, 'passage')} read, {done.written:,} of them encoded now; "
-        f"the index is {to}."
-    )

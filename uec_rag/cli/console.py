@@ -18,7 +18,7 @@ from rich.markup import escape
 from uec_rag.base.checks import one_line, pluralize, visible, visible_json
 from uec_rag.base.errors import UECWarning
 from uec_rag.base.saved.manifest import MANIFEST
-from uec_rag.stores.urls import check_engine, open_store
+from uec_rag.stores.urls import check_address, open_store
 
 if TYPE_CHECKING:
     from uec_rag.corpora.tables import Labels
@@ -96,10 +96,10 @@ def _message(error: Exception) -> str:
     )
 
 
-def _engine(address: str) -> str:
-    """Check the format of an engine's address, without opening it."""
+def _store_url(address: str) -> str:
+    """Check the format of a store's address, without opening it."""
     try:
-        check_engine(address)
+        check_address(address)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return address
@@ -124,9 +124,9 @@ StoreUrl: TypeAlias = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        parser=_engine,
-        help="Where the passages are, if not in the index: qdrant://HOST:PORT/COLLECTION, "
-        "qdrant:///FOLDER/COLLECTION or postgresql://USER@HOST/DATABASE?collection=TABLE.",
+        parser=_store_url,
+        help="Where the passages are, if not in the index: qdrant://HOST:PORT/COLLECTION or "
+        "qdrant:///FOLDER/COLLECTION.",
     ),
 ]
 GatePath: TypeAlias = Annotated[
@@ -188,7 +188,7 @@ def check_gate(gate: Path) -> None:
 
 
 def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
-    """Load a saved index, with its passages in the engine `store` if one is given."""
+    """Load a saved index, with its passages in the Qdrant `store` if one is given."""
     say(f"Opening {index} ...")
     from uec_rag.retrieval import Retriever
 

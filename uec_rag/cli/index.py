@@ -1,11 +1,11 @@
-"""`uec-rag index` and `copy`: making an index from a folder of documents, and copying it."""
+"""`uec-rag index`: making an index from a folder of documents, or updating it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,8 +16,6 @@ from uec_rag.cli.building import (
     build_ensemble,
     check_output,
     fit_ensemble,
-    gate_of,
-    index_on_ray,
     load_ensemble,
     overwrite_index,
 )
@@ -26,9 +24,7 @@ from uec_rag.cli.console import (
     Models,
     StoreUrl,
     Trust,
-    check_index,
     note,
-    open_index,
     print_json,
     print_text,
     say,
@@ -36,7 +32,7 @@ from uec_rag.cli.console import (
 from uec_rag.corpora.folder import CHARACTERS, check_folder, list_first
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
-from uec_rag.stores.urls import check_engine, open_store
+from uec_rag.stores.urls import open_store
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead, Selection
@@ -44,8 +40,7 @@ if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
     from uec_rag.retrieval.live import LiveIndex
-    from uec_rag.stores.base import Store
-    from uec_rag.stores.engine import EngineStore
+    from uec_rag.stores.qdrant import QdrantStore
 
 
 def left_out(read: FolderRead) -> str:
@@ -103,14 +98,6 @@ MaxCharacters = Annotated[
 Update = Annotated[
     bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
 ]
-Backend = Annotated[
-    Literal["local", "ray"],
-    typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
-]
-Workers = Annotated[
-    int, typer.Option(min=1, help="Encoding processes per model, with --backend ray.")
-]
-Gpus = Annotated[float, typer.Option(min=0, help="GPUs per worker, with --backend ray.")]
 
 
 def index(
@@ -128,9 +115,6 @@ def index(
     update: Update = False,
     store: StoreUrl = None,
     trust: Trust = False,
-    backend: Backend = "local",
-    workers: Workers = 1,
-    gpus: Gpus = 0.0,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -142,10 +126,6 @@ def index(
     files are read again and split as before, and the passages of removed files are deleted; a
     folder that lacks most of them and has none unchanged is refused. Give the same --exclude and
     --include as before.
-
-    With --backend ray, FOLDER contains rows instead of documents: .parquet and .jsonl with a field
-    "text", or lines of .txt. This requires --uec. After an interruption, run it again; it resumes
-    if the passages are in a vector database (--store).
 
     Example: uec-rag index ./docs --out idx
     """
@@ -160,13 +140,7 @@ def index(
         "" if chunk_size is None else f"{chunk_size}/{overlap}",
         max_characters,
     )
-    if backend == "local" and (workers != 1 or gpus):
-        raise ValueError("--workers and --gpus: expected --backend ray with them")
     check_output(to)
-    if backend == "ray":
-        _check_ray_options(source, model, fit, update)
-        index_on_ray(folder, to, uec, store, workers, gpus, json)
-        return
     check_folder(folder, "FOLDER")
     if update:
         update_index(source, to, store, trust=trust, json=json)
@@ -190,18 +164,6 @@ def _check_ensemble_options(
     if update and (uec or model or fit):
         raise ValueError(
             "--update keeps the index's own ensemble; expected no --uec, --model, --fit"
-        )
-
-
-def _check_ray_options(
-    source: Source, model: list[str] | None, fit: Path | None, update: bool
-) -> None:
-    if update:
-        raise ValueError("--update reads on this machine; expected no --backend")
-    if model or fit or source.cut or any(source.selection.values()):
-        raise ValueError(
-            "--backend ray reads rows, and encodes them with the ensemble of --uec; expected no "
-            "--model, --fit, --chunk-size, --follow-symlinks, --exclude, --include"
         )
 
 
@@ -230,7 +192,7 @@ def make_index(
     source: Source,
     to: Path,
     ensemble: UEC,
-    store: EngineStore | None,
+    store: QdrantStore | None,
     *,
     pairs: Sequence[tuple[str, str] | tuple[str, str, int]] | None,
     fits: bool,
@@ -247,7 +209,6 @@ def make_index(
     from uec_rag.corpora.passages import add_file_metadata
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of
-    from uec_rag.stores.urls import filling
 
     read = read_files(source.folder, max_characters=source.max_characters, **source.selection)
     documents = read.documents
@@ -262,8 +223,7 @@ def make_index(
     elif fits and not ensemble.is_fitted and len(made := fitting_pairs(documents)) >= _FEWEST_PAIRS:
         fit_ensemble(ensemble, made)
     retriever = Retriever(ensemble, store)
-    with filling(retriever.store):
-        add_passages(retriever, passages)
+    add_passages(retriever, passages)
     overwrite_index(retriever, to)
     if json:
         print_json(
@@ -397,7 +357,7 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
         The index itself does not show that: what they added, they may have removed again. Returns
         the files that have changed since they were read, whose passages stay.
         """
-        # An engine is written by all at the same time anyway.
+        # Qdrant is written by all at the same time anyway.
         if index is not retriever and not index.store.remote:
             more = changes_since(index, hashes, unreadable).pending - changes.pending
             if more:
@@ -427,74 +387,3 @@ def _note_other_files(source: Source) -> None:
 
     if files := other_files(source.folder, **source.selection):
         note(f"left out {pluralize(len(files), 'file')} of other kinds{list_first(files)}")
-
-
-def copy(
-    source: Annotated[
-        Path, typer.Argument(metavar="FROM", help="A saved index, with its passages in any store.")
-    ],
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TO",
-            help="A folder, qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
-            "postgresql://USER@HOST/DATABASE?collection=TABLE.",
-        ),
-    ],
-    to: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder for an index that opens TO, if TO is not a folder."),
-    ] = None,
-    store: StoreUrl = None,
-    trust: Trust = False,
-    json: Json = False,
-) -> None:
-    """Copy an index into another store: a folder, Qdrant, PostgreSQL.
-
-    Qdrant or PostgreSQL must not have that collection yet; a folder is written whole at the end,
-    and an index there is replaced.
-
-    Example: uec-rag copy idx qdrant://localhost:6333/passages --out idx-in-qdrant
-    """
-    if ":/" in str(source):
-        raise ValueError("FROM must be an index folder; pass a database URL with --store")
-    address = target if "://" in target else None
-    if address is not None:
-        try:
-            check_engine(address)
-        except ValueError as error:
-            raise ValueError(
-                f"TO: expected a folder or the address of an engine; {error}"
-            ) from None
-    if (address is None) == (to is not None):
-        raise ValueError("--out: expected a folder for the index that opens TO, if TO is not one")
-    folder = to or Path(target)
-    check_index(source, "FROM")
-    check_output(folder, "TO" if to is None else "--out")
-    from uec_rag.retrieval.copying import copy_index
-    from uec_rag.stores import MemoryStore
-
-    index = open_index(source, store, trust)
-    engine = None if address is None else open_store(address)
-    made_in: Store = MemoryStore() if engine is None else engine
-    made = copy_index(index, made_in)
-    overwrite_index(made, folder)
-    _copy_gate(index, made, folder)
-    if json:
-        print_json({"path": str(folder), "passages": len(made)})
-        return
-    where = folder if engine is None else engine.address
-    print_text(f"{pluralize(len(made), 'passage')} in {where}.")
-    _say_how_to_ask(folder, None if engine is None else engine.address)
-
-
-def _copy_gate(index: Retriever, made: Retriever, folder: Path) -> None:
-    """Save the gate of an index beside its copy, if it is of the same passages."""
-    from uec_rag.retrieval.gate import GATE_FILE
-
-    gate, fits = gate_of(index, made)
-    if not fits:
-        note("the gate of FROM was not copied, since it does not fit; make one with 'uec-rag gate'")
-    elif gate is not None:
-        gate.save(folder / GATE_FILE)
-        say("The gate was copied, too.")

@@ -96,8 +96,7 @@ class UECVectorStore(VectorStore):
         `UEC()`, which is fitted, by default. With any other LangChain `Embeddings`, the search is a
         plain vector search with variance 0. A `uec_rag.Retriever` is used with its passages.
     store : Store, optional
-        Where vectors and documents are stored: `MemoryStore` (default), `QdrantStore` or
-        `PgVectorStore`.
+        Where vectors and documents are stored: `MemoryStore` (default) or `QdrantStore`.
 
     Attributes
     ----------

@@ -93,8 +93,7 @@ class UECVectorStore(BasePydanticVectorStore):
         `UEC()`, which is fitted, by default. With an embedding other than `UECEmbedding`, the
         search is a plain vector search with variance 0. A `Retriever` is used with its passages.
     store : Store, optional
-        Where vectors and nodes are stored: `MemoryStore` (default), `QdrantStore` or
-        `PgVectorStore`.
+        Where vectors and nodes are stored: `MemoryStore` (default) or `QdrantStore`.
 
     Raises
     ------

@@ -55,7 +55,6 @@ from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.search import Method, run
 from uec_rag.stores.base import Filter, Store
-from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
 from uec_rag.stores.memory.vectors import Dtype
@@ -352,8 +351,9 @@ class Retriever(Index):
         if filter is None:
             return
         condition = parse(filter)
-        if isinstance(self.store, EngineStore):
-            self.store.check(condition)
+        check = getattr(self.store, "check", None)  # Qdrant cannot run every filter
+        if check is not None:
+            check(condition)
 
     def _request(
         self,

@@ -40,7 +40,6 @@ from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import Metrics, log_to_stderr, serve
 from uec_rag.server.static import add_pages
 from uec_rag.stores.base import check_stored_text
-from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import check_size, parse
 
 # Limits of one request: hits, characters of a passage, passages to add or delete.
@@ -223,8 +222,9 @@ class Service:
             most, condition = self.limits, parse(question.filter)
             check_size(condition, most.conditions, most.values, most.characters)
             with self.live.use() as opened:
-                if isinstance(opened.retriever.store, EngineStore):
-                    opened.retriever.store.check(condition)
+                check = getattr(opened.retriever.store, "check", None)  # Qdrant's filters are fewer
+                if check is not None:
+                    check(condition)
         return before
 
     async def _result(self, question: Question) -> SearchResult:

@@ -1,22 +1,20 @@
-"""Stores of the ensemble's Gaussians, and their search: one protocol, several engines."""
+"""Stores of the ensemble's Gaussians, and their search: one protocol, in memory and in Qdrant."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.memory.store import MemoryStore
 
 if TYPE_CHECKING:
-    from uec_rag.stores.pgvector import PgVectorStore
     from uec_rag.stores.qdrant import QdrantStore
 
-__all__ = ["Filter", "MemoryStore", "Passage", "PgVectorStore", "QdrantStore", "Store"]
-
-_ON_USE = {"PgVectorStore": "pgvector", "QdrantStore": "qdrant"}  # each needs an extra
+__all__ = ["Filter", "MemoryStore", "Passage", "QdrantStore", "Store"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the stores in engines, and their clients, on first use."""
-    if name in _ON_USE:
-        return getattr(import_module(f"{__name__}.{_ON_USE[name]}"), name)
+    """Import the store in Qdrant, and its client from an extra, on first use."""
+    if name == "QdrantStore":
+        from uec_rag.stores.qdrant import QdrantStore
+
+        return QdrantStore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 Metadata is what JSON brings back as it was. What one engine would change, miss or refuse is refused
 here, for all of them and for what a filter asks: whole numbers beyond 2**53, which engines compare
-as floats, NaN and infinity, which JSON lacks, and NUL characters, which PostgreSQL does.
+as floats, NaN and infinity, which JSON lacks, and NUL characters, which databases may cut.
 """
 
 from __future__ import annotations

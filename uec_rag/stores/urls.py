@@ -1,75 +1,59 @@
-"""Functions to open a store at an address or for a saved folder."""
+"""Functions to open a Qdrant store at an address, and a store for a saved folder."""
 
 from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 from uec_rag.base.errors import warn
 from uec_rag.base.saved.files import read_json
 from uec_rag.stores.base import Store, check_store
-from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.memory.store import MemoryStore
 
-_WEB = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
-_POSTGRES = ("postgresql", "postgres")
-EXPECTED = (
-    "expected qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
-    "postgresql://USER@HOST/DATABASE?collection=TABLE"
-)
-"""The format of the address of an engine, for messages."""
+if TYPE_CHECKING:
+    from uec_rag.stores.qdrant import QdrantStore
+
+_SCHEMES = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
+_EXPECTED = "expected qdrant://HOST:PORT/COLLECTION or qdrant:///FOLDER/COLLECTION"
 
 
-def check_engine(address: str) -> None:
+def check_address(address: str) -> None:
     """Raise ValueError, without opening it, if an address is not one that `open_store` takes.
 
     The message omits an address that may have a password.
     """
     scheme, mark, rest = address.partition("://")
-    if mark and (scheme in _POSTGRES or _plugin(scheme)):
-        return
-    if not mark or scheme not in _WEB:
+    if scheme not in _SCHEMES or not mark:
         named = scheme if mark and re.fullmatch("[a-z0-9+]*", scheme) else "..."
-        raise ValueError(f"{named}://: {EXPECTED}.")
+        raise ValueError(f"{named}://: {_EXPECTED}.")
     host, _, where = rest.partition("/")
     if host and {*"@?#"} & {*rest}:
         raise ValueError(
-            f"{scheme}://...: {EXPECTED}, without user, password, ? or #; the key of a server "
+            f"{scheme}://...: {_EXPECTED}, without user, password, ? or #; the key of a server "
             "is taken from QDRANT_API_KEY."
         )
     parts = PurePosixPath("/", unquote(where)).parts
     try:
         _ = urlsplit(f"//{host}").port
     except ValueError as error:
-        raise ValueError(f"{address!r}: {EXPECTED}; {error}.") from error
+        raise ValueError(f"{address!r}: {_EXPECTED}; {error}.") from error
     if len(parts) < 2 or (host and len(parts) > 2):
-        raise ValueError(f"{address!r}: {EXPECTED}.")
+        raise ValueError(f"{address!r}: {_EXPECTED}.")
 
 
-def _plugin(scheme: str) -> EntryPoint | None:
-    """Return the entry point with the scheme of an address, of another package's store."""
-    is_own = scheme in _WEB or scheme in _POSTGRES
-    return None if is_own else next(iter(entry_points(group="uec_rag.stores", name=scheme)), None)
-
-
-def open_store(address: str, *, existing: bool = False) -> EngineStore:
-    """Open the store at an address.
+def open_store(address: str, *, existing: bool = False) -> QdrantStore:
+    """Open the Qdrant store at an address.
 
     Parameters
     ----------
     address : str
         ``qdrant://HOST:PORT/COLLECTION`` for a server, or ``qdrant+https://`` for one with TLS (its
-        key is read from QDRANT_API_KEY); ``qdrant:///FOLDER/COLLECTION`` for a local folder; or
-        ``postgresql://USER@HOST/DATABASE?collection=TABLE``, a libpq URI except for the table. For
-        another scheme, the entry point of this name in the group ``uec_rag.stores`` is called with
-        the arguments of this function.
+        key is read from QDRANT_API_KEY); ``qdrant:///FOLDER/COLLECTION`` for a local folder.
     existing : bool
         Whether a folder must already have a database; by default, one is created.
 
@@ -80,69 +64,38 @@ def open_store(address: str, *, existing: bool = False) -> EngineStore:
     ValueError
         If the address has another format; the message omits it, since it may have a password.
     ImportError, ConnectionError
-        As raised by the stores.
+        As raised by `QdrantStore`.
     """
-    check_engine(address)
+    check_address(address)
     scheme, _, rest = address.partition("://")
-    if plugin := _plugin(scheme):
-        store: EngineStore = plugin.load()(address, existing=existing)
-        return store
-    if scheme in _WEB:
-        from uec_rag.stores.qdrant.store import QdrantStore
+    host, _, where = rest.partition("/")
+    path = PurePosixPath("/", unquote(where))
+    from uec_rag.stores.qdrant import QdrantStore
 
-        host, _, where = rest.partition("/")
-        path = PurePosixPath("/", unquote(where))
-        if not host:
-            if existing and not Path(path.parent, "meta.json").is_file():
-                raise FileNotFoundError(
-                    f"store: there is no Qdrant database in {str(path.parent)!r}; check the "
-                    "address (uec-rag: --store), or copy the index there first: uec-rag copy."
-                )
-            return QdrantStore(path=str(path.parent), collection=path.name)
-        return QdrantStore(
-            url=f"{_WEB[scheme]}://{host}",
-            collection=path.name,
-            api_key=os.environ.get("QDRANT_API_KEY"),
+    if host:
+        url, key = f"{_SCHEMES[scheme]}://{host}", os.environ.get("QDRANT_API_KEY")
+        return QdrantStore(url=url, collection=path.name, api_key=key)
+    if existing and not Path(path.parent, "meta.json").is_file():
+        raise FileNotFoundError(
+            f"store: there is no Qdrant database in {str(path.parent)!r}; check the address "
+            "(uec-rag: --store)."
         )
-    from uec_rag.stores.pgvector.store import PgVectorStore
-
-    named = re.search("([?&])collection=([^&]*)(&?)", address)
-    if named is None:
-        return PgVectorStore(address)
-    # The rest is passed to libpq unchanged.
-    before, after = address[: named.start()], address[named.end() :]
-    dsn = before + (named[1] + after if after else "")
-    return PgVectorStore(dsn, collection=unquote(named[2]))
-
-
-def store_at(address: str, *, existing: bool = False) -> EngineStore:
-    """Open the store at an address, as `open_store`, the new name, does."""
-    warnings.warn("store_at: use open_store, the new name.", DeprecationWarning, stacklevel=2)
-    return open_store(address, existing=existing)
-
-
-def filling(store: Store) -> AbstractContextManager[object]:
-    """Return a context in which a store may postpone work to the end of the block.
-
-    `store`: a store with a method `filling`, as `PgVectorStore`, or any other, without effect.
-    """
-    block: AbstractContextManager[object] = getattr(store, "filling", nullcontext)()
-    return block
+    return QdrantStore(path=str(path.parent), collection=path.name)
 
 
 def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]:
-    """Return a function that opens a saved store in memory, or returns the given one of an engine.
+    """Return a function that opens a saved store in memory, or returns the given one.
 
-    An engine is never opened from the address in a saved folder: a folder from an untrusted source
+    Qdrant is never opened from the address in a saved folder: a folder from an untrusted source
     could name a server that steals the user's key, or a database that executes code when read.
 
     Raises
     ------
     ValueError
-        If the passages are in an engine and no store is given, or vice versa; or if the given store
+        If the passages are elsewhere and no store is given, or vice versa; or if the given store
         is empty and at another address.
     TypeError
-        If `given` is not a store.
+        If `store` is not a store.
     """
     if store is not None:
         check_store(store)
@@ -158,17 +111,24 @@ def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]
             "is not opened just because a saved folder names it; if it is yours, open it: "
             f"Retriever.load(path, store=...) (uec-rag: --store {address!r:.300})."
         )
-    if isinstance(store, EngineStore):
-        if store.address != address and not len(store):
-            raise ValueError(
-                f"store: there is no passage in {store.address!r:.300}, and those of this index "
-                f"were saved in {address!r:.300}; check the name (uec-rag: --store), or copy them "
-                "there first: uec-rag copy."
-            )
-        if (notes := store.schema()) and noted.get("id", notes.id) not in ("", notes.id):
-            warn(
-                f"store: the collection at {store.address!r:.300} is not the one that this index "
-                f"was saved with, at {address!r:.300}: its passages may be of other documents. If "
-                "they are meant, save the index with it again."
-            )
+    if hasattr(store, "address"):
+        _check_collection(cast("QdrantStore", store), noted, address)
     return lambda: store
+
+
+def _check_collection(store: QdrantStore, noted: dict[str, Any], address: str) -> None:
+    """Raise ValueError if a collection is empty, and warn if it is another than that of an index.
+
+    `noted`: what the index says of its store. `address`: that of the store.
+    """
+    if store.address != address and not len(store):
+        raise ValueError(
+            f"store: there is no passage in {store.address!r:.300}, and those of this index "
+            f"were saved in {address!r:.300}; check the name (uec-rag: --store)."
+        )
+    if (schema := store.schema()) and noted.get("id", schema.id) not in ("", schema.id):
+        warn(
+            f"store: the collection at {store.address!r:.300} is not the one that this index was "
+            f"saved with, at {address!r:.300}: its passages may be of other documents. If they are "
+            "meant, save the index with it again."
+        )

@@ -18,7 +18,6 @@ from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.tables import read_questions
 from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import fuse, search_by_each_member
-from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access, Limits
@@ -398,8 +397,9 @@ def test_passages_in_an_engine_are_shown(index, tmp_path):
     retriever = Retriever.load(index)
     place = f"qdrant:///{tmp_path}/engine/passages"
     store = open_store(place)
-    copy_index(retriever, store)
-    Retriever(retriever.uec, store).save(tmp_path / "over")
+    over = Retriever(retriever.uec, store)
+    over.add([passage.text for passage in retriever.passages()])
+    over.save(tmp_path / "over")
     store.close()
     app = explorer(LiveIndex(IndexLocation(tmp_path / "over", place)), Access())
     with TestClient(app, base_url=f"http://{HOST}") as client:

@@ -11,8 +11,8 @@ from tests.stores.kinds import beside
 from tests.stores.qdrant_server import running, server_url
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
-from uec_rag.stores.engine import CollectionSchema
 from uec_rag.stores.qdrant import QdrantStore
+from uec_rag.stores.qdrant.points import CollectionSchema
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_collection_that_another_writer_has_just_made_is_not_made_again():
     first = QdrantStore(url=server_url(), collection=f"t{uuid.uuid4().hex}")
     second = beside(first)
     first.add(numbered(range(3)), gaussians(0, 3))
-    second.make(CollectionSchema.from_gaussians(gaussians(1, 2), None))
+    second._make(CollectionSchema.from_gaussians(gaussians(1, 2), None))
     assert {passage.id for passage in first.passages()} == {"p0", "p1", "p2"}
     second.add(numbered(range(3, 5)), gaussians(1, 2))
     assert len(first) == 5

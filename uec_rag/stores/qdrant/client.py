@@ -11,7 +11,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from uec_rag.base.retries import is_transient, retry
-from uec_rag.stores.engine import point_id
+from uec_rag.stores.qdrant.points import point_id
 
 _OLDEST = "1.16"  # the first version with metadata of collections
 _WITHIN = 10.0  # seconds after which requests are not retried

@@ -12,9 +12,9 @@ from qdrant_client import models
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores import filters
 from uec_rag.stores.base import stored_passage
-from uec_rag.stores.engine import CollectionSchema, Point, Words, point_id
+from uec_rag.stores.qdrant.points import CollectionSchema, Point, Words, point_id
 
-MEAN, SPREAD = "mean", "spread"
+MEAN, SCALES = "mean", "scales"
 _EXACT = "metadata_json"
 PASSAGE = ["id", "text", _EXACT, "about"]
 """The keys of a point's payload that make up a passage."""
@@ -90,9 +90,9 @@ def _all(condition: models.FieldCondition | models.HasIdCondition) -> models.Fil
     return models.Filter(must=[condition])
 
 
-def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
+def struct_of(point: Point, schema: CollectionSchema) -> models.PointStruct:
     """Return the record of a point, with its terms as a sparse vector and as counts."""
-    vector: dict[str, Any] = {MEAN: point.mean.tolist(), SPREAD: point.spread.tolist()}
+    vector: dict[str, Any] = {MEAN: point.mean.tolist(), SCALES: point.scales.tolist()}
     passage = point.passage
     payload: dict[str, Any] = {
         **passage.record,
@@ -101,9 +101,9 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
         FACTS: filters.facts_of(passage.metadata),
         "numbers": filters.numbers_of(passage.metadata),
     }
-    for block, (noted, words) in enumerate(zip(notes.words, point.words, strict=True)):
+    for block, (terms, words) in enumerate(zip(schema.words, point.words, strict=True)):
         if len(words.keys):
-            vector[words_name(block)] = sparse(words.keys, noted.saturate(words))
+            vector[words_name(block)] = sparse(words.keys, terms.saturate(words))
         payload[words_name(block)] = {
             # Qdrant has no unsigned integers.
             "terms": words.keys.view(np.int64).tolist(),
@@ -121,7 +121,7 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
     passage = stored_passage(payload["id"], payload["text"], metadata, payload["about"])
     if not isinstance(vectors, dict):
         return Point(passage)
-    mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))
+    mean, scales = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SCALES))
     words = (
         Words(
             np.array(block["terms"], dtype=np.int64).view(np.uint64),
@@ -129,4 +129,4 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
         )
         for block in (payload[words_name(number)] for number in range(blocks))
     )
-    return Point(passage, mean, spread, tuple(words))
+    return Point(passage, mean, scales, tuple(words))
