@@ -228,7 +228,7 @@ def print_record(after: Mapping[str, Any], before: Mapping[str, Any] | None) -> 
         rows = []
         for name, value in values.items():
             old = known.get(title, {}).get(name)
-            compared = [] if old is None else [f"{old:.4f}", f"{value - old:+.1e}"]
+            compared = [] if old is None else [f"{old:.4f}", _signed(value - old)]
             rows.append([name, f"{value:.4f}", *compared])
         header = ["", "now", *(["before", "difference"] if before else [])]
         print_table(title, header, rows, markdown=True)
@@ -237,12 +237,16 @@ def print_record(after: Mapping[str, Any], before: Mapping[str, Any] | None) -> 
     old, new = known["nDCG@10"], figures(after)["nDCG@10"]
     name = max(new, key=lambda name: abs(new[name] - old[name]))
     count = sum(reranked(before, after).values())
-    print(f"\nThe largest difference in nDCG@10 is {new[name] - old[name]:+.1e} ({name}).")
+    print(f"\nThe largest difference in nDCG@10 is {_signed(new[name] - old[name])} ({name}).")
     print(f"{count} questions to the collections have other first ten hits, or another order.")
     changed = flips(before, after)
     print(f"{len(changed)} questions to the manuals are decided otherwise, or right in one alone.")
     rows = [[a.manual, a.kind, a.question, a.outcome, b.outcome] for a, b in changed]
     print_table("Flips", ["manual", "kind", "question", "before", "now"], rows, markdown=True)
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+.4f}" if abs(difference) >= 5e-5 else f"{difference:+.0e}"
 
 
 def main(

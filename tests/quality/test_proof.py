@@ -58,8 +58,8 @@ def test_shares_are_of_each_kind_and_their_mean_of_the_kinds():
 def test_the_tables_show_both_records_and_each_flip(after, capsys):
     print_record(after, BEFORE)
     printed = capsys.readouterr().out
-    assert "| ordinary | 0.5000 | 1.0000 | -5.0e-01 |" in printed
-    assert "The largest difference in nDCG@10 is -2.0e-02 (medline)." in printed
+    assert "| ordinary | 0.5000 | 1.0000 | -0.5000 |" in printed
+    assert "The largest difference in nDCG@10 is -0.0200 (medline)." in printed
     assert (
         "| git | ordinary | How do I tag? | answer, right, 0.60 | abstain, wrong, 0.45 |" in printed
     )
