@@ -17,7 +17,7 @@ BROWSER := .venv/.browser
 # (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
 remove_broken_torchvision = @$(1) -c "import torchvision" 2>/dev/null || $(1) -m pip uninstall -q -y torchvision
 
-.PHONY: demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables figures screenshots
+.PHONY: demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables proof figures screenshots
 
 demo: $(DEMO)
 	.venv-demo/bin/uec-rag demo
@@ -117,6 +117,14 @@ tables: $(READY)
 	for name in first_week advisor baselines; do \
 	  $(TABLE).$$name $(MANUALS) > build/tables/$$name.md || exit 1; \
 	done
+
+# What changed since a record: decisions on the manuals, ranking, conversations, removed answers. DATA
+# and MANUALS as above, the manuals as benchmarks/quality/manuals.py builds and verifies them.
+BASELINE := benchmarks/results/proof/2e785473.json
+
+proof: $(READY)
+	mkdir -p build
+	$(TABLE).proof $(DATA) $(MANUALS) --out build/proof.json --against $(BASELINE)
 
 figures: $(READY)
 	$(BIN)/python docs/images/draw.py

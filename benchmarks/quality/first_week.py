@@ -10,7 +10,7 @@ release notes and lists of people), `uv` (astral-sh/uv, docs without reference/c
 (redis/redis-doc, commands and docs), `jekyll` (jekyll/jekyll, docs/_docs), `tts` (18F/handbook,
 pages), and `celery` (celery/celery, docs in reStructuredText without history). Python's
 documentation is gathered from the Python that runs, as in `uec-rag demo`. A folder that is not
-there is passed over.
+there is passed over. `benchmarks.quality.manuals` makes all of them, as they were frozen.
 
 The questions (questions/first_week.csv) were written, with what they expect, before any was asked,
 and no number is fitted on them. Right are "clarify" for an ambiguous question, "answer" for an

@@ -1,0 +1,161 @@
+"""The twelve manuals of the first week, as they were frozen: built and verified.
+
+    python -m benchmarks.quality.manuals MANUALS --clones CLONES    # build, then verify
+    python -m benchmarks.quality.manuals MANUALS                    # verify
+
+CLONES is a folder of clones or mirrors, with or without a work tree, of the repositories in
+`SOURCES`: "cargo", "rust-lang+cargo" or "rust-lang+cargo/repo". Files are those of a commit,
+whatever is checked out. Debian's packages are downloaded with `apt-get`, after an `apt-get update`,
+unless CLONES has them ("git-doc_*.deb"). Beside the script, `manuals.csv` names each file that is
+taken, with its SHA-256, and last the Python whose documentation is gathered, with that of all its
+texts: no other will do, since docstrings change from version to version.
+
+What is left out beside what `first_week` names was chosen so that the manuals have as many passages
+as in results/first_week.md: of FastAPI also links to others, the newsletter and two pages for
+translators, of git the text sources of the how-tos, and whatever a search does not read, such as
+images. Of TTS the three pages in HTML are in.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import platform
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from uec_rag.corpora.python_docs import gather_corpus
+
+FROZEN = Path(__file__).with_suffix(".csv")
+# A repository on GitHub or a package of Debian, in which folder of MANUALS it is, its commit or
+# version, and which folder of it is taken.
+SOURCES = {
+    "git-doc": ("git", "1:2.39.5-0+deb12u3", "usr/share/doc/git-doc"),
+    "debian-policy": ("debian", "4.6.2.0", "usr/share/doc/debian-policy/policy.html"),
+    "developers-reference": ("debian", "12.18", "usr/share/developers-reference"),
+    "rust-lang/cargo": ("cargo", "af373f761aa4e42b093c2e453078fd73c8ce54dd", "doc/book/src"),
+    "basecamp/handbook": ("handbook", "c9536061f26d0b5bd9f2f900d63e27e9f4deb4ed", "."),
+    "fastapi/fastapi": ("fastapi", "c3f316b7e814667e8ee81e03a7330d00ee61e45c", "docs/en/docs"),
+    "astral-sh/uv": ("uv", "26a9dd4b2125bc271b47855e1fa0c49af3365db5", "docs"),
+    "squidfunk/mkdocs-material": ("material", "5b36f2ac499a45905e246bc66bbee2858ef6556f", "docs"),
+    "redis/redis-doc": ("redis", "1044224477fceacc5af56a636b0a7495d19e533c", "."),
+    "jekyll/jekyll": ("jekyll", "202df571314ba1d18e9fccd81d12aaad4a703c38", "docs/_docs"),
+    "18F/handbook": ("tts", "1e4955634d0369f17e5bbc0ebbf8f62e2a3dfe4b", "pages"),
+    "celery/celery": ("celery", "5dc781f0bd5f36186bfcc74e0a4f9f654452c69b", "docs"),
+}
+PYTHON = "python"
+
+
+def frozen() -> list[tuple[str, str, str]]:
+    """Source, path in the manual and SHA-256 of each file; last `PYTHON`, its version and texts."""
+    with FROZEN.open(encoding="utf-8", newline="") as file:
+        return [(row["source"], row["path"], row["sha256"]) for row in csv.DictReader(file)]
+
+
+def build(folder: Path, clones: Path) -> None:
+    """Write the files of all sources into a folder, which must be new or empty.
+
+    Raises
+    ------
+    FileExistsError, FileNotFoundError
+        If there is something in the folder, or a repository is not among the clones.
+    subprocess.CalledProcessError
+        If a commit or a version of a package is not there.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"folder: {str(folder)!r} must be new or empty.")
+    for source, (manual, version, root) in SOURCES.items():
+        paths = [path for of, path, _ in frozen() if of == source]
+        make = archive_of_clone if "/" in source else archive_of_package
+        with tarfile.open(fileobj=io.BytesIO(make(source, version, clones))) as archive:
+            members = {str(Path(member.name)): member for member in archive}
+            for path in paths:
+                member = members.get(str(Path(root, path)))
+                content = archive.extractfile(member) if member else None
+                if content is None:
+                    raise FileNotFoundError(f"{source} {version}: no file {root}/{path}.")
+                file = folder / manual / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content.read())
+
+
+def archive_of_clone(name: str, commit: str, clones: Path) -> bytes:
+    """All files of a repository at a commit."""
+    joined = name.replace("/", "+")
+    places = [clones / joined / "repo", clones / joined, clones / name.split("/")[1]]
+    for place in places:
+        if (place / "objects").is_dir() or (place / ".git").exists():
+            return _output("git", "-C", str(place), "archive", "--format=tar", commit)
+    raise FileNotFoundError(f"clones: none of {[*map(str, places)]} is a clone of {name}.")
+
+
+def archive_of_package(name: str, version: str, clones: Path) -> bytes:
+    """All files of a package of Debian, which is downloaded unless it lies there."""
+    with tempfile.TemporaryDirectory() as place:
+        found = [*clones.glob(f"{name}_*.deb")]
+        if not found:
+            _output("apt-get", "download", f"{name}={version}", place=place)
+            found = [*Path(place).glob("*.deb")]
+        return _output("dpkg-deb", "--fsys-tarfile", str(found[0]))
+
+
+def _output(*command: str, place: str | None = None) -> bytes:
+    return subprocess.run(command, cwd=place, check=True, stdout=subprocess.PIPE).stdout
+
+
+def verify(folder: Path) -> None:
+    """Check that a folder has the manuals as they were frozen, and no other Python runs.
+
+    Raises
+    ------
+    ValueError
+        If a file differs, is missing or is not in the list, or Python's texts differ.
+    """
+    manual_of = {source: manual for source, (manual, *_) in SOURCES.items()}
+    expected = {(manual_of.get(source, PYTHON), path): sha for source, path, sha in frozen()}
+    found = {(PYTHON, platform.python_version()): hash_of_python()}
+    for manual in manual_of.values():
+        for file in filter(Path.is_file, (folder / manual).rglob("*")):
+            path = file.relative_to(folder / manual).as_posix()
+            found[manual, path] = hashlib.sha256(file.read_bytes()).hexdigest()
+    wrong = [
+        f"{'/'.join(key)} " + ("is not frozen" if key not in expected else "differs or is missing")
+        for key in sorted(expected.keys() | found.keys())
+        if expected.get(key) != found.get(key)
+    ]
+    if wrong:
+        raise ValueError(
+            f"{str(folder)!r}: {len(wrong)} files are not as in {FROZEN.name}; build it again:\n"
+            + "\n".join(wrong)
+        )
+
+
+def hash_of_python() -> str:
+    """SHA-256 of the documentation gathered from the Python that runs."""
+    texts = [
+        [document.source, [[section.heading, section.text] for section in document.sections]]
+        for document in gather_corpus(3000)
+    ]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(metavar="MANUALS", help="Folder of the manuals.")],
+    clones: Annotated[Path | None, typer.Option(help="Build the manuals from this folder.")] = None,
+) -> None:
+    """Build the manuals, and verify them."""
+    if clones is not None:
+        build(folder, clones)
+    verify(folder)
+    print(f"{len(frozen())} files are as in {FROZEN.name}.")
+
+
+if __name__ == "__main__":
+    typer.run(main)
