@@ -12,9 +12,9 @@
 - of three sets of conversations: nDCG@10 behind the turns before, which `conversation` calls
   "ours", of turns that depend on these and of turns that stand alone;
 - of the four collections that confidence was not learned from (`HELD_OUT` of
-  `shipped_confidence`), asked as they are and half as often without their answers
-  (`decisions.ordinary_set`): the AUROC of answerable over removed questions, and the shares with a
-  confidence above 0.5.
+  `shipped_confidence`), up to 200 questions as they are, and the first 100 of these without their
+  answers (`decisions.ordinary_set`): the AUROC of answerable over removed questions, and the shares
+  with a confidence above 0.5.
 
 With --against, what changed since an older record, and each question whose decision flipped, or
 which is right in one of the two alone. MANUALS is verified first, see `manuals`.
@@ -246,6 +246,8 @@ def print_record(after: Mapping[str, Any], before: Mapping[str, Any] | None) -> 
 
 
 def _signed(difference: float) -> str:
+    if not difference:
+        return "0"
     return f"{difference:+.4f}" if abs(difference) >= 5e-5 else f"{difference:+.0e}"
 
 
