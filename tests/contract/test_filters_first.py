@@ -10,6 +10,7 @@ from llama_index.core.vector_stores.types import VectorStoreQueryMode
 from tests.helpers import Counting, index_of, pairs, passages
 from uec_rag import UEC, langchain, llama_index
 from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.request import Diversity
 from uec_rag.stores.qdrant import QdrantStore
 
 TEXTS = list(dict.fromkeys(passages(40)))[:30]
@@ -30,7 +31,7 @@ def plain(index):
     return [
         lambda wrong: index.search(TEXTS[:2], 3, filter=wrong),
         lambda wrong: asyncio.run(index.asearch(TEXTS[:2], 3, filter=wrong)),
-        lambda wrong: index.search_diverse(TEXTS[:2], 3, filter=wrong),
+        lambda wrong: index.search(TEXTS[:2], 3, filter=wrong, diversity=Diversity()),
         lambda wrong: index.with_weights({"head": 1.0}).search(TEXTS[:2], filter=wrong),
         lambda wrong: index.search_vector([1.0] * index.uec.dimension, filter=wrong),
         lambda wrong: Gate.from_labels(index, TEXTS[:2], [["p0"], ["p1"]], filter=wrong),

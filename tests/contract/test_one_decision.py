@@ -13,6 +13,7 @@ from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.retrieval.live import IndexLocation, LiveIndex
+from uec_rag.retrieval.request import Diversity
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app
 from uec_rag.server.views import ask_view
@@ -73,7 +74,7 @@ def store_of_llama_index(index, k, **options):
 SEARCHES = {
     "search": lambda index, k: of_result(index.search([QUESTION], k)),
     "asearch": lambda index, k: of_result(asyncio.run(index.asearch([QUESTION], k))),
-    "search_diverse": lambda index, k: of_result(index.search_diverse([QUESTION], k)),
+    "diverse": lambda index, k: of_result(index.search([QUESTION], k, diversity=Diversity())),
     "search_encoded": lambda index, k: of_result(
         index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"), k)
     ),

@@ -21,6 +21,7 @@ from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.request import Diversity
 
 TEXTS = list(dict.fromkeys(passages(60)))
 IDS = [f"00000000-0000-0000-0000-{i:012}" for i in range(len(TEXTS))]  # Qdrant takes no other
@@ -292,7 +293,7 @@ def test_what_a_question_costs_and_what_cannot_be_done_from_here_are_said(theirs
         lambda: index.calibrate(TEXTS[:20], [[id_] for id_ in IDS[:20]]),
         lambda: index.add(["a"]),
         lambda: index.delete(IDS[:1]),
-        lambda: index.search_diverse(QUERIES),
+        lambda: index.search(QUERIES, diversity=Diversity()),
         lambda: Gate.from_labels(index, QUERIES, [[IDS[0]]] * len(QUERIES)),
     ):
         with pytest.raises(ValueError, match="in another package's vector store"):

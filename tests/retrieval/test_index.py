@@ -8,6 +8,7 @@ import pytest
 from tests.helpers import FORGED, noise, refused
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
+from uec_rag.retrieval.request import Diversity
 from uec_rag.stores import MemoryStore, Passage
 
 
@@ -106,7 +107,7 @@ HUGE = 10**400
         (lambda index: index.search_vector([HUGE] * index.uec.dimension), "embedding: expected"),
         (lambda index: index.search_vector([1e39] * index.uec.dimension), "embedding: row 0"),
         (lambda index: index.search(["a"], unanswerable_rate=HUGE), "unanswerable_rate: expected"),
-        (lambda index: index.search_diverse(["a"], 2, lambda_mult=HUGE), "lambda_mult: expected"),
+        (lambda index: index.search(["a"], diversity=Diversity(2, HUGE)), "lambda_mult: expected"),
         (
             lambda index: index.with_weights(dict.fromkeys(index.uec.names, HUGE)),
             "coefficients: expected weights >= 0",
@@ -120,7 +121,7 @@ def test_numbers_beyond_a_float_are_refused_by_name(full, call, message):
 
 def test_counts_may_be_any_integer(small):
     assert len(small.search(["a"], k=HUGE).ids[0]) == len(small)
-    assert len(small.search_diverse(["a"], k=3, fetch_k=HUGE).ids[0]) == 3
+    assert len(small.search(["a"], k=3, diversity=Diversity(HUGE)).ids[0]) == 3
 
 
 @pytest.mark.parametrize(
@@ -162,8 +163,9 @@ def test_what_is_no_list_of_ids_is_refused(small, call, ids, got):
 @pytest.mark.parametrize("name", ["k", "fetch_k"])
 @pytest.mark.parametrize("count", [None, 2.5, 0, np.full((1, 2), 1e30)])
 def test_what_is_no_count_of_hits_is_refused_by_name(full, name, count):
+    counts = {"k": 3, "fetch_k": HUGE} | {name: count}
     with pytest.raises((TypeError, ValueError), match=f"^{name}: expected an integer"):
-        full.search_diverse(["a"], **{"k": 3, "fetch_k": HUGE} | {name: count})
+        full.search(["a"], counts["k"], diversity=Diversity(counts["fetch_k"]))
 
 
 def test_a_filter_that_holds_itself_is_refused(full):

@@ -15,6 +15,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
+from uec_rag.retrieval.request import Diversity
 from uec_rag.stores import MemoryStore
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
@@ -123,7 +124,7 @@ def test_words_alone_are_an_ensemble_too_with_no_means_to_compress(tmp_path, dty
     assert_alike(found, indexed(uec).search([*QUERIES, "xylophone"]))
     retriever.save(tmp_path / "index")
     assert_alike(Retriever.load(tmp_path / "index").search(QUERIES), retriever.search(QUERIES))
-    assert len(retriever.search_diverse(QUERIES[:2], 3).ids[0]) == 3
+    assert len(retriever.search(QUERIES[:2], 3, diversity=Diversity()).ids[0]) == 3
 
 
 def test_unfitted_words_count_as_much_as_vectors():

@@ -74,10 +74,6 @@ def _methods(index):
         "vectors": (index.vectors, ("ids",)),
         "search": (index.search, ("queries", "k", "filter", "unanswerable")),
         "search_vector": (index.search_vector, ("embedding", "k", "filter")),
-        "search_diverse": (
-            index.search_diverse,
-            ("queries", "k", "fetch_k", "lambda_mult", "filter"),
-        ),
         "with_weights": (index.with_weights, ("coefficients",)),
         "snapshot": (index.store.snapshot, ("filter",)),
         "calibrate": (index.calibrate, ("queries", "relevant_ids", "unanswerable", "k")),

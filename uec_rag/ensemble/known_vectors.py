@@ -25,11 +25,16 @@ _MEMBERS: WeakKeyDictionary[UEC, list[Encoder]] = WeakKeyDictionary()
 _MAKING = threading.Lock()
 
 
-def encode(uec: UEC, texts: Sequence[str], role: Role) -> list[Gaussian]:
-    """Encode texts as `UEC.encode` does, except those that were encoded recently."""
+def with_caches(uec: UEC) -> UEC:
+    """Return a copy of an ensemble that does not encode again what was encoded recently."""
     view = copy.copy(uec)
     view.encoders = _with_caches(uec)
-    return view.encode(texts, role)
+    return view
+
+
+def encode(uec: UEC, texts: Sequence[str], role: Role) -> list[Gaussian]:
+    """Encode texts as `UEC.encode` does, except those that were encoded recently."""
+    return with_caches(uec).encode(texts, role)
 
 
 def encode_with_vectors(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Self, cast, get_args
@@ -18,12 +18,12 @@ from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
-from langchain_core.runnables.config import get_config_list, merge_configs
+from langchain_core.runnables.config import get_config_list, merge_configs, run_in_executor
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
-from uec_rag.confidence.advice import PROMPT, Advisor, Verdict, prompt, run_to_end
+from uec_rag.confidence.advice import PROMPT, Advice, Advisor, Verdict, prompt, run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.langchain.documents import (
     Question,
@@ -36,7 +36,7 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import AsTool, Gated, decision_on, to_gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.gate import Gate, Pending, check_gate
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -291,23 +291,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         out, asked = self._parse_inputs(options, questions)
         configs, queries = [config[position] for position in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
-            histories = [before for _, before in asked.values()]
-            retriever = self.retriever.with_gate(self.gate)
-            searched = {**options, "history": histories}
+            retriever, searched = self._retriever_and_options(options, asked)
             result, documents = retriever.search_runs(queries, configs, **searched)
             decisions = result.decisions
         else:
-            theirs = self.retriever
-            documents = theirs.batch(
-                [self._input(questions[position]) for position in asked], configs
-            )
-            decisions = self._decide_documents(documents)
-            if self.gate is not None and self.gate.advisor is not None:
-
-                async def again(rewrites: Sequence[str]) -> list[list[Document]]:
-                    return theirs.batch([*rewrites], configs[0])
-
-                decisions = run_to_end(self._advise(queries, documents, decisions, again))
+            inputs = [self._input(questions[position]) for position in asked]
+            documents = self.retriever.batch(inputs, configs)
+            decisions, pending = self._pending(queries, documents)
+            replies = run_to_end(self.gate.consult(pending)) if self.gate and pending.rows else []
+            decisions = self._settle(documents, decisions, pending, replies, configs)
         for index, event in self._put(out, asked, questions, documents, decisions, run_manager):
             dispatch_custom_event(EVENT, event, config=config[index])
         return out
@@ -323,26 +315,28 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         out, asked = self._parse_inputs(options, questions)
         configs, queries = [config[position] for position in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
-            histories = [before for _, before in asked.values()]
-            retriever = self.retriever.with_gate(self.gate)
-            searched = {**options, "history": histories}
+            retriever, searched = self._retriever_and_options(options, asked)
             result, documents = await retriever.asearch_runs(queries, configs, **searched)
             decisions = result.decisions
         else:
-            theirs = self.retriever
-            documents = await theirs.abatch(
-                [self._input(questions[position]) for position in asked], configs
+            inputs = [self._input(questions[position]) for position in asked]
+            documents = await self.retriever.abatch(inputs, configs)
+            decisions, pending = self._pending(queries, documents)
+            replies = await self.gate.consult(pending) if self.gate else []
+            decisions = await run_in_executor(
+                None, self._settle, documents, decisions, pending, replies, configs
             )
-            decisions = self._decide_documents(documents)
-            if self.gate is not None and self.gate.advisor is not None:
-
-                async def again(rewrites: Sequence[str]) -> list[list[Document]]:
-                    return await theirs.abatch([*rewrites], configs[0])
-
-                decisions = await self._advise(queries, documents, decisions, again)
         for index, event in self._put(out, asked, questions, documents, decisions, run_manager):
             await adispatch_custom_event(EVENT, event, config=config[index])
         return out
+
+    def _retriever_and_options(
+        self, options: Mapping[str, Any], asked: Mapping[int, tuple[str, list[str]]]
+    ) -> tuple[UECRetriever, dict[str, Any]]:
+        """Return the retriever with this gate, and the options of its search."""
+        histories = [before for _, before in asked.values()]
+        retriever = cast(UECRetriever, self.retriever).with_gate(self.gate)
+        return retriever, {**options, "history": histories}
 
     def _parse_inputs(
         self, options: Mapping[str, Any], questions: Sequence[Question]
@@ -383,25 +377,31 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             for decision, documents in zip(decisions, hits, strict=True)
         ]
 
-    async def _advise(
+    def _pending(
+        self, questions: Sequence[str], hits: Sequence[list[Document]]
+    ) -> tuple[list[Decision], Pending]:
+        """Decide on documents of another retriever, and list what the advisor is to be asked."""
+        decisions = self._decide_documents(hits)
+        texts = [[document.page_content for document in documents] for documents in hits]
+        return decisions, (self.gate or Gate()).pending(questions, texts, decisions)
+
+    def _settle(
         self,
-        questions: Sequence[str],
         hits: list[list[Document]],
-        decided: Sequence[Decision],
-        again: Callable[[Sequence[str]], Awaitable[list[list[Document]]]],
+        decisions: list[Decision],
+        pending: Pending,
+        replies: Sequence[Advice | str],
+        configs: Sequence[RunnableConfig],
     ) -> list[Decision]:
-        """Ask the advisor about documents; those of an answered rewrite take their place.
+        """Return the final decisions; documents of an answered rewrite take the place of others."""
+        if self.gate is None or not replies:
+            return decisions
 
-        `again`: searches for rewrites.
-        """
-        assert self.gate is not None
-
-        async def search(rewrites: Sequence[str]) -> list[tuple[Decision, list[Document]]]:
-            rows = await again(rewrites)
+        def search(rewrites: Sequence[str]) -> list[tuple[Decision, list[Document]]]:
+            rows = self.retriever.batch([*rewrites], configs[0])
             return [*zip(self._decide_documents(rows), rows, strict=True)]
 
-        texts = [[document.page_content for document in documents] for documents in hits]
-        settled = await self.gate.advise(questions, texts, decided, search)
+        settled = self.gate.settle(decisions, pending, replies, search)
         for row, (_, other) in enumerate(settled):
             hits[row] = hits[row] if other is None else other
         return [decision for decision, _ in settled]

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from langchain_core.callbacks import (
-    AsyncCallbackManager,
     AsyncCallbackManagerForRetrieverRun,
     CallbackManager,
     CallbackManagerForRetrieverRun,
@@ -49,6 +48,7 @@ from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import check_optional_threshold
 from uec_rag.retrieval.over import Candidates, Vectors
 from uec_rag.retrieval.plain import as_index
+from uec_rag.retrieval.request import Diversity
 from uec_rag.stores.base import Passage, Store, content_id
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
@@ -342,13 +342,12 @@ class UECVectorStore(VectorStore):
         filter: DocumentFilter | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """Find k documents that are relevant and diverse, by `Retriever.search_diverse`.
+        """Find k documents that are relevant and diverse, by maximal marginal relevance.
 
         `filter`: as in `similarity_search`.
         """
-        diverse = {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        method = "max_marginal_relevance_search"
-        return self.documents(self._search(method, query, k, filter, kwargs, **diverse))
+        method, diversity = "max_marginal_relevance_search", Diversity(fetch_k, lambda_mult)
+        return self.documents(self._search(method, query, k, filter, kwargs, diversity))
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -377,13 +376,13 @@ class UECVectorStore(VectorStore):
         k: int,
         filter: DocumentFilter | None,
         unknown: Mapping[str, Any],
-        **diverse: Any,
+        diversity: Diversity | None = None,
     ) -> SearchResult:
-        """Search for one query, by maximal marginal relevance if options for it are given."""
-        refuse_unknown(unknown, method, ("query", "k", "filter", *diverse))
-        search = self.retriever.search_diverse if diverse else self.retriever.search
-        where = passage_filter(filter)
-        return search([check_text(query, "query")], k, filter=where, **diverse)
+        """Search for one query."""
+        known = ("query", "k", "filter", *(_DIVERSE if diversity else ()))
+        refuse_unknown(unknown, method, known)
+        queries, where = [check_text(query, "query")], passage_filter(filter)
+        return self.retriever.search(queries, k, filter=where, diversity=diversity)
 
     @property
     def index(self) -> Retriever:
@@ -694,15 +693,13 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             If a question is empty or not a string, or an option is unknown or out of range.
         """
         index, arguments = self._index_and_arguments(queries, options)
-        search = index.search_diverse if self.search_type == "mmr" else index.search
-        return search(**arguments)
+        return index.search(**arguments)
 
     async def asearch(self, queries: Sequence[str], **options: Any) -> SearchResult:
-        """Run `search` without blocking the event loop."""
+        """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         prepare = self._index_and_arguments
         index, arguments = await run_in_executor(None, prepare, queries, options)
-        search = index.asearch_diverse if self.search_type == "mmr" else index.asearch
-        return await search(**arguments)
+        return await index.asearch(**arguments)
 
     def _index_and_arguments(
         self, queries: Sequence[str], options: Mapping[str, Any]
@@ -713,6 +710,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             index = index.snapshot()
             index.gate = gate
         arguments.pop("score_threshold", None)
+        if self.search_type == "mmr":
+            fetch_k, lambda_mult = (arguments.pop(name) for name in _DIVERSE)
+            arguments["diversity"] = Diversity(fetch_k, lambda_mult)
         arguments["filter"] = passage_filter(arguments["filter"])
         if isinstance(arguments["history"], Sequence):  # else the index says what it expected
             arguments["history"] = [turns(history) for history in arguments["history"]]
@@ -740,45 +740,46 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
     ) -> tuple[SearchResult, list[list[Document]]]:
         """Search for several questions at once, reporting a run for each to its callbacks."""
+        with self._runs(queries, configs, options) as end:
+            result = self.search(queries, **options)
+            return result, end(result)
+
+    async def asearch_runs(
+        self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
+    ) -> tuple[SearchResult, list[list[Document]]]:
+        """Run `search_runs` without blocking the event loop."""
+        with self._runs(queries, configs, options) as end:
+            result = await self.asearch(queries, **options)
+            return result, await run_in_executor(None, end, result)
+
+    @contextmanager
+    def _runs(
+        self,
+        queries: Sequence[str],
+        configs: Sequence[RunnableConfig],
+        options: Mapping[str, Any],
+    ) -> Iterator[Callable[[SearchResult], list[list[Document]]]]:
+        """Report a run for each question; yield a function that ends them with their documents."""
         runs = [
             CallbackManager.configure(**self._trace_arguments(config, options)).on_retriever_start(
                 None, query, name=config.get("run_name") or self.get_name()
             )
             for query, config in zip(queries, configs, strict=True)
         ]
-        try:
-            result = self.search(queries, **options)
+
+        def end(result: SearchResult) -> list[list[Document]]:
             documents = self.documents(result, **options)
+            for row, run in enumerate(runs):
+                note_decision(run, result[row].decision)
+                run.on_retriever_end(documents[row])
+            return documents
+
+        try:
+            yield end
         except Exception as error:
             for run in runs:
                 run.on_retriever_error(error)
             raise
-        for row, run in enumerate(runs):
-            note_decision(run, result[row].decision)
-            run.on_retriever_end(documents[row])
-        return result, documents
-
-    async def asearch_runs(
-        self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
-    ) -> tuple[SearchResult, list[list[Document]]]:
-        """Run `search_runs` without blocking the event loop."""
-        runs = [
-            await AsyncCallbackManager.configure(
-                **self._trace_arguments(config, options)
-            ).on_retriever_start(None, query, name=config.get("run_name") or self.get_name())
-            for query, config in zip(queries, configs, strict=True)
-        ]
-        try:
-            result = await self.asearch(queries, **options)
-            documents = await run_in_executor(None, partial(self.documents, result, **options))
-        except Exception as error:
-            for run in runs:
-                await run.on_retriever_error(error)
-            raise
-        for row, run in enumerate(runs):
-            note_decision(run, result[row].decision)
-            await run.on_retriever_end(documents[row])
-        return result, documents
 
     def _trace_arguments(
         self, config: RunnableConfig, options: Mapping[str, Any]

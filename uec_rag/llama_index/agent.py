@@ -10,9 +10,8 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from uec_rag.base.text import SOURCE_KEYS, first_value
-from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Action
-from uec_rag.llama_index.gate import competing_nodes, decide
+from uec_rag.llama_index.gate import Found, adecide, competing_nodes, decide
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
 
@@ -96,9 +95,9 @@ def retriever_tool(
 
     nudged = False  # whether the model was told to search once more, in the last reply
 
-    async def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
+    def reply_to(query: str, outcome: Found) -> UECSearch:
         nonlocal nudged
-        decision, nodes = await decide(nodes, query, gate)
+        decision, nodes = outcome
         labels = [reading.title for reading in decision.readings]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
@@ -116,9 +115,9 @@ def retriever_tool(
         return UECSearch(**decision.metadata() | hits, text=text)
 
     def search(query: str) -> UECSearch:
-        return run_to_end(found(query, retriever.retrieve(query)))
+        return reply_to(query, decide(retriever.retrieve(query), query, gate))
 
     async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
-        return await found(query, await retriever.aretrieve(query))
+        return reply_to(query, await adecide(await retriever.aretrieve(query), query, gate))
 
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
@@ -14,10 +15,10 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from pydantic import BaseModel, BeforeValidator, Field, field_serializer, model_validator
 
 from uec_rag.base.checks import quote
-from uec_rag.confidence.advice import PROMPT, Advisor, Verdict, prompt, run_to_end
+from uec_rag.confidence.advice import PROMPT, Advice, Advisor, Verdict, prompt, run_to_end
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.gate import Gate, Pending, check_gate
 from uec_rag.retrieval.result import KEY, surest_decision
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
@@ -74,11 +75,11 @@ Found: TypeAlias = tuple[Decision, list[NodeWithScore]]
 """A decision, with the nodes that it is about."""
 
 
-async def decide(
+def decide(
     nodes: list[NodeWithScore],
     query: str | None = None,
     gate: Gate | None = None,
-    retrieve: Callable[[str], Awaitable[list[NodeWithScore]]] | None = None,
+    retrieve: Callable[[str], list[NodeWithScore]] | None = None,
     asked: str | None = None,
 ) -> Found:
     """Decide on the nodes found for a query, and dispatch a `UECGateEvent`.
@@ -94,7 +95,7 @@ async def decide(
         The query, for the event and the advisor.
     gate : Gate, optional
         The gate that decides instead of the search.
-    retrieve : coroutine function, optional
+    retrieve : callable, optional
         Retrieves nodes for an advisor's rewrite of the query.
     asked : str, optional
         The query with the turns before it, for the advisor.
@@ -104,23 +105,67 @@ async def decide(
     ValueError
         If no node has the confidence of its search.
     """
-    decision, found = decision_on(nodes), nodes
-    if gate is not None and nodes:
+    pending = _PendingNodes.of(nodes, query, gate, asked)
+    return pending.settle(run_to_end(pending.consult()), retrieve)
 
-        async def search(rewrites: Sequence[str]) -> list[Found]:
+
+async def adecide(
+    nodes: list[NodeWithScore],
+    query: str | None = None,
+    gate: Gate | None = None,
+    retrieve: Callable[[str], list[NodeWithScore]] | None = None,
+    asked: str | None = None,
+) -> Found:
+    """Run `decide` in a thread; an asynchronous advisor is asked in this event loop."""
+    pending = _PendingNodes.of(nodes, query, gate, asked)
+    return await asyncio.to_thread(pending.settle, await pending.consult(), retrieve)
+
+
+class _PendingNodes(NamedTuple):
+    """Nodes with the decision on them, before the advisor of a gate is asked."""
+
+    nodes: list[NodeWithScore]
+    query: str | None
+    gate: Gate | None
+    decision: Decision
+    pending: Pending
+
+    @classmethod
+    def of(
+        cls, nodes: list[NodeWithScore], query: str | None, gate: Gate | None, asked: str | None
+    ) -> Self:
+        decision = decision_on(nodes)
+        if gate is None or not nodes:
+            return cls(nodes, query, None, decision, Pending([], [], []))
+        decision = gate.decide_again(decision, len(nodes))
+        texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
+        pending = gate.pending([asked or query or ""], texts, [decision])
+        return cls(nodes, query, gate, decision, pending)
+
+    async def consult(self) -> list[Advice | str]:
+        return [] if self.gate is None else await self.gate.consult(self.pending)
+
+    def settle(
+        self,
+        replies: Sequence[Advice | str],
+        retrieve: Callable[[str], list[NodeWithScore]] | None,
+    ) -> Found:
+        gate, decision, found = self.gate, self.decision, self.nodes
+
+        def search(rewrites: Sequence[str]) -> list[Found]:
+            assert gate is not None
             assert retrieve is not None
-            rows = [await retrieve(rewrite) for rewrite in rewrites]
+            rows = [retrieve(rewrite) for rewrite in rewrites]
             return [(gate.decide_again(decision_on(row), len(row)), row) for row in rows]
 
-        texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
-        decisions = [gate.decide_again(decision, len(nodes))]
-        again = None if retrieve is None else search
-        [(decision, other)] = await gate.advise([asked or query or ""], texts, decisions, again)
-        found = nodes if other is None else other
-    if decision.action != "clarify":
-        decision = replace(decision, readings=())
-    _dispatcher.event(UECGateEvent(query=query, **decision.metadata()))
-    return decision, found
+        if gate is not None and replies:
+            again = None if retrieve is None else search
+            [(decision, other)] = gate.settle([decision], self.pending, replies, again)
+            found = found if other is None else other
+        if decision.action != "clarify":
+            decision = replace(decision, readings=())
+        _dispatcher.event(UECGateEvent(query=self.query, **decision.metadata()))
+        return decision, found
 
 
 def decision_on(nodes: Sequence[NodeWithScore]) -> Decision:
@@ -240,13 +285,16 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        return run_to_end(self._apostprocess_nodes(nodes, query_bundle))
+        query = None if query_bundle is None else query_bundle.query_str
+        return self._with_notice(nodes, decide(nodes, query, self.gate)[0])
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        decision, _ = await decide(nodes, query, self.gate)
+        return self._with_notice(nodes, (await adecide(nodes, query, self.gate))[0])
+
+    def _with_notice(self, nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
         if decision.action == "answer":
             return nodes
         return [notice(decision), *competing_nodes(nodes, decision)]

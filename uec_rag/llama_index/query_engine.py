@@ -22,10 +22,10 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.base.checks import check_type
-from uec_rag.confidence.advice import Advisor, run_to_end
+from uec_rag.confidence.advice import Advisor
 from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index.gate import (
-    Found,
+    adecide,
     competing_nodes,
     decide,
     gate_of,
@@ -155,7 +155,7 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """Answer from nodes if the gate allows it; otherwise, ask back or abstain."""
-        decision, found = run_to_end(self._decide(query_bundle, nodes))
+        decision, found = decide(*self._arguments(query_bundle, nodes))
         if decision.action != "answer":
             return self._instead(decision, found)
         answer = self._engine.synthesize(query_bundle, found, additional_source_nodes)
@@ -168,21 +168,23 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """Run `synthesize` without blocking the event loop."""
-        decision, found = await self._decide(query_bundle, nodes)
+        decision, found = await adecide(*self._arguments(query_bundle, nodes))
         if decision.action != "answer":
             return self._instead(decision, found, asynchronous=True)
         answer = await self._engine.asynthesize(query_bundle, found, additional_source_nodes)
         return _note_decision(answer, decision)
 
-    async def _decide(self, query_bundle: QueryBundle, nodes: list[NodeWithScore]) -> Found:
-        async def retrieve(rewrite: str) -> list[NodeWithScore]:
-            return await self.aretrieve(QueryBundle(rewrite))
+    def _arguments(self, query_bundle: QueryBundle, nodes: list[NodeWithScore]) -> tuple[Any, ...]:
+        """Return the arguments of `decide`."""
+
+        def retrieve(rewrite: str) -> list[NodeWithScore]:
+            return self.retrieve(QueryBundle(rewrite))
 
         before = turns(getattr(query_bundle, "history", None))
         asked = Query.parse(query_bundle.query_str, before).lines
         # A rewrite may be about another reading than the one that was chosen.
         again = retrieve if getattr(query_bundle, "within", None) is None else None
-        return await decide(nodes, query_bundle.query_str, self._gate, again, asked)
+        return nodes, query_bundle.query_str, self._gate, again, asked
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}

@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
@@ -27,7 +27,7 @@ from pydantic import PrivateAttr
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.known_vectors import encode
+from uec_rag.ensemble.known_vectors import encode, with_caches
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
 from uec_rag.llama_index.query import (
@@ -36,9 +36,10 @@ from uec_rag.llama_index.query import (
     likeness,
     passage_filter,
 )
-from uec_rag.retrieval import Gate, Retriever, SearchResult
+from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.plain import as_index
+from uec_rag.retrieval.request import Diversity
 from uec_rag.stores.base import Passage, Store
 
 _BUILD = "build the index with embed_model=UECEmbedding(uec=uec)."
@@ -51,15 +52,6 @@ def _factor(options: Mapping[str, Any]) -> float:
     if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
         raise ValueError(f"mmr_prefetch_factor: expected a number >= 0, got {factor!r:.60}.")
     return factor
-
-
-class _Asked(NamedTuple):
-    """A query: the arguments of its search, or what is found, on which the gate decides."""
-
-    snapshot: Retriever
-    arguments: dict[str, Any]
-    found: SearchResult | None = None
-    gate: Gate | None = None
 
 
 def _as_result(result: SearchResult) -> VectorStoreQueryResult:
@@ -326,50 +318,42 @@ class UECVectorStore(BasePydanticVectorStore):
         ValueError
             If the mode is unknown, k < 1, or the query is empty.
         """
-        asked = self._parse_query(query, kwargs)
-        if asked.found is None:
-            return _as_result(asked.snapshot.search_encoded(**asked.arguments))
-        if asked.gate is None:
-            return _as_result(asked.found)
-        return _as_result(asked.found.with_decisions(asked.gate.decide(asked.found)))
+        return _as_result(self._search(*self._parse_query(query, kwargs)))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Run `query` without blocking the event loop, in which an advisor is asked."""
-        asked = await asyncio.to_thread(self._parse_query, query, kwargs)
-        if asked.found is None:
-            return _as_result(await asked.snapshot.asearch_encoded(**asked.arguments))
-        if asked.gate is None:
-            return _as_result(asked.found)
-        return _as_result(await asked.gate.adecide(asked.found))
+        """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
+        index, arguments = await asyncio.to_thread(self._parse_query, query, kwargs)
+        if "queries" in arguments:
+            return _as_result(await index.asearch(**arguments))
+        return _as_result(await asyncio.to_thread(self._search, index, arguments))
 
-    def _parse_query(self, query: VectorStoreQuery, kwargs: Mapping[str, Any]) -> _Asked:
+    def _search(self, index: Retriever, arguments: Mapping[str, Any]) -> SearchResult:
+        """Search for the text of a query, or for its vector if it has no text."""
+        if "queries" in arguments:
+            return index.search(**arguments)
+        k, diversity = arguments["k"], arguments["diversity"]
+        fetched = k if diversity is None else max(k, diversity.fetch_k)
+        result = index.search_vector(arguments["embedding"], fetched, filter=arguments["filter"])
+        return result if diversity is None else diversify(index, result, k, diversity.lambda_mult)
+
+    def _parse_query(
+        self, query: VectorStoreQuery, kwargs: Mapping[str, Any]
+    ) -> tuple[Retriever, dict[str, Any]]:
+        """Return the index to search, and the arguments of its search."""
         text, vector, where = check_asked(self._retriever, query)
-        k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
-        # The vectors of the hits must still be available after the search.
-        index = self._retriever.snapshot()
-        own = diverse and vector is None  # a gate decides on what is left
-        gate = index._active_gate() if own else None
-        k = k if gate is None else gate.hits_needed(k)
-        fetched = max(k, int(k * _factor(kwargs))) if diverse else k
-        if vector is None:
-            parts = encode(self.uec, [text], "query")
-            arguments: dict[str, Any] = {
-                "queries": [text],
-                "parts": parts,
-                "k": fetched,
-                "filter": where,
-            }
-            if not diverse:
-                return _Asked(index, arguments)
-            result = index._with_gate(None).search_encoded(**arguments)
-        else:
-            result = index.search_vector(vector[0].tolist(), fetched, filter=where)
-        if diverse:
+        k, diversity = query.similarity_top_k, None
+        if query.mode == VectorStoreQueryMode.MMR:
             # As in LlamaIndex's SimpleVectorStore.
             threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
-            threshold = 0.5 if threshold is None else threshold
-            result = diversify(index, result, k, threshold)
-        return _Asked(index, {}, result, gate)
+            diversity = Diversity(
+                max(k, int(k * _factor(kwargs))), 0.5 if threshold is None else threshold
+            )
+        # The vectors of the hits must still be available after the search.
+        index = self._retriever.snapshot()
+        index.uec = with_caches(self.uec)
+        arguments: dict[str, Any] = {"k": k, "filter": where, "diversity": diversity}
+        asked = {"queries": [text]} if vector is None else {"embedding": vector[0].tolist()}
+        return index, arguments | asked
 
     def persist(
         self,

@@ -7,12 +7,12 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 
@@ -31,12 +31,9 @@ from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import Drift, Guarantee
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.labelled import UNDERSPECIFIED, Advised, LabelledSearch, Searchable
-from uec_rag.retrieval.request import Query, Request, with_turns
+from uec_rag.retrieval.request import Query, with_turns
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter
-
-Search: TypeAlias = Callable[[Request, Sequence[str]], SearchResult]
-"""A search for the rewrites of a request."""
 
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
@@ -59,6 +56,80 @@ _UNADVISED = (
     "answers fewer questions. Pass the advisor, as in Gate.load(path, advisor=...), or calibrate a "
     "gate without one."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """The questions that an advisor is to be asked about, made by `Gate.pending`.
+
+    Attributes
+    ----------
+    rows : list of int
+        Their positions among the questions of a search.
+    questions : list of str
+        Each with the turns before it, one per line.
+    texts : list of sequences of str
+        The texts of the hits of each.
+    """
+
+    rows: list[int]
+    questions: list[str]
+    texts: list[Sequence[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class PendingSearch:
+    """A search with the decisions at a gate's threshold, before its advisor is asked.
+
+    Attributes
+    ----------
+    gate : Gate
+    result : SearchResult
+    pending : Pending
+    search : callable or None
+        Searches for rewrites of queries.
+    hits : int or None
+        Number of hits to hand over; None for all.
+    """
+
+    gate: Gate
+    result: SearchResult
+    pending: Pending
+    search: Callable[[Sequence[str]], SearchResult] | None = None
+    hits: int | None = None
+
+    @classmethod
+    def decided(cls, result: SearchResult) -> Self:
+        """Return a search whose decisions are final."""
+        return cls(Gate(), result, Pending([], [], []))
+
+    def finish(self) -> SearchResult:
+        """Ask the advisor from synchronous code, and decide."""
+        return self.settle(run_to_end(self.gate.consult(self.pending)) if self.pending.rows else [])
+
+    async def afinish(self) -> SearchResult:
+        """Ask the advisor in this event loop, and decide."""
+        return await asyncio.to_thread(self.settle, await self.gate.consult(self.pending))
+
+    def settle(self, replies: Sequence[Advice | str]) -> SearchResult:
+        """Return the result with the final decisions, and the hits of answered rewrites."""
+        if not replies:
+            return self.result if self.hits is None else self.result.first(self.hits)
+        again = None if self.search is None else partial(self._search_again, self.search)
+        settled = self.gate.settle(self.result.decisions, self.pending, replies, again)
+        results = SearchResult(
+            [
+                replace(one if other is None else replace(other, query=one.query), decision=final)
+                for one, (final, other) in zip(self.result, settled, strict=True)
+            ]
+        )
+        return results if self.hits is None else results.first(self.hits)
+
+    def _search_again(
+        self, search: Callable[[Sequence[str]], SearchResult], rewrites: Sequence[str]
+    ) -> list[tuple[Decision, Result]]:
+        found = search(rewrites)
+        return [*zip(self.gate._decide(found), found, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -345,73 +416,6 @@ class Gate(Record):
         view.gate = self
         return view.search(queries, k, filter=filter, history=history, within=within)
 
-    def apply(
-        self, result: SearchResult, k: int, request: Request, search: Search | None = None
-    ) -> SearchResult:
-        """Decide on each query of a search for `k` hits, and hand on as many as this gate needs.
-
-        `search`: searches for the rewrites of a request. After a reading was chosen, none is
-        searched for: it may lead away from the reading.
-        """
-        if self.advisor is None:  # no event loop is needed
-            settled = result.with_decisions(self._decide(result))
-        else:
-
-            async def again(rewrites: Sequence[str]) -> SearchResult:
-                return cast(Search, search)(request, rewrites)
-
-            may_search = search is not None and not request.is_narrowed
-            settled = run_to_end(
-                self.adecide(result, again if may_search else None, request.history)
-            )
-        return settled.first(self.hits_needed(k))
-
-    async def aapply(
-        self, result: SearchResult, k: int, request: Request, search: Search | None = None
-    ) -> SearchResult:
-        """Run `apply` without blocking the event loop, in which an advisor is asked."""
-        again = None
-        if search is not None and not request.is_narrowed:
-            again = partial(asyncio.to_thread, partial(search, request))
-        settled = await self.adecide(result, again, request.history)
-        return settled.first(self.hits_needed(k))
-
-    async def adecide(
-        self,
-        result: SearchResult,
-        again: Callable[[Sequence[str]], Awaitable[SearchResult]] | None = None,
-        history: Sequence[Sequence[str]] | None = None,
-    ) -> SearchResult:
-        """Decide on each query of a result, with the advisor if there is one.
-
-        Parameters
-        ----------
-        result : SearchResult
-        again : coroutine function, optional
-            Searches for rewrites of queries.
-        history : sequence of sequences of str, optional
-            The turns before each query, which the advisor is shown.
-        """
-        decided = self._decide(result)
-        if self.advisor is None:
-            return result.with_decisions(decided)
-        before = [()] * len(result) if history is None else history
-        asked = [Query.parse(*pair).lines for pair in with_turns(result.queries, before)]
-        texts = [[hit.text for hit in search_result.passages[: self.k]] for search_result in result]
-
-        async def search(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
-            assert again is not None
-            found = await again(rewrites)
-            return [*zip(self._decide(found), found, strict=True)]
-
-        settled = await self.advise(asked, texts, decided, search if again else None)
-        return SearchResult(
-            [
-                replace(one if other is None else replace(other, query=one.query), decision=final)
-                for one, (final, other) in zip(result, settled, strict=True)
-            ]
-        )
-
     def _decide(self, result: SearchResult) -> list[Decision]:
         self._check(result)
         with span("gate", queries=len(result), threshold=self.threshold) as note:
@@ -427,18 +431,45 @@ class Gate(Record):
         if the result used another calibration, share, filter or number of passages than the gate,
         or if the confidences so far are distributed differently from those of the calibration.
         """
-        if self.advisor is None:
-            return self._decide(result)
-        return run_to_end(self.adecide(result)).decisions
+        return self.begin(result).finish().decisions
 
-    async def advise(
+    def begin(
+        self,
+        result: SearchResult,
+        history: Sequence[Sequence[str]] | None = None,
+        search: Callable[[Sequence[str]], SearchResult] | None = None,
+        hits: int | None = None,
+    ) -> PendingSearch:
+        """Decide at the threshold, and list what the advisor is to be asked.
+
+        Parameters
+        ----------
+        result : SearchResult
+        history : sequence of sequences of str, optional
+            The turns before each query, which the advisor is shown.
+        search : callable, optional
+            Searches for rewrites of queries.
+        hits : int, optional
+            Number of hits to hand over; all by default.
+        """
+        decided = result.with_decisions(self._decide(result))
+        before = [()] * len(result) if history is None else history
+        pending = self.pending(
+            [Query.parse(*pair).lines for pair in with_turns(result.queries, before)]
+            if self.advisor is not None
+            else [],
+            [[hit.text for hit in one.passages[: self.k]] for one in result],
+            decided.decisions,
+        )
+        return PendingSearch(self, decided, pending, search, hits)
+
+    def pending(
         self,
         questions: Sequence[str],
         texts: Sequence[Sequence[str]],
         decisions: Sequence[Decision],
-        search: Callable[[Sequence[str]], Awaitable[Sequence[tuple[Decision, _T]]]] | None = None,
-    ) -> list[tuple[Decision, _T | None]]:
-        """Ask the advisor about the questions in doubt, and decide on all.
+    ) -> Pending:
+        """List the questions to ask the advisor about; none without an advisor.
 
         Parameters
         ----------
@@ -448,7 +479,47 @@ class Gate(Record):
             The texts of the hits of each.
         decisions : sequence of n Decision
             The decisions at `threshold`.
-        search : coroutine function, optional
+        """
+        rows = [
+            row
+            for row, decision in enumerate(decisions)
+            if self.advisor is not None and texts[row] and self.is_doubted(decision)
+        ]
+        return Pending(
+            rows, [questions[row] for row in rows], [texts[row][: self.k] for row in rows]
+        )
+
+    async def consult(self, pending: Pending) -> list[Advice | str]:
+        """Ask the advisor, in this event loop if it is asynchronous, else in threads.
+
+        Returns the advice on each question, or the reason why there is none.
+        """
+        if not pending.rows or self.advisor is None:
+            return []
+        with span("advisor", queries=len(pending.rows)) as note:
+            replies = await ask_advisor(
+                self.advisor, pending.questions, pending.texts, self.timeout, self.usage
+            )
+            note(failed=sum(isinstance(reply, str) for reply in replies))
+        return replies
+
+    def settle(
+        self,
+        decisions: Sequence[Decision],
+        pending: Pending,
+        replies: Sequence[Advice | str],
+        search: Callable[[Sequence[str]], Sequence[tuple[Decision, _T]]] | None = None,
+    ) -> list[tuple[Decision, _T | None]]:
+        """Decide on all questions, given the advisor's replies.
+
+        Parameters
+        ----------
+        decisions : sequence of n Decision
+            The decisions at `threshold`.
+        pending : Pending
+        replies : sequence of (Advice or str)
+            What `consult` returned.
+        search : callable, optional
             Searches for rewrites; returns for each the decision at `threshold` and what was found.
 
         Returns
@@ -458,31 +529,21 @@ class Gate(Record):
             None.
         """
         final: list[tuple[Decision, _T | None]] = [(decision, None) for decision in decisions]
-        if self.advisor is None:
-            return final
-        rows = [
-            row for row, verdict in enumerate(decisions) if texts[row] and self.is_doubted(verdict)
-        ]
-        passages = [texts[row][: self.k] for row in rows]
-        asked, rewrites = [questions[row] for row in rows], dict[int, str]()
-        with span("advisor", queries=len(rows)) as note:
-            replies = await ask_advisor(self.advisor, asked, passages, self.timeout, self.usage)
-            for row, advice in zip(rows, replies, strict=True):
-                last = questions[row].rpartition("\n")[2]
-                if isinstance(advice, Advice) and (line := advice.question_to_search(last)):
-                    rewrites[row] = line
-            again = dict[int, tuple[Decision, _T]]()
-            if rewrites and search is not None:
-                self.usage.add(rewritten=len(rewrites))
-                again = dict(zip(rewrites, await search([*rewrites.values()]), strict=True))
-            for row, advice in zip(rows, replies, strict=True):
-                other, hits = again.get(row, (None, None))
-                decision, is_rewritten = self._apply_advice(
-                    decisions[row], advice, other, rewrites.get(row, "")
-                )
-                final[row] = decision, hits if is_rewritten else None
-            failed = sum(isinstance(reply, str) for reply in replies)
-            note(failed=failed, rewritten=len(rewrites), **outcome([one for one, _ in final]))
+        rewrites = dict[int, str]()
+        for row, question, advice in zip(pending.rows, pending.questions, replies, strict=True):
+            last = question.rpartition("\n")[2]
+            if isinstance(advice, Advice) and (line := advice.question_to_search(last)):
+                rewrites[row] = line
+        again = dict[int, tuple[Decision, _T]]()
+        if rewrites and search is not None:
+            self.usage.add(rewritten=len(rewrites))
+            again = dict(zip(rewrites, search([*rewrites.values()]), strict=True))
+        for row, advice in zip(pending.rows, replies, strict=True):
+            other, hits = again.get(row, (None, None))
+            decision, is_rewritten = self._apply_advice(
+                decisions[row], advice, other, rewrites.get(row, "")
+            )
+            final[row] = decision, hits if is_rewritten else None
         return final
 
     def _apply_advice(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from uec_rag.base.checks import check_texts
 from uec_rag.confidence.languages import ENGLISH, language_of
@@ -38,6 +38,21 @@ MOST_TURNS = 64
 """The number of turns before a question that are looked at: the latest."""
 
 
+class Diversity(NamedTuple):
+    """The options of a search for hits that differ from each other (maximal marginal relevance).
+
+    Attributes
+    ----------
+    fetch_k : int
+        Number of hits to choose from: those with the highest s_hat.
+    lambda_mult : float
+        From 1, relevance only, to 0, diversity only.
+    """
+
+    fetch_k: int = 50
+    lambda_mult: float = 0.5
+
+
 class Options(TypedDict, total=False):
     """The options of a search besides its queries and k; see `Retriever.search`."""
 
@@ -45,6 +60,7 @@ class Options(TypedDict, total=False):
     unanswerable_rate: float | None
     history: Sequence[Sequence[str]] | None
     within: Within | None
+    diversity: Diversity | None
 
 
 @dataclass(frozen=True)

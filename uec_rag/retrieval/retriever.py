@@ -9,13 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from copy import copy
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import as_list, check_k, check_unanswerable_rate
+from uec_rag.base.checks import as_list, check_k, check_share, check_unanswerable_rate
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -36,11 +36,12 @@ from uec_rag.retrieval.calibrate import (
 )
 from uec_rag.retrieval.conversation import rows_of
 from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.gate import OUTDATED, Gate, check_gate
+from uec_rag.retrieval.gate import OUTDATED, Gate, PendingSearch, check_gate
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.over import Candidates
 from uec_rag.retrieval.request import (
+    Diversity,
     Options,
     Query,
     Request,
@@ -193,6 +194,7 @@ class Retriever(Index):
         unanswerable_rate: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
+        diversity: Diversity | None = None,
     ) -> SearchResult:
         """Find the k passages with the highest s_hat for each query, and decide by the `gate`.
 
@@ -218,6 +220,8 @@ class Retriever(Index):
             The reading that the user chose when asked back (from `Decision.readings`), or its ids:
             only its passages that the filter selects are searched. Or the label of the reading, in
             which case one more search finds the readings again.
+        diversity : Diversity, optional
+            Choose hits that are relevant and diverse, by maximal marginal relevance.
 
         Returns
         -------
@@ -235,64 +239,28 @@ class Retriever(Index):
             "unanswerable_rate": unanswerable_rate,
             "history": history,
             "within": within,
+            "diversity": diversity,
         }
-        gate, request = self._request(queries, k, options)
-        result = self._run(request, self.uec.encode(request.texts, "query"))
-        return gate.apply(result, k, request, self._search_rewrites) if gate else result
+        return self._begin(queries, k, options).finish()
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
-        """Run `search` without blocking the event loop, in which an advisor is asked."""
-        gate, request = await asyncio.to_thread(self._request, queries, k, options)
-        parts = await self.uec.aencode(request.texts, "query")
-        result = await asyncio.to_thread(self._run, request, parts)
-        return await gate.aapply(result, k, request, self._search_rewrites) if gate else result
+        """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
+        pending = await asyncio.to_thread(self._begin, queries, k, options)
+        return await pending.afinish()
 
-    def search_diverse(
-        self,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        fetch_k: int = 50,
-        lambda_mult: float = 0.5,
-        **options: Unpack[Options],
-    ) -> SearchResult:
-        """Find k passages for each query that are relevant and diverse.
-
-        Parameters
-        ----------
-        queries : sequence of str
-        k : int
-        fetch_k : int
-            Number of candidates, those with the highest s_hat; k if that is larger.
-        lambda_mult : float
-            From 1, relevance only, to 0, diversity only.
-        **options
-            As in `search`.
-        """
-        diversity = check_k(fetch_k, "fetch_k"), lambda_mult
-        view = self.snapshot()
-        gate, request = view._request(queries, k, options, diversity)
-        result = view._run(request, view.uec.encode(request.texts, "query"))
-        return gate.apply(result, k, request, view._search_rewrites) if gate else result
-
-    async def asearch_diverse(
-        self,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        fetch_k: int = 50,
-        lambda_mult: float = 0.5,
-        **options: Unpack[Options],
-    ) -> SearchResult:
-        """Run `search_diverse` without blocking the event loop."""
-        diversity = check_k(fetch_k, "fetch_k"), lambda_mult
-        view = await asyncio.to_thread(self.snapshot)
-        gate, request = await asyncio.to_thread(view._request, queries, k, options, diversity)
-        parts = await view.uec.aencode(request.texts, "query")
-        result = await asyncio.to_thread(view._run, request, parts)
-        return await gate.aapply(result, k, request, view._search_rewrites) if gate else result
+    def _begin(self, queries: Sequence[str], k: int, options: Options) -> PendingSearch:
+        """Search and decide at the threshold of the gate, before its advisor is asked."""
+        if options.get("diversity") is not None and not self._is_snapshot:
+            return self.snapshot()._begin(queries, k, options)  # of which no passage is deleted
+        gate, request = self._request(queries, k, options)
+        result = self._run(request, self.uec.encode(request.texts, "query"))
+        if gate is None:
+            return PendingSearch.decided(result)
+        # A rewrite may lead away from a reading that was chosen.
+        again = None if request.is_narrowed else partial(self._search_rewrites, request)
+        return gate.begin(result, request.history, again, gate.hits_needed(k))
 
     def search_encoded(
         self,
@@ -323,22 +291,9 @@ class Retriever(Index):
         """
         gate, request = self._request(queries, k, options)
         result = self._run(request, parts, request.said if texts is None else texts)
-        return gate.apply(result, k, request) if gate else result
-
-    async def asearch_encoded(
-        self,
-        queries: Sequence[str],
-        parts: Sequence[Gaussian],
-        k: int = 4,
-        *,
-        texts: Sequence[str] | None = None,
-        **options: Unpack[Options],
-    ) -> SearchResult:
-        """Run `search_encoded` without blocking the event loop."""
-        gate, request = await asyncio.to_thread(self._request, queries, k, options)
-        of = request.said if texts is None else texts
-        result = await asyncio.to_thread(self._run, request, parts, of)
-        return await gate.aapply(result, k, request) if gate else result
+        if gate is None:
+            return result
+        return gate.begin(result, request.history, None, gate.hits_needed(k)).finish()
 
     def _check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -356,24 +311,12 @@ class Retriever(Index):
             check(condition)
 
     def _request(
-        self,
-        queries: Sequence[str],
-        k: int,
-        options: Options,
-        diversity: tuple[int, float] | None = None,
+        self, queries: Sequence[str], k: int, options: Options
     ) -> tuple[Gate | None, Request]:
-        """Return the gate that decides, and the parsed request for as many hits as it needs.
-
-        `diversity`: `fetch_k` and `lambda_mult` of `search_diverse`.
-        """
+        """Return the gate that decides, and the parsed request for as many hits as it needs."""
         gate = self._active_gate()
         k = check_k(k)
-        most = k if gate is None else max(k, gate.k)
-        parsed = self._parse(queries, most, **options)
-        if diversity is not None:
-            fetch_k, lambda_mult = diversity
-            parsed = replace(parsed, k=max(most, fetch_k), diversity=(most, lambda_mult))
-        return gate, parsed
+        return gate, self._parse(queries, k if gate is None else max(k, gate.k), **options)
 
     def _parse(
         self,
@@ -384,6 +327,7 @@ class Retriever(Index):
         unanswerable_rate: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
+        diversity: Diversity | None = None,
     ) -> Request:
         """Check the arguments of `search`, and pair the questions with their turns."""
         label = within if isinstance(within, str) else None
@@ -400,8 +344,13 @@ class Retriever(Index):
             asked = [Query.parse(text, within=within) for text in said]
         else:
             asked = [Query.parse(*pair, within) for pair in with_turns(said, before)]
+        chosen_of = None
+        if diversity is not None:
+            check_share(diversity.lambda_mult, "lambda_mult", "a number from 0 to 1")
+            chosen_of = k, diversity.lambda_mult
+            k = max(k, check_k(diversity.fetch_k, "fetch_k"))
         texts = texts_of(asked)
-        return Request(said, before, asked, texts, k, filter, share, chosen, label)
+        return Request(said, before, asked, texts, k, filter, share, chosen, label, chosen_of)
 
     def label(self, question: str, relevant_ids: Collection[str]) -> None:
         """Write the passages that answer a question to the table of labels of the saved index.
