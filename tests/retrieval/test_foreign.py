@@ -152,7 +152,7 @@ def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think(
         retriever = told_in_english(uec, corpus)
     found = found_by(retriever, [corpus[0], corpus[-1]])
     assert found.features.foreign_script_penalty[0] == 0 < found.features.foreign_script_penalty[1]
-    own = uec.fitted.member_logits(found.to_hits[:, :, 0])
+    own = uec.fitted.member_logits(found.parts, found.to_hits[:, :, 0])
     heard = np.stack([own[0], [own[1, 1]] * 2]) / retriever._method().model.temperature
     expected = np.stack([heard.max(axis=1), heard.mean(axis=1)], axis=1)
     np.testing.assert_allclose(found.features.in_corpus[:, 1:], expected, rtol=1e-4)

@@ -100,8 +100,10 @@ class FitQueries:
         )
         pi = smaller.coefficients(fitted)
         mu, sigma2 = moments(fitted.combine(smaller.queries, pi), smaller.corpus)
-        members = np.moveaxis(fitted.member_logits(np.stack(smaller.own, axis=-1)), -1, 0)
-        slope, offset = fitted.logit_line(pi)
+        members = np.moveaxis(
+            fitted.member_logits(smaller.queries, np.stack(smaller.own, axis=-1)), -1, 0
+        )
+        slope, offset = fitted.logit_line(smaller.queries, pi)
         return FitView(
             slope * mu + offset[:, None],
             slope**2 * sigma2,

@@ -364,18 +364,15 @@ class Fitted:
         """The slope a_k of each block's logit a_k s_k + b_k; 1 before `UEC.fit`."""
         if self.posteriors is None:
             return [1.0] * len(self.block_names)
-        return self._of_blocks([posterior.summary.slope for posterior in self.posteriors])
+        slopes = [posterior.summary.slope for posterior in self.posteriors]
+        return slopes if self.space == "direct" else [float(np.mean(slopes))]
 
     @cached_property
     def intercepts(self) -> list[float]:
-        """The intercept b_k of each block's logit a_k s_k + b_k; 0 before `UEC.fit`."""
+        """The intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `UEC.fit`."""
         if self.posteriors is None:
-            return [0.0] * len(self.block_names)
-        return self._of_blocks([posterior.summary.intercept for posterior in self.posteriors])
-
-    def _of_blocks(self, values: list[float]) -> list[float]:
-        """Return a value for each block, that of its encoder or the mean of all."""
-        return values if self.space == "direct" else [float(np.mean(values))]
+            return [0.0] * len(self.names)
+        return [posterior.summary.intercept for posterior in self.posteriors]
 
     @cached_property
     def slope(self) -> float:
@@ -502,14 +499,27 @@ class Fitted:
         assert block.coefficients is not None  # as `blocks` made it
         return block.coefficients
 
-    def logit_line(self, coefficients: FloatArray) -> tuple[np.float32, FloatArray]:
-        """Return slope and offset (n,) of ``sum_k pi_k (a_k s_k + b_k)`` as a function of mu_s."""
-        return np.float32(self.slope), coefficients @ np.asarray(self.intercepts, np.float32)
+    def block_intercepts(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Return the intercept of each block's logit for texts, shape (n, K)."""
+        intercepts = np.asarray(self.intercepts, np.float32)
+        if self.space == "direct":
+            return np.tile(intercepts, (len(parts[0]), 1))
+        ones = np.ones((len(parts[0]), 1), dtype=np.float32)
+        of_block: FloatArray = self.encoder_coefficients(parts, ones) @ intercepts
+        return of_block[:, None]
 
-    def member_logits(self, own: FloatArray) -> FloatArray:
-        """Compute each encoder's logits ``a_k s_k + b_k`` from its similarities, shape (n, K)."""
+    def logit_line(
+        self, parts: Sequence[Gaussian], coefficients: FloatArray
+    ) -> tuple[np.float32, FloatArray]:
+        """Return slope and offset (n,) of ``sum_k pi_k (a_k s_k + b_k)`` as a function of mu_s."""
+        offset: FloatArray = (coefficients * self.block_intercepts(parts)).sum(axis=1)
+        return np.float32(self.slope), offset
+
+    def member_logits(self, parts: Sequence[Gaussian], own: FloatArray) -> FloatArray:
+        """Compute each block's logits ``a_k s_k + b_k`` of its similarities, shape (n, ..., K)."""
+        intercepts = self.block_intercepts(parts)
         logits: FloatArray = np.asarray(self.slopes, np.float32) * own
-        return logits + np.asarray(self.intercepts, np.float32)
+        return logits + (intercepts if own.ndim == 2 else intercepts[:, None])
 
     def disagreement(
         self, own: FloatArray, best: FloatArray, coefficients: FloatArray

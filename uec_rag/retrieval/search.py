@@ -493,7 +493,7 @@ def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> F
     if method.model.standardised:
         slope, offset = unfitted_logit_line(store, parts)
     else:
-        slope, offset = method.fitted.logit_line(pi)
+        slope, offset = method.fitted.logit_line(parts, pi)
     mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
     if any(query.turns for query in ranking.queries):
         mu, to_hits = rescale_mixed_queries(ranking)
@@ -600,7 +600,7 @@ def member_evidence(
     if ranking.words is not None:
         share = np.array([content_share(of_hits[0]) for of_hits in ranking.words])
         similarities[:, by_words] *= share[:, None]
-    logits = ranking.method.fitted.member_logits(similarities)
+    logits = ranking.method.fitted.member_logits(ranking.parts, similarities)
     if foreign.any() and by_words.any():
         heard = logits[:, by_words].max(axis=1, keepdims=True)
         logits = np.where(foreign[:, None] & ~by_words, heard, logits)
