@@ -26,8 +26,8 @@ from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
     LastLayer,
+    NotCopied,
     Role,
-    ThreadedAsync,
     check_vectors,
     prepare_texts,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 
-class SentenceTransformerEncoder(ThreadedAsync):
+class SentenceTransformerEncoder(NotCopied):
     """An encoder around a SentenceTransformer.
 
     Parameters

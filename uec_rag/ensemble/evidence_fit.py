@@ -172,7 +172,7 @@ def fit_evidence_weights(
         Factor of the ridge penalty.
     seed : int
         Random seed of the views.
-    beside : sequence of OtherCorpus
+    other_corpora : sequence of OtherCorpus
         Queries over other corpora, to learn from in addition.
 
     Raises
