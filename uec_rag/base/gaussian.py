@@ -144,11 +144,6 @@ class Terms:
             labels,
         )
 
-    @property
-    def without_scale(self) -> Terms:
-        """The same texts with a scale of 1."""
-        return replace(self, scale=np.ones_like(self.scale))
-
     def weigh_terms(self, factor: FloatArray) -> Terms:
         """Multiply the weights by factors, shape (t,)."""
         return replace(self, weights=(self.weights * factor).astype(np.float32))
