@@ -76,9 +76,6 @@ class LinearHead:
         embedding = check_vectors(raw, rows=len(texts), encoder=self.name)
         return Encoded(embedding, (hidden / length).astype(np.float32))
 
-    async def aencode(self, texts, role):
-        return self.encode(texts, role)
-
 
 def passages(count, seed=0):
     """Texts of 12 words, each about one of 8 topics."""

@@ -57,7 +57,7 @@ def test_the_version_is_printed(run):
     assert run("--version").stdout == f"uec-rag {uec_rag.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "index", "ask", "fit", "fetch"])
+@pytest.mark.parametrize("command", ["demo", "index", "ask", "fetch"])
 def test_every_command_has_help_with_an_example(run, command):
     assert f"Example: uec-rag {command}" in run(command, "--help").stdout
 
@@ -88,7 +88,7 @@ def test_a_wrong_value_is_refused_with_its_option_before_any_work(run, command, 
 
 def test_without_a_command_the_commands_are_listed(run):
     result = run(code=2)
-    assert all(command in result.output for command in ("demo", "index", "ask", "fit"))
+    assert all(command in result.output for command in ("demo", "index", "ask", "gate"))
 
 
 def test_control_characters_are_shown_and_not_sent_to_the_terminal():

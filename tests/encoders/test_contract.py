@@ -66,13 +66,6 @@ def test_a_text_has_one_vector_whatever_is_encoded_with_it(encoder, texts):
 
 
 @every(MAKE)
-async def test_awaiting_gives_the_same_vectors(encoder, texts):
-    awaited, encoded = await encoder.aencode(texts, "passage"), encoder.encode(texts, "passage")
-    np.testing.assert_array_equal(awaited.embedding, encoded.embedding)
-    np.testing.assert_array_equal(awaited.features, encoded.features)
-
-
-@every(MAKE)
 def test_threads_may_share_an_encoder(encoder, texts):
     expected, rng = encoder.encode(texts, "passage"), np.random.default_rng(0)
     orders = [rng.permutation(len(texts)) for _ in range(20)]

@@ -136,8 +136,6 @@ def test_a_query_is_read_up_to_a_length_that_no_question_has():
     named = {*terms.labels[0].values()}
     assert {words[0], words[4000]} <= named
     assert words[6000] not in named
-    own = Lexical(tokenizer=str.split).encode(["x " * 100_000], "query").terms
-    assert own.lengths.tolist() == [25_000]
 
 
 def test_data_in_a_text_is_one_term_and_is_not_remembered():
@@ -163,45 +161,16 @@ def test_an_encoder_is_rebuilt_from_its_spec_and_revisions_tell_settings_apart()
     for one in made:
         again = load_encoder(one.spec)
         assert (again.spec, again.revision) == (one.spec, one.revision)
-    others = [Lexical(language="german"), Lexical(tokenizer=str.split)]
-    assert len({encoder.revision for encoder in made + others}) == 5
+    assert len({encoder.revision for encoder in [*made, Lexical(language="german")]}) == 4
     assert load_encoder("bm25").dimension == 0
     for spec, message in (("bm25:k2=1", r"bm25:k2=1.*expected 'bm25'"), ("bm25:k1=a", "numbers")):
         with pytest.raises(ValueError, match=message):
             load_encoder(spec)
 
 
-def test_the_revision_of_a_tokenizer_of_ones_own_follows_the_keys_of_its_terms(monkeypatch):
-    before = Lexical(tokenizer=str.split).revision
-    assert Lexical(tokenizer=str.split).revision == before
-    monkeypatch.setattr("uec_rag.encoders.lexical.key_of", len)
-    assert Lexical(tokenizer=str.split).revision != before
-
-
-def test_a_tokenizer_of_ones_own():
-    encoder = Lexical(tokenizer=str.split)
-    terms = encoder.encode(["a ~b a"], "query").terms
-    assert terms.labels == [{key_of("a"): "a", key_of("~b"): "~b"}]
-    assert sorted(terms.weights.tolist()) == [1, 2]
-    assert encoder.spec is None
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"tokenizer": 3}, TypeError, "tokenizer: expected a callable"),
-        ({"tokenizer": str.split, "language": "german"}, ValueError, "language: 'german'"),
-        ({"k1": -1}, ValueError, "k1: expected"),
-    ],
-)
-def test_wrong_options_are_refused(options, error, match):
-    with pytest.raises(error, match=match):
-        Lexical(**options)
-
-
-def test_a_tokenizer_that_gives_no_strings_is_told_so():
-    with pytest.raises(TypeError, match="tokenizer: expected strings, got 3"):
-        Lexical(tokenizer=lambda text: [3]).encode(["a"], "query")
+def test_wrong_options_are_refused():
+    with pytest.raises(ValueError, match="k1: expected"):
+        Lexical(k1=-1)
 
 
 # In what a text is written: scripts by their letters, English by its small words.

@@ -51,7 +51,6 @@ def model_of(kind):
 
 
 ACCEPTED = "expected a hub name, a folder, 'pypi:NAME'"
-REMOVED = "sparse encoders were removed; use 'bm25'"
 
 
 @pytest.mark.parametrize(
@@ -63,9 +62,8 @@ REMOVED = "sparse encoders were removed; use 'bm25'"
         ("Arctic-Embed", {}, ValueError, "did you mean 'arctic-embed-s'?"),
         ("pypi:wordlama", {}, ValueError, "did you mean 'wordllama'?"),
         ("no-such/model", {}, OSError, "cannot load encoder 'no-such/model'"),
-        ("sparse:naver/splade-v3", {}, ValueError, REMOVED),
-        (model_of("SparseEncoder"), {}, TypeError, "encoders: .*SparseEncoder.*'bm25'"),
-        (model_of("CrossEncoder"), {}, TypeError, "encoders: .*CrossEncoder.*rerank"),
+        (model_of("SparseEncoder"), {}, TypeError, "a SparseEncoder makes no dense vectors"),
+        (model_of("CrossEncoder"), {}, TypeError, "a CrossEncoder makes no dense vectors"),
         (
             lambda texts: [],
             {"last_layer": "ffn"},
@@ -77,10 +75,3 @@ REMOVED = "sparse encoders were removed; use 'bm25'"
 def test_anything_else_is_refused_with_what_is_accepted(given, options, error, message):
     with pytest.raises(error, match=message):
         load_encoder(given, **options)
-
-
-def test_the_folder_of_a_learned_sparse_encoder_is_refused(saved):
-    folder = saved("tiny-sparse")
-    (folder / "config_sentence_transformers.json").write_text('{"model_type": "SparseEncoder"}')
-    with pytest.raises(ValueError, match=REMOVED):
-        load_encoder(folder)

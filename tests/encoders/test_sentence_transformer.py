@@ -10,7 +10,6 @@ import torch
 
 from tests.helpers import beside, unit
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
-from uec_rag.encoders.sentence_transformer import cut, one_ahead, rows_of
 
 
 def words(count, seed=0):
@@ -29,17 +28,6 @@ def test_vectors_are_those_of_the_model_whatever_the_batches_and_windows(tiny, m
         encoder = SentenceTransformerEncoder(model, batch_size=batch_size)
         got = encoder.encode(texts, "query").embedding
         np.testing.assert_allclose(got, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_only_padding_is_cut_off_on_whichever_side_it_is(tiny, side):
-    model, texts = tiny(), words(6)
-    model.tokenizer.padding_side = side
-    features = model.preprocess(texts)
-    some = rows_of(features, np.array([4, 1]), left=side == "left")
-    expected = model.preprocess([texts[4], texts[1]])
-    for key in ("input_ids", "attention_mask"):
-        np.testing.assert_array_equal(some[key], expected[key])
 
 
 def test_prompts_of_the_configuration_are_put_before_the_text(tiny):
@@ -194,24 +182,9 @@ def test_a_prompt_that_pooling_leaves_out_is_left_out(tiny):
     np.testing.assert_allclose(encoder.encode(texts, "query").embedding, expected, atol=1e-6)
 
 
-def test_a_batch_is_bounded_in_texts_and_in_tokens():
-    lengths = np.array([600, 300, 300, 300, 100, 100, 100, 10])
-    sizes = [some.stop - some.start for some in cut(lengths, 3, 500)]
-    assert sizes == [1, 1, 1, 1, 3, 1]
-    assert [some.stop - some.start for some in cut(lengths, 3, None)] == [3, 3, 2]
-    assert list(cut(np.array([], dtype=int), 3, None)) == []
-
-
-def test_an_error_while_tokenising_ahead_is_raised():
-    def fails(number):
-        if number == 2:
-            raise ValueError("two")
-        return number
-
-    results = one_ahead(fails, [1, 2, 3])
-    assert next(results) == 1
-    with pytest.raises(ValueError, match="two"):
-        next(results)
+def test_on_a_cpu_a_batch_of_long_texts_is_smaller(tiny):
+    encoder = SentenceTransformerEncoder(tiny(), batch_size=32)
+    assert [encoder._batch_size(["a" * n] * 3) for n in (10, 600, 10_000)] == [32, 10, 1]
 
 
 def forward(model, texts):

@@ -1,4 +1,5 @@
 import re
+import threading
 import warnings
 from dataclasses import replace
 
@@ -86,23 +87,23 @@ def test_no_texts_give_an_empty_batch_of_the_right_width(fitted):
         assert z.mean.shape == z.variance.shape == (0, fitted.dimension)
 
 
-async def test_embedding_asynchronously_gives_the_same(fitted):
-    for role in ("query", "passage"):
-        one, other = fitted.embed(QUERIES, role), await fitted.aembed(QUERIES, role)
-        np.testing.assert_array_equal(one.mean, other.mean)
-        np.testing.assert_array_equal(one.variance, other.variance)
-        np.testing.assert_array_equal(one.coefficients, other.coefficients)
+def test_encoders_that_wait_for_a_service_wait_side_by_side():
+    together = threading.Barrier(2, timeout=20)  # who is alone breaks it
+
+    def service(texts):
+        together.wait()
+        return noise(texts)
+
+    UEC([service, service], coefficients="uniform").embed(["a"])
 
 
-async def test_an_error_of_one_encoder_is_that_of_the_call():
+def test_an_error_of_one_encoder_is_that_of_the_call():
     def away(texts):
         raise KeyError("no such model")
 
     uec = UEC([noise, away], coefficients="uniform")
     with pytest.raises(KeyError, match="no such model"):
         uec.embed(["a"])
-    with pytest.raises(KeyError, match="no such model"):
-        await uec.aembed(["a"])
 
 
 # The paper's preset
@@ -377,12 +378,10 @@ def test_options_that_do_not_exist_are_refused_by_name(options, error, message):
         UEC([noise], **options)
 
 
-async def test_texts_are_checked_before_an_encoder_runs(recording):
+def test_texts_are_checked_before_an_encoder_runs(recording):
     uec, said = UEC([recording]), "texts must be a list of strings, got one string 'one text'"
     with pytest.raises(TypeError, match=said):
         uec.embed("one text")
-    with pytest.raises(TypeError, match=said):
-        await uec.aembed("one text")
     assert recording.texts == []
 
 

@@ -32,9 +32,6 @@ class Bag:
         embedding = embedding.astype(np.float32)
         return Encoded(embedding, embedding)
 
-    async def aencode(self, texts, role):
-        return self.encode(texts, role)
-
     def _row(self, text):
         words = text.lower().strip("?.").split()
         return self.noise * self._vector(text) + sum(self._vector(word) for word in words)

@@ -62,7 +62,7 @@ def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
     client.post(
         "/passages", json={"passages": [{"id": "a.md#0", "text": "zebu", "metadata": known}]}
     )
-    [found] = client.post("/search", json={"query": "zebu", "k": 1}).json()["passages"]
+    [found] = client.post("/search", json={"question": "zebu", "k": 1}).json()["passages"]
     assert found["metadata"] == {"source": "a.md", "page": 3}
 
 
@@ -87,7 +87,7 @@ def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client,
 
 def test_a_filter_lets_through_what_it_says_and_thousands_of_values_are_one_condition(client):
     some = [{"source": f"{id_}.md"} for id_ in ("flour", *range(2000))]
-    found = client.post("/search", json={"query": "the mill", "filter": {"$or": some}})
+    found = client.post("/search", json={"question": "the mill", "filter": {"$or": some}})
     assert [each["id"] for each in found.json()["passages"]] == ["flour"]
 
 
@@ -105,7 +105,7 @@ def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog)
 def test_a_key_that_no_passage_has_is_not_logged(index, capsys):
     log_to_stderr()
     with serving(index) as client:
-        found = client.post("/search", json={"query": "the mill", "filter": {"zebra": 1}})
+        found = client.post("/search", json={"question": "the mill", "filter": {"zebra": 1}})
     assert (found.status_code, found.json()["passages"]) == (200, [])
     assert "zebra" not in capsys.readouterr().err
 
@@ -127,27 +127,30 @@ MANY = {f"key{number}": 1 for number in range(50_000)}
     ("body", "message"),
     [
         *data_of("wrong_questions.json"),
-        ({"query": "x" * 8001}, "query: should have at most 8000"),
-        ({"query": "x", "filter": nested(60)}, "at most 64 levels"),
-        ({"query": "x", "filter": nested(300)}, "at most 64 levels"),
-        ({"query": "x", "filter": nested(400)}, "at most 64 levels"),
-        ({"query": "x", "filter": {f"k{i}": 1 for i in range(101)}}, "at most 100 conditions"),
-        ({"query": "x", "filter": {"k" * 1001: 1}}, "at most 1,000 characters in a key"),
-        ({"query": "x", "filter": {"k": {"$in": [*range(10_001)]}}}, "at most 10,000 values"),
+        ({"question": "x" * 8001}, "question: should have at most 8000"),
+        ({"question": "x", "filter": nested(60)}, "at most 64 levels"),
+        ({"question": "x", "filter": nested(300)}, "at most 64 levels"),
+        ({"question": "x", "filter": nested(400)}, "at most 64 levels"),
+        ({"question": "x", "filter": {f"k{i}": 1 for i in range(101)}}, "at most 100 conditions"),
+        ({"question": "x", "filter": {"k" * 1001: 1}}, "at most 1,000 characters in a key"),
+        ({"question": "x", "filter": {"k": {"$in": [*range(10_001)]}}}, "at most 10,000 values"),
         ("[" * 200_000, ""),
-        ('{"query":"x","filter":' + '{"a":' * 5000 + "1" + "}" * 5001, ""),
-        ({"query": "x", "history": [" "] * 60_000}, "history: should have at most 1000 items"),
-        ({"query": "x", "history": [1] * 450_000}, "history.0: should be a string or an object"),
+        ('{"question":"x","filter":' + '{"a":' * 5000 + "1" + "}" * 5001, ""),
+        ({"question": "x", "history": [" "] * 60_000}, "history: should have at most 1000 items"),
+        ({"question": "x", "history": [1] * 450_000}, "history.0: should be a string or an object"),
         (
-            {"query": "x", "history": [{"role": "x", "content": ""}] * 30_000},
+            {"question": "x", "history": [{"role": "x", "content": ""}] * 30_000},
             "history.0.role: should be 'user'",
         ),
-        ({"query": "x", "within": [1] * 450_000}, "within.0: should be a string"),
-        ({"query": "x", "within": MANY}, "within: should be a string or a list"),
-        ({"query": "x", "~/" * 20_000: 1}, "is not expected"),
-        ({"query": "x", "filter": {"$" + "~/" * 20_000: 1}}, "filter: expected a metadata key"),
-        ({"query": "x", "filter": {"year": {"$" + "~/" * 20_000: 1}}}, "has the unknown operator"),
-        ({"query": "x", "filter": MANY}, "filter: expected at most 100 conditions"),
+        ({"question": "x", "within": [1] * 450_000}, "within.0: should be a string"),
+        ({"question": "x", "within": MANY}, "within: should be a string or a list"),
+        ({"question": "x", "~/" * 20_000: 1}, "is not expected"),
+        ({"question": "x", "filter": {"$" + "~/" * 20_000: 1}}, "filter: expected a metadata key"),
+        (
+            {"question": "x", "filter": {"year": {"$" + "~/" * 20_000: 1}}},
+            "has the unknown operator",
+        ),
+        ({"question": "x", "filter": MANY}, "filter: expected at most 100 conditions"),
         (MANY, "key0: is not expected"),
     ],
 )
@@ -168,7 +171,7 @@ def test_a_form_of_another_page_is_no_question(client):
 def test_passages_are_added_replaced_deleted_and_saved(client, index):
     assert client.post("/passages", json=new(a="a zebra", b="a gnu")).json() == {"ids": ["a", "b"]}
     assert client.post("/passages", json=new(a="an okapi")).status_code == 201
-    found = client.post("/search", json={"query": "okapi", "k": 1}).json()
+    found = client.post("/search", json={"question": "okapi", "k": 1}).json()
     assert found["passages"][0]["id"] == "a"
     gone = client.delete("/passages?id=b&id=nowhere").json()
     assert gone == {"deleted": 1, "unknown": ["nowhere"]}
@@ -233,7 +236,7 @@ def test_while_another_process_saves_nothing_is_changed(client, index, monkeypat
 
 def test_queries_that_come_together_are_answered_at_once(client):
     ids = [*TEXTS][5:]
-    questions = [{"query": f"matter {i}", "k": 1 + i % 2} for i in range(40)]
+    questions = [{"question": f"matter {i}", "k": 1 + i % 2} for i in range(40)]
     with ThreadPoolExecutor(40) as pool:
         found = list(pool.map(lambda asked: client.post("/search", json=asked).json(), questions))
     for place, asked in enumerate(questions):
@@ -387,7 +390,7 @@ def test_what_a_passage_holds_is_data(index):
             ("gnu", "escapes", ESCAPES),
             ("zebra", "long", long),
         ]:
-            found = client.post("/search", json={"query": asked, "k": 1})
+            found = client.post("/search", json={"question": asked, "k": 1})
             assert found.headers["content-type"] == "application/json"
             assert found.headers["x-content-type-options"] == "nosniff"
             [document] = found.json()["passages"]
@@ -396,7 +399,7 @@ def test_what_a_passage_holds_is_data(index):
 
 
 def test_metrics_count_and_tell_no_text(client):
-    for asked in (PARKING, {"query": "hippopotamus"}, {"query": ""}):
+    for asked in (PARKING, {"question": "hippopotamus"}, {"question": ""}):
         client.post("/ask", json=asked)
     client.get("/hippo")
     client.get("/readyz", headers={"Host": "evil.example"})

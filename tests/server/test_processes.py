@@ -20,7 +20,7 @@ from uec_rag import UEC
 from uec_rag.cli import app
 
 UEC_RAG = [sys.executable, "-c", "from uec_rag.cli import main\nif __name__ == '__main__': main()"]
-PARKING = {"query": "who may park in the yard", "k": 3}
+PARKING = {"question": "who may park in the yard", "k": 3}
 
 
 APP = """

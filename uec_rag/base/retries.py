@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -65,13 +65,6 @@ def with_retries(function: Callable[..., _Out], within: float | None = None) -> 
     from tenacity import Retrying
 
     return partial(Retrying(**_policy(within)), function)
-
-
-async def aretry(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:
-    """Run `retry` for an asynchronous function."""
-    from tenacity import AsyncRetrying
-
-    return await AsyncRetrying(**_policy())(function, *arguments)
 
 
 def _policy(within: float | None = None) -> dict[str, Any]:

@@ -42,7 +42,6 @@ for command in (
     ask.ask,
     gate.gate,
     gate.questions,
-    models.fit,
     serve.serve,
     serve.explore,
     serve.mcp,

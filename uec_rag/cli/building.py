@@ -1,4 +1,4 @@
-"""Making, fitting and filling an index with progress bars, for `demo`, `fit` and `index`."""
+"""Making, fitting and filling an index with progress bars, for `demo` and `index`."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ def load_ensemble(path: Path) -> UEC:
 
     if not (path / MANIFEST).is_file() or read_manifest(path).kind != KIND:
         raise FileNotFoundError(
-            f"--uec: there is no ensemble in {str(path)!r}; make one: uec-rag fit "
-            "PAIRS --out FITTED"
+            f"--uec: there is no ensemble in {str(path)!r}; expected a folder that UEC.save wrote"
         )
     say(f"Loading the ensemble {path} ...")
     from uec_rag.ensemble import UEC

@@ -50,6 +50,7 @@ def left_out(read: FolderRead) -> str:
 
 
 _ATTEMPTS = 5  # of an update while other processes change the same files
+_NO_SLOPE = 0.05  # smaller slopes are shown as 0.0 in the report
 _FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
 
 
@@ -62,9 +63,14 @@ Folder = Annotated[
 Out = Annotated[
     Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
 ]
-Ensemble = Annotated[Path | None, typer.Option(help="An ensemble that 'uec-rag fit' made.")]
+Ensemble = Annotated[Path | None, typer.Option(help="A fitted ensemble that UEC.save wrote.")]
 FitPairs = Annotated[
-    Path | None, typer.Option(help="Questions and passages to fit on; see 'uec-rag fit'.")
+    Path | None,
+    typer.Option(
+        metavar="PAIRS",
+        help="Fit on a .jsonl, .csv or .tsv file: query, passage and perhaps label (1, the "
+        "default, or 0 if the passage does not answer).",
+    ),
 ]
 FollowSymlinks = Annotated[bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")]
 Exclude = Annotated[
@@ -119,8 +125,9 @@ def index(
 ) -> None:
     """Make an index from a folder of documents.
 
-    The ensemble is `UEC()` with its shipped fit, which that of --fit replaces. Models of --model
-    are fitted on PAIRS, or else on headings and the text under them.
+    The ensemble is `UEC()` with its shipped fit, which that of --fit replaces; compare them by
+    'uec-rag evaluate'. Models of --model are fitted on PAIRS, or else on headings and the text
+    under them.
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
@@ -220,6 +227,7 @@ def make_index(
     say(f"{pluralize(len(documents), 'file')}, {pluralize(len(passages), 'passage')}")
     if pairs is not None:
         fit_ensemble(ensemble, pairs)
+        _check_slopes(ensemble)
     elif fits and not ensemble.is_fitted and len(made := fitting_pairs(documents)) >= _FEWEST_PAIRS:
         fit_ensemble(ensemble, made)
     retriever = Retriever(ensemble, store)
@@ -242,6 +250,15 @@ def make_index(
         what = f"{pluralize(len(passages), 'passage')} of {pluralize(len(documents), 'file')}"
         print_text(f"Indexed {what} in {to}.{left}")
         _say_how_to_ask(to, None if store is None else store.address)
+
+
+def _check_slopes(uec: UEC) -> None:
+    """Raise ValueError if a fit taught an encoder nothing."""
+    if lost := [n for n, a in zip(uec.names, uec.fitted.slopes, strict=True) if a < _NO_SLOPE]:
+        raise ValueError(
+            f"--fit: {', '.join(lost)} cannot distinguish these passages from others (slope 0); "
+            "expected texts that answer, not ids, in a language that the model knows"
+        )
 
 
 def _say_how_to_ask(index: Path, store: str | None) -> None:

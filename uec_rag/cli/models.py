@@ -1,52 +1,12 @@
-"""`uec-rag fit` and `fetch`: fitting models and fetching them."""
+"""`uec-rag fetch`: fetching models ahead of time."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from uec_rag.cli.building import build_ensemble, check_output, check_writable, fit_ensemble
-from uec_rag.cli.console import Json, Models, print_json, print_text, say
-from uec_rag.corpora.tables import read_pairs
-
-_NO_SLOPE = 0.05  # smaller slopes are shown as 0.0 in the report
-
-
-def fit(
-    pairs: Annotated[
-        Path, typer.Argument(help="A .jsonl, .csv or .tsv file: query, passage and perhaps label.")
-    ],
-    to: Annotated[Path, typer.Option("--out", help="Folder for the fitted ensemble.")],
-    model: Models = None,
-    json: Json = False,
-) -> None:
-    """Fit an ensemble on questions and the passages that answer them.
-
-    Without --model the ensemble is `UEC()`, whose shipped fit the new one replaces; compare them by
-    'uec-rag evaluate'. A label says whether the passage answers the query (1,
-    the default) or not (0).
-
-    Example: uec-rag fit pairs.jsonl --out fitted
-    """
-    check_output(to)
-    examples = read_pairs(pairs)
-    uec = build_ensemble(model)
-    fit_ensemble(uec, examples)
-    if lost := [n for n, a in zip(uec.names, uec.fitted.slopes, strict=True) if a < _NO_SLOPE]:
-        raise ValueError(
-            f"PAIRS: {', '.join(lost)} cannot distinguish these passages from others (slope 0), "
-            "so nothing is saved; expected texts that answer, not ids, in a language that the "
-            "model knows"
-        )
-    uec.save(to)
-    assert uec.report is not None
-    if json:
-        report = asdict(uec.report)
-        print_json({"path": str(to), "pairs": len(examples), "report": report})
-    else:
-        print_text(str(uec.report))
-        say(f"Saved in {to}. Use it: uec-rag index DOCUMENTS --out idx --uec {to}")
+from uec_rag.cli.building import check_writable
+from uec_rag.cli.console import Json, print_json, print_text, say
 
 
 def fetch(

@@ -2,10 +2,8 @@
 
 import importlib
 import inspect
-import random
 import re
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
@@ -14,8 +12,6 @@ from uec_rag.corpora.document import Document, Section
 
 CHUNK_SIZE = 500
 """The maximum length of a passage in the demo, in characters."""
-
-OFF_TOPIC = "What is the capital of France?"
 
 # The most common come first, since a smaller corpus is the beginning of a larger one. All are safe
 # to import; those that a platform or a version of Python lacks are skipped.
@@ -68,37 +64,6 @@ def gather_corpus(passages: int) -> list[Document]:
         raise ValueError(f"passages must be at least 1, got {passages}")
     topics = _first(_topics(), passages // 4)
     return [*topics, *_first(_docstrings(), passages - passages // 4)]
-
-
-def draw_questions(documents: Iterable[Document], *, names: int = 3, shared: int = 2) -> list[str]:
-    """Draw questions about a corpus at random, the same each time, so that none is hand-picked.
-
-    Parameters
-    ----------
-    documents : iterable of Document
-        Documents as returned by `gather_corpus`.
-    names : int
-        Number of questions about one function or method, by its full name.
-    shared : int
-        Number of questions about a bare name ("open"), those shared by most documents first.
-
-    Returns
-    -------
-    list of str
-        At most ``names + shared + 1`` questions; the last one is about another topic.
-
-    Examples
-    --------
-    >>> draw_questions([Document("io.open", ()), Document("gzip.open", ())], names=1, shared=1)
-    ['What does gzip.open do?', 'What does open do?', 'What is the capital of France?']
-    """
-    modules = set(_MODULES.split())
-    sources = [document.source for document in documents if document.source not in modules]
-    whole = [name for name in sources if name.rpartition(".")[2].islower() and "." in name]
-    drawn = random.Random(0).sample(whole, min(names, len(whole)))
-    bare = Counter(name.rpartition(".")[2] for name in whole).most_common(shared)
-    asked = [*drawn, *(name for name, count in bare if count > 1)]
-    return [*(f"What does {name} do?" for name in asked), OFF_TOPIC]
 
 
 def _first(documents: Iterable[Document], passages: int) -> list[Document]:

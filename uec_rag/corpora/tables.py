@@ -1,7 +1,7 @@
 """Reading of tables from users: JSON lines, or CSV or TSV with a header, in UTF-8.
 
-'uec-rag fit' needs texts and 'uec-rag gate' needs ids, so their columns have different names, and a
-table for one command is not mistaken for a table for the other.
+'uec-rag index --fit' needs texts and 'uec-rag gate' needs ids, so their columns have different
+names, and a table for one command is not mistaken for a table for the other.
 """
 
 import csv

@@ -1,6 +1,5 @@
 """The encoder protocol, the output of encoders, and checks of their input and output."""
 
-import asyncio
 import functools
 import inspect
 import itertools
@@ -110,9 +109,6 @@ class Encoder(Protocol):
     ) -> Encoded:
         """Embed texts as queries or as passages."""
 
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts without blocking the event loop."""
-
 
 class NotCopied:
     """A mixin for encoders that are never copied: weights, sessions and locks are shared."""
@@ -125,7 +121,7 @@ class NotCopied:
 
 
 class EncoderWrapper(NotCopied):
-    """A base of wrappers, which delegates all but `revision`, `encode` and `aencode`."""
+    """A base of wrappers, which delegates all but `revision` and `encode`."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -141,34 +137,30 @@ class EncoderWrapper(NotCopied):
         """The tokenizer of the wrapped encoder; None if it has none."""
         return getattr(self._encoder, "tokenizer", None)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the wrapped encoder waits for a service."""
+        return encodes_elsewhere(self._encoder)
 
-class _Embeds(Protocol):
+
+class _Sized(Protocol):
     @property
     def dimension(self) -> int: ...
-    def encode(self, texts: Sequence[str], role: Role) -> Encoded: ...
 
 
-class ThreadedAsync(NotCopied):
-    """A mixin for encoders without an asynchronous method: `aencode` is `encode` in a thread."""
-
-    async def aencode(self: _Embeds, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
-
-
-class IdentityHead(ThreadedAsync):
+class IdentityHead(NotCopied):
     """The base of encoders whose last layer is the identity, so `features` is `embedding`.
 
     Subclasses define `dimension` and `encode`.
     """
 
     @property
-    def feature_dimension(self: _Embeds) -> int:
+    def feature_dimension(self: _Sized) -> int:
         """The dimension of an embedding."""
         return self.dimension
 
     @property
-    def gain(self: _Embeds) -> Float32Array:
+    def gain(self: _Sized) -> Float32Array:
         """The gain of each row of W: ones, shape (d,)."""
         return np.ones(self.dimension, dtype=np.float32)
 
@@ -179,10 +171,7 @@ class TermEncoder(IdentityHead):
     dimension = 0
 
 
-_MEMBERS = (
-    *("name", "revision", "dimension", "feature_dimension", "gain", "spec"),
-    *("encode", "aencode"),
-)
+_MEMBERS = (*("name", "revision", "dimension", "feature_dimension", "gain", "spec", "encode"),)
 
 
 def is_encoder(value: object) -> TypeGuard[Encoder]:
@@ -191,6 +180,11 @@ def is_encoder(value: object) -> TypeGuard[Encoder]:
     return not isinstance(value, type) and all(
         inspect.getattr_static(value, member, missing) is not missing for member in _MEMBERS
     )
+
+
+def encodes_elsewhere(encoder: Encoder) -> bool:
+    """Return whether an encoder may wait for a service, while others can encode."""
+    return bool(getattr(encoder, "waits", False))
 
 
 def prepare_texts(texts: Sequence[str], role: str) -> list[str]:

@@ -1,16 +1,15 @@
 """Encoders that expose nothing but vectors: functions, APIs, and embeddings of frameworks."""
 
-import asyncio
 import functools
 import pickle
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.retries import aretry, retry, with_retries
+from uec_rag.base.retries import retry, with_retries
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
@@ -21,7 +20,6 @@ from uec_rag.encoders.base import (
 )
 
 _AT_ONCE = 256  # texts of a call
-_MAX_CONCURRENT_QUERIES = 16  # asynchronous single-query calls in flight; APIs limit the rate
 
 
 class LangChainEmbeddings(Protocol):
@@ -62,12 +60,10 @@ def _has_methods(value: object, *names: str) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """The functions that embed passages and queries, with asynchronous ones if available."""
+    """The functions that embed passages and queries."""
 
     passages: Callable[[list[str]], object]
     queries: Callable[[list[str]], object]
-    apassages: Callable[[list[str]], Awaitable[object]] | None = None
-    aqueries: Callable[[list[str]], Awaitable[object]] | None = None
 
 
 class BlackBoxEncoder(IdentityHead):
@@ -81,8 +77,7 @@ class BlackBoxEncoder(IdentityHead):
     ----------
     source
         A LangChain `Embeddings`, a LlamaIndex `BaseEmbedding` or a callable(list[str]) that
-        returns an (n, d) array. Framework embeddings use their own query method and their own
-        asynchronous methods.
+        returns an (n, d) array. Framework embeddings use their own query method.
     name
         By default the model name that a framework embedding carries, the function's `__name__`,
         or the class's name.
@@ -105,6 +100,8 @@ class BlackBoxEncoder(IdentityHead):
 
     revision = ""
     spec = None
+    waits = True
+    """True: the vectors may come from a service, while other encoders work."""
 
     def __init__(
         self,
@@ -162,14 +159,6 @@ class BlackBoxEncoder(IdentityHead):
         embedding = np.concatenate(parts)
         return Encoded(embedding, embedding)
 
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts with the asynchronous method of the framework, if it has one."""
-        checked = await asyncio.to_thread(prepare_texts, texts, role)
-        embed = self._source.aqueries if role == "query" else self._source.apassages
-        if embed is None or not checked:
-            return await asyncio.to_thread(self.encode, checked, role)
-        return await asyncio.to_thread(self._encode_batch, await embed(checked), len(checked))
-
     def _encode_batch(self, vectors: object, rows: int) -> Encoded:
         embedding = check_vectors(vectors, rows=rows, encoder=self.name, dimension=self._dimension)
         self._dimension = embedding.shape[1]
@@ -201,23 +190,7 @@ def _source_of(source: object) -> _Source:
 
 
 def _framework_source(model: object, passages: str, query: str) -> _Source:
-    """Use the methods of these names, and the asynchronous ones, whose names begin with "a"."""
-    apassages, aquery = getattr(model, f"a{passages}", None), getattr(model, f"a{query}", None)
-
     return _Source(
         lambda texts: retry(getattr(model, passages), texts),
         lambda texts: [retry(getattr(model, query), text) for text in texts],
-        None if apassages is None else functools.partial(aretry, apassages),
-        None if aquery is None else functools.partial(_each, aquery),
     )
-
-
-async def _each(embed: Callable[[str], Awaitable[object]], texts: list[str]) -> list[object]:
-    """Await one call per text with limited concurrency; results are in the order of `texts`."""
-    semaphore = asyncio.Semaphore(_MAX_CONCURRENT_QUERIES)
-
-    async def embed_one(text: str) -> object:
-        async with semaphore:
-            return await aretry(embed, text)
-
-    return list(await asyncio.gather(*(embed_one(text) for text in texts)))

@@ -1,14 +1,11 @@
 """A cache of encoded texts, in a database on disk or in memory."""
 
 import hashlib
-import logging
 import sqlite3
-import zlib
-from collections.abc import Callable, Sequence
-from contextlib import closing
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,33 +17,21 @@ from uec_rag.encoders.base import (
     Float32Array,
     Role,
     TermEncoder,
-    ThreadedAsync,
     prepare_texts,
 )
 
-_log = logging.getLogger(__name__)
-
 _CAPACITY = 2**26  # bytes of vectors to keep in memory
 _WAIT = 60.0  # seconds to wait for another process's write
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS embedding "
-    "(key BLOB PRIMARY KEY, embedding BLOB NOT NULL, features BLOB)",
-    "CREATE TABLE IF NOT EXISTS checksum (key BLOB PRIMARY KEY, crc32 INTEGER NOT NULL)",
-)
-_READ = "SELECT embedding, features, crc32 FROM embedding JOIN checksum USING (key) WHERE key = ?"
 
 _Row: TypeAlias = tuple[bytes, bytes | None]
 """A text's embedding and features; None for features that are the embedding."""
 
-_T = TypeVar("_T")
 
-
-class CachedEncoder(ThreadedAsync, EncoderWrapper):
+class CachedEncoder(EncoderWrapper):
     """An encoder that caches the vectors of another encoder.
 
     They are kept in one SQLite database per revision of the encoder, by role and text, which
-    several processes may use. A vector that was damaged on disk is encoded again, and a damaged
-    database is made again.
+    several processes may use.
 
     Parameters
     ----------
@@ -63,7 +48,7 @@ class CachedEncoder(ThreadedAsync, EncoderWrapper):
     ValueError
         If the encoder has no revision and none is given, or it has no vectors.
     OSError
-        If the path of the database is not a regular file, or the database cannot be written.
+        If the database is damaged, is not a regular file, or cannot be written.
     """
 
     def __init__(
@@ -84,7 +69,12 @@ class CachedEncoder(ThreadedAsync, EncoderWrapper):
             hashed = hashlib.sha256(self.revision.encode()).hexdigest()
             self.path = Path(folder).expanduser().absolute() / f"{hashed[:32]}.sqlite3"
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._transact(lambda _: None, "BEGIN IMMEDIATE")
+            with _opened(self.path) as database:
+                database.execute("BEGIN IMMEDIATE")
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS embedding "
+                    "(key BLOB PRIMARY KEY, embedding BLOB NOT NULL, features BLOB)"
+                )
 
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
@@ -96,7 +86,7 @@ class CachedEncoder(ThreadedAsync, EncoderWrapper):
         """
         checked = prepare_texts(texts, role)
         keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
-        known = self._transact(partial(_read, keys)) if self.path else self._recent
+        known = self._recent if self.path is None else _read(self.path, keys)
         misses = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
         new: dict[bytes, _Row] = {}
         if misses or not keys:
@@ -110,36 +100,41 @@ class CachedEncoder(ThreadedAsync, EncoderWrapper):
                 f"embedding cache {self.path or 'in memory'} holds vectors of different widths: "
                 "two models were cached under one revision; delete it, and name their revisions"
             )
-        if new and self.path:
-            self._transact(partial(_write, new), "BEGIN IMMEDIATE")
-        elif new:
-            if (len(known) + len(new)) * len(rows[0][0]) > _CAPACITY:
-                self._recent = new  # other threads may read the old one
-            else:
-                self._recent.update(new)  # and add to it
+        self._keep(new)
         embedding = _matrix([row for row, _ in rows])
         features = [row for _, row in rows if row is not None]
         return Encoded(embedding, _matrix(features) if features else embedding)
 
-    def _transact(self, work: Callable[[sqlite3.Connection], _T], begin: str = "BEGIN") -> _T:
-        """Do some work in one transaction, after replacing the database if it is damaged."""
-        path = cast(Path, self.path)
-        if path.exists():
-            check_regular(path.stat(), path)
-        try:  # with a connection that neither changes threads nor survives a fork
-            with closing(sqlite3.connect(path, _WAIT, isolation_level=None)) as database:
-                for statement in (begin, *_SCHEMA):
-                    database.execute(statement)
-                done = work(database)
-                database.execute("COMMIT")
-                return done
-        except sqlite3.OperationalError as error:  # locked, disk full, no permission
-            raise OSError(f"embedding cache {path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            _log.warning("%s is damaged (%s); its texts are encoded again", path, error)
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                Path(f"{path}{suffix}").unlink(missing_ok=True)
-        return self._transact(work, begin)
+    def _keep(self, new: dict[bytes, _Row]) -> None:
+        if new and self.path is not None:
+            with _opened(self.path) as database:
+                database.execute("BEGIN IMMEDIATE")
+                rows = ((key, *row) for key, row in new.items())
+                database.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
+        elif new:
+            width = len(next(iter(new.values()))[0])
+            full = (len(self._recent) + len(new)) * width > _CAPACITY
+            # Other threads may read the old one.
+            self._recent = new if full else self._recent | new
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a database for one transaction; a connection would not survive a fork."""
+    if path.exists():
+        check_regular(path.stat(), path)
+    try:
+        with closing(sqlite3.connect(path, _WAIT, isolation_level=None)) as database, database:
+            yield database
+    except sqlite3.Error as error:  # locked, disk full, no permission, damaged
+        raise OSError(f"embedding cache {path}: {error}; if it is damaged, delete it") from error
+
+
+def _read(path: Path, keys: Sequence[bytes]) -> dict[bytes, _Row]:
+    query = "SELECT embedding, features FROM embedding WHERE key = ?"
+    with _opened(path) as database:
+        found = ((key, database.execute(query, [key]).fetchone()) for key in dict.fromkeys(keys))
+        return {key: row for key, row in found if row is not None}
 
 
 def _rows(new: Encoded) -> list[_Row]:
@@ -148,27 +143,6 @@ def _rows(new: Encoded) -> list[_Row]:
     own = new.features is not new.embedding  # else the last layer is the identity
     pairs = zip(new.embedding, new.features, strict=True)
     return [(row.tobytes(), features.tobytes() if own else None) for row, features in pairs]
-
-
-def _read(keys: list[bytes], database: sqlite3.Connection) -> dict[bytes, _Row]:
-    rows: dict[bytes, _Row] = {}
-    for key in dict.fromkeys(keys):
-        for *row, checksum in database.execute(_READ, [key]):
-            if _checksum(*row) == checksum:
-                rows[key] = (row[0], row[1])
-            else:
-                _log.warning("a cached vector is damaged; its text is encoded again")
-    return rows
-
-
-def _write(rows: dict[bytes, _Row], database: sqlite3.Connection) -> None:
-    for key, row in rows.items():
-        database.execute("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", [key, *row])
-        database.execute("INSERT OR REPLACE INTO checksum VALUES (?, ?)", [key, _checksum(*row)])
-
-
-def _checksum(embedding: bytes, features: bytes | None) -> int:
-    return zlib.crc32(features or b"", zlib.crc32(embedding))
 
 
 def _matrix(rows: list[bytes]) -> Float32Array:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from uec_rag.encoders.base import LastLayer, Role
 
@@ -19,20 +19,15 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-Kind: TypeAlias = Literal["SentenceTransformer", "CrossEncoder"]
-
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
-
-NO_SPARSE = "learned sparse encoders were removed; use 'bm25', or a SentenceTransformer."
-"""The end of the errors for such encoders."""
 
 _CONFIGURATION = "config_sentence_transformers.json"
 _HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 
 def load_model(
-    requested: object, device: str | None, fetch: bool, kind: Kind = "SentenceTransformer"
-) -> tuple[str, Any]:
+    requested: str | Path | SentenceTransformer, device: str | None, fetch: bool
+) -> tuple[str, SentenceTransformer]:
     """Load a model from a folder or the hub, or take one in memory; fail fast if it is absent.
 
     Returns
@@ -40,17 +35,15 @@ def load_model(
     str
         The hub name, or the folder's absolute path. For a model in memory, the name or path in its
         configuration, or "".
-    SentenceTransformer or CrossEncoder
+    SentenceTransformer
 
     Raises
     ------
     FileNotFoundError, OSError
         If there is no such folder, or no such model on the hub, or the hub is unreachable.
-    ValueError
-        If the model is a SparseEncoder.
     """
     if not isinstance(requested, (str, Path)):
-        config = getattr(getattr(requested[0], "auto_model", None), "config", None)  # type: ignore[index]
+        config = getattr(getattr(requested[0], "auto_model", None), "config", None)
         return str(getattr(config, "_name_or_path", "") or ""), requested
     from uec_rag.base.environment import require
 
@@ -64,12 +57,8 @@ def load_model(
     require("models", "sentence-transformers", "torch")
     with _quiet_weight_loading():
         if folder.is_dir():
-            _refuse_sparse(name, folder / _CONFIGURATION)
-            return str(folder), _load_folder(folder, device, kind)
-        model = _load_from_hub(name, device, fetch, kind)
-    hub_name, _, revision = name.partition("@")
-    _refuse_sparse(name, _find_download(hub_name, _CONFIGURATION, revision))
-    return name, model
+            return str(folder), _load_folder(folder, device)
+        return name, _load_from_hub(name, device, fetch)
 
 
 def is_model(value: object, kind: str) -> bool:
@@ -94,37 +83,26 @@ def _find_download(model: str, file: str, revision: str) -> Path | None:
     return Path(path) if isinstance(path, str) else None
 
 
-def _refuse_sparse(name: str, configuration: Path | None) -> None:
-    """Raise ValueError if a model's configuration is that of a SparseEncoder."""
-    try:
-        config = json.loads(configuration.read_text(encoding="utf-8")) if configuration else {}
-    except (OSError, ValueError):
-        return
-    if isinstance(config, dict) and config.get("model_type") == "SparseEncoder":
-        raise ValueError(f"encoder {name!r} is a SparseEncoder; {NO_SPARSE}")
-
-
-def _load_folder(folder: Path, device: str | None, kind: Kind) -> Any:  # noqa: ANN401
-    import sentence_transformers
+def _load_folder(folder: Path, device: str | None) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer
 
     try:
-        load = getattr(sentence_transformers, kind)
-        return load(str(folder), device=device, trust_remote_code=False)
+        return SentenceTransformer(str(folder), device=device, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise OSError(
             f"folder {folder} contains no model that sentence-transformers can load: {error}"
-            f"{_needs_code(error, kind)}"
+            f"{_needs_code(error)}"
         ) from error
 
 
-def _load_from_hub(name: str, device: str | None, fetch: bool, kind: Kind) -> Any:  # noqa: ANN401
-    import sentence_transformers
+def _load_from_hub(name: str, device: str | None, fetch: bool) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer
 
     model, _, revision = name.partition("@")
     if not fetch and not _is_downloaded(model, revision):  # the loaders would try the hub anyway
         raise OSError(f"cannot load encoder {name!r}: it is not on this machine")
     try:
-        return getattr(sentence_transformers, kind)(
+        return SentenceTransformer(
             model,
             device=device,
             revision=revision or None,
@@ -132,7 +110,7 @@ def _load_from_hub(name: str, device: str | None, fetch: bool, kind: Kind) -> An
             local_files_only=not (fetch and _hub_is_reachable()),
         )
     except ValueError as error:
-        if not (advice := _needs_code(error, kind)):
+        if not (advice := _needs_code(error)):
             raise
         raise OSError(f"cannot load encoder {name!r}: {error}{advice}") from error
     except OSError as error:
@@ -144,12 +122,12 @@ def _load_from_hub(name: str, device: str | None, fetch: bool, kind: Kind) -> An
         ) from error
 
 
-def _needs_code(error: Exception, kind: Kind) -> str:
+def _needs_code(error: Exception) -> str:
     if "trust_remote_code" not in str(error):
         return ""
     return (
         "\nCode shipped with a model is never run: if you trust it, load the model as "
-        f"{kind}(..., trust_remote_code=True) and pass that instead of its name"
+        "SentenceTransformer(..., trust_remote_code=True) and pass that instead of its name"
     )
 
 

@@ -7,11 +7,10 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain, pairwise
-from typing import TypeAlias
 
 import numpy as np
 import regex
@@ -49,9 +48,6 @@ và của là có không những được trong cho một
 
 FOREIGN = frozenset(_OTHERS.split()) - ENGLISH
 
-
-Tokenizer: TypeAlias = Callable[[str], list[str]]
-"""A custom tokenizer: returns the terms of a text, with repetitions."""
 
 FRAGMENT_WEIGHT = 0.25
 """The weight of a part of a word; a whole word has 1."""
@@ -391,16 +387,13 @@ class Lexical(TermEncoder):
     k1, b : float
         Parameters of BM25, see `Saturation`. The default is a compromise over nine collections, on
         average .006 nDCG@10 below the best value for each.
-    tokenizer : callable(str) -> list of str, optional
-        Returns the terms of a text, with repetitions. The default splits texts of any language.
     language : str, optional
         Name of a Snowball stemmer ("german") for words in the Latin script.
 
     Raises
     ------
     ValueError, TypeError
-        If a number is out of range, the language has no stemmer, the tokenizer is not callable, or
-        both a tokenizer and a language are given.
+        If a number is out of range, or the language has no stemmer.
 
     Examples
     --------
@@ -409,57 +402,27 @@ class Lexical(TermEncoder):
     ((1, 0), ['Error', 'arg', 'in', 'pars', 'parse_args'])
     """
 
-    def __init__(
-        self,
-        k1: float = 1.5,
-        b: float = 0.75,
-        tokenizer: Tokenizer | None = None,
-        language: str | None = None,
-    ) -> None:
+    def __init__(self, k1: float = 1.5, b: float = 0.75, language: str | None = None) -> None:
         self.saturation = Saturation(float(k1), float(b))
-        if tokenizer is not None and not callable(tokenizer):
-            raise TypeError(
-                "tokenizer: expected a callable from a text to a list of strings, got "
-                f"{type(tokenizer).__name__}."
-            )
-        if tokenizer is not None and language is not None:
-            raise ValueError(
-                f"language: {language!r} is for the built-in tokenizer; omit it with a custom one."
-            )
         self.name = NAME
-        self._tokenizer = tokenizer
-        self._words = WordTokenizer(language)
+        self.words = WordTokenizer(language)
 
     @property
-    def words(self) -> WordTokenizer | None:
-        """The built-in tokenizer; None with a custom one."""
-        return self._words if self._tokenizer is None else None
-
-    @property
-    def spec(self) -> str | None:
-        """The `spec` for `load_encoder`; None with a custom tokenizer."""
-        if self._tokenizer is not None:
-            return None
+    def spec(self) -> str:
+        """The `spec` for `load_encoder`."""
         default, chosen = Saturation(), self.saturation
         options = [
             *([f"k1={chosen.k1}"] if chosen.k1 != default.k1 else []),
             *([f"b={chosen.b}"] if chosen.b != default.b else []),
-            *([f"language={self._words.language}"] if self._words.language else []),
+            *([f"language={self.words.language}"] if self.words.language else []),
         ]
         return f"{NAME}:{','.join(options)}" if options else NAME
 
     @property
     def revision(self) -> str:
-        """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts.
-
-        Of a custom tokenizer, it is that of their keys.
-        """
-        own, terms = self._tokenizer, list[str | int]()
-        if own is None:
-            terms += self._words.terms(_PROBE)
-        else:
-            terms += map(key_of, _check_terms(own, _PROBE))
-        state = [self.saturation.k1, self.saturation.b, self._words.language, terms]
+        """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts."""
+        terms, language = self.words.terms(_PROBE), self.words.language
+        state = [self.saturation.k1, self.saturation.b, language, terms]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
     def encode(
@@ -470,40 +433,26 @@ class Lexical(TermEncoder):
         Raises
         ------
         TypeError, ValueError
-            If texts or role are invalid, or a custom tokenizer does not return strings.
+            If texts or role are invalid.
         """
         checked = prepare_texts(texts, role)
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
-        if self._tokenizer is None:
-            keys = [*map(self._words, checked[:1])]
-            if len(checked) > 1:
-                with progress_bar("Counting words", len(checked), show_progress) as bar:
-                    for text in checked[1:]:
-                        bar.update()
-                        keys.append(self._words(text))
-                    bar.update()
-            named = [*map(self._words.words_by_key, checked)] if role == "query" else None
+        with progress_bar("Counting words", len(checked), show_progress) as bar:
+            keys = []
+            for text in checked:
+                keys.append(self.words(text))
+                bar.update()
+        if role == "passage":
+            terms = Terms.from_keys(keys, self.saturation, None)
         else:
-            lists = [_check_terms(self._tokenizer, text) for text in checked]
-            split = [[(key_of(term), term) for term in terms_] for terms_ in lists]
-            keys = [np.array([key for key, _ in pairs], dtype=np.uint64) for pairs in split]
-            named = [dict(pairs) for pairs in split] if role == "query" else None
-        terms = Terms.from_keys(keys, self.saturation, named)
-        if role == "query" and self._tokenizer is None:
-            foreign = [self._words.is_foreign(split_words(text)) for text in checked]
+            named = [*map(self.words.words_by_key, checked)]
+            terms = Terms.from_keys(keys, self.saturation, named)
+            foreign = [self.words.is_foreign(split_words(text)) for text in checked]
             of_terms = np.repeat(np.array(foreign, dtype=bool), np.diff(terms.starts))
             terms = terms.weigh_terms(weights_of(terms.keys, of_terms))
         nothing = np.zeros((len(checked), 0), dtype=np.float32)
         return Encoded(nothing, nothing, terms)
-
-
-def _check_terms(tokenizer: Tokenizer, text: str) -> list[str]:
-    terms = list(tokenizer(text))
-    wrong = next((term for term in terms if not isinstance(term, str)), None)
-    if wrong is not None:
-        raise TypeError(f"tokenizer: expected strings, got {wrong!r} for {text!r:.40}.")
-    return terms
 
 
 def restore_lexical(spec: str) -> Lexical:

@@ -18,7 +18,7 @@ from uec_rag.encoders.black_box import (
 )
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 from uec_rag.encoders.bundled.packages import PACKAGED, load_pypi
-from uec_rag.encoders.hub import NO_SPARSE, Precision, is_model
+from uec_rag.encoders.hub import Precision, is_model
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
@@ -151,8 +151,6 @@ def _load_named(spec: str | Path, settings: _Settings, fetch: bool) -> Encoder:
     name = PACKAGED.get(str(spec), str(spec))
     if name.startswith("pypi:"):
         return load_pypi(name.removeprefix("pypi:"), **settings)
-    if name.startswith("sparse:"):
-        raise ValueError(f"cannot load encoder {name!r}; {NO_SPARSE}")
     if isinstance(spec, str):
         if "/" not in spec and not Path(spec).is_dir():
             _check_spelling(spec)
@@ -162,13 +160,9 @@ def _load_named(spec: str | Path, settings: _Settings, fetch: bool) -> Encoder:
 
 def _black_box(spec: EncoderLike) -> BlackBoxEncoder:
     """Make an encoder of a framework's model or a callable; TypeError if it is neither."""
-    if is_model(spec, "CrossEncoder"):
-        raise TypeError(
-            "encoders: a CrossEncoder scores pairs and embeds nothing; rerank the documents that "
-            "the retriever returns, with a reranker of your framework."
-        )
-    if is_model(spec, "SparseEncoder"):
-        raise TypeError(f"encoders: got a SparseEncoder; {NO_SPARSE}")
+    for kind in ("CrossEncoder", "SparseEncoder"):
+        if is_model(spec, kind):
+            raise TypeError(f"encoders: a {kind} makes no dense vectors; expected {_ACCEPTED}")
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
         raise TypeError(
             f"cannot make an encoder from {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"

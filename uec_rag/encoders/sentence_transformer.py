@@ -2,23 +2,19 @@
 
 They also record the input of the model's last linear layer, which the Laplace posterior is over.
 
-sentence-transformers sorts texts by characters and forms batches of a fixed size. Here, a window of
-texts is tokenised while the model processes the previous one, then sorted by tokens. On a CPU, the
-tokens of a batch are limited, too, since a batch that exceeds the caches is slower
-(benchmarks/encode.py).
+sentence-transformers batches the texts. On a CPU, batches of long texts are smaller, since one that
+exceeds the caches is slower (benchmarks/encode.py).
 """
 
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from uec_rag.base.progress import progress_bar
 from uec_rag.encoders import hub
@@ -26,8 +22,8 @@ from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
     LastLayer,
+    NotCopied,
     Role,
-    ThreadedAsync,
     check_vectors,
     prepare_texts,
 )
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 
-class SentenceTransformerEncoder(ThreadedAsync):
+class SentenceTransformerEncoder(NotCopied):
     """An encoder around a SentenceTransformer.
 
     Parameters
@@ -116,7 +112,6 @@ class SentenceTransformerEncoder(ThreadedAsync):
         hub.place(model, device, dtype, loaded_here=loaded_here)
         self.tap = _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
         self._lock = threading.Lock()
-        self._can_batch = can_batch(model)
         # Encoding a short text gives the dimension, and fails early if the model does not support
         # this precision.
         self.dimension: int = self._encode(["dimension"], "passage", False).embedding.shape[1]
@@ -149,32 +144,21 @@ class SentenceTransformerEncoder(ThreadedAsync):
     def _encode(self, texts: list[str], role: Role, show_progress: bool | None) -> Encoded:
         # Tokenizers modify their padding while they work, and are not thread-safe.
         with self._lock, self.tap.record_features():
-            if self._can_batch:
-                output = encode_in_batches(
-                    self.model,
-                    texts,
-                    self.prompts[role],
-                    batch_size=self.batch_size,
-                    width=self.tap.output_width or self.model.truncate_dim,
-                    show_progress=show_progress,
-                )
-            else:
-                output = self._encode_by_library(texts, role, show_progress)
+            output = self._output(texts, role, show_progress)
         vectors, features = self.tap.split(output)
         embedding = check_vectors(vectors, rows=len(texts), encoder=self.name)
         return Encoded(embedding, embedding if features is None else features)
 
-    def _encode_by_library(
-        self, texts: list[str], role: Role, show_progress: bool | None
-    ) -> Float32Array:
+    def _output(self, texts: list[str], role: Role, show_progress: bool | None) -> Float32Array:
         encode = self.model.encode_query if role == "query" else self.model.encode_document
         parts = []
         with progress_bar("Encoding texts", len(texts), show_progress) as bar:
             for start in range(0, len(texts), _WINDOW):
+                window = texts[start : start + _WINDOW]
                 output = encode(
-                    texts[start : start + _WINDOW],
+                    window,
                     prompt=self.prompts[role],
-                    batch_size=self.batch_size,
+                    batch_size=self._batch_size(window),
                     show_progress_bar=False,
                     truncate_dim=self.tap.output_width,
                 )
@@ -182,135 +166,16 @@ class SentenceTransformerEncoder(ThreadedAsync):
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
 
-
-Features: TypeAlias = dict[str, Any]
-"""The output of a model's tokenizer: tensors of n rows, and settings."""
-
-_WINDOW = 512  # texts tokenised together; two windows are in memory at a time
-_CPU_TOKENS = 2048  # largest number of tokens in a forward pass on a CPU
-
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
+    def _batch_size(self, texts: list[str]) -> int:
+        """Return the number of texts of a forward pass."""
+        if self.model.device.type != "cpu":
+            return self.batch_size
+        mean = sum(map(len, texts)) // len(texts)
+        return max(1, min(self.batch_size, _CPU_CHARACTERS // max(1, mean)))
 
 
-def can_batch(model: "SentenceTransformer") -> bool:
-    """Return whether a model takes padded rows of tokens with a mask, which can be split by row.
-
-    Static embeddings, routers between several networks and unpadded attention do not.
-    """
-    if type(model[0]).__name__ != "Transformer":
-        return False
-    if model.device.type == "hpu":  # sentence-transformers pads differently for this device
-        return False
-    mask = model.preprocess(["one", "one and two"]).get("attention_mask")
-    shape: tuple[int, ...] = getattr(mask, "shape", ())
-    return len(shape) == 2 and shape[0] == 2
-
-
-def encode_in_batches(
-    model: "SentenceTransformer",
-    texts: Sequence[str],
-    prompt: str,
-    *,
-    batch_size: int,
-    width: int | None,
-    show_progress: bool | None,
-) -> Float32Array:
-    """Embed one or more texts, in the calling thread, with a model for which `can_batch` is true.
-
-    Returns the first `width` dimensions of the output (all if None), in the order of `texts`.
-    """
-    import torch
-
-    model.eval()
-    tokens = _CPU_TOKENS if model.device.type == "cpu" else None
-    left = getattr(model.tokenizer, "padding_side", "right") == "left"
-    order = np.argsort([-len(text) for text in texts], kind="stable")
-    windows = [
-        [texts[row] for row in order[start : start + _WINDOW]]
-        for start in range(0, len(order), _WINDOW)
-    ]
-
-    def tokenise(window: Sequence[str]) -> Features:
-        return dict(model.preprocess(list(window), prompt=prompt))
-
-    def embed(features: Features) -> Float32Array:
-        lengths = features["attention_mask"].sum(dim=1).numpy()
-        by_length = np.argsort(-lengths, kind="stable")
-        outputs = []
-        for rows in cut(lengths[by_length], batch_size, tokens):
-            batch = rows_of(features, by_length[rows], left=left)
-            batch = {k: v.to(model.device) if _is_tensor(v) else v for k, v in batch.items()}
-            outputs.append(model(batch)["sentence_embedding"][..., :width].float())
-            bar.update(len(outputs[-1]))
-        # Copied from the device once per window, so that a GPU does not wait after every batch.
-        together = torch.cat(outputs).cpu().numpy()
-        unsorted: Float32Array = together[np.argsort(by_length)]
-        return unsorted
-
-    bar = progress_bar("Encoding texts", len(texts), show_progress)
-    with torch.inference_mode(), bar:
-        parts = [embed(features) for features in one_ahead(tokenise, windows)]
-    vectors: Float32Array = np.concatenate(parts)[np.argsort(order)]
-    return vectors
-
-
-def cut(lengths: npt.NDArray[np.integer], batch_size: int, tokens: int | None) -> Iterator[slice]:
-    """Split texts that are sorted by length, longest first, into batches.
-
-    A batch has at most `batch_size` texts and, with padding, `tokens` tokens; a longer text forms a
-    batch by itself.
-
-    Examples
-    --------
-    >>> [(rows.start, rows.stop) for rows in cut(np.array([9, 5, 4, 1, 1]), 3, 10)]
-    [(0, 1), (1, 3), (3, 5)]
-    """
-    start = 0
-    while start < len(lengths):
-        bound = batch_size if tokens is None else tokens // max(int(lengths[start]), 1)
-        stop = min(start + max(1, min(batch_size, bound)), len(lengths))
-        yield slice(start, stop)
-        start = stop
-
-
-def one_ahead(function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator[_Out]:
-    """Apply a function to items in order, computing the next in a thread while one is in use.
-
-    Examples
-    --------
-    >>> list(one_ahead(len, ["a", "bcd"]))
-    [1, 3]
-    """
-    if len(items) == 1:  # such as a query: a thread would gain nothing
-        yield function(items[0])
-        return
-    with ThreadPoolExecutor(1) as thread:
-        ahead = None
-        for item in items:
-            ready, ahead = ahead, thread.submit(function, item)
-            if ready is not None:
-                yield ready.result()
-        if ahead is not None:
-            yield ahead.result()
-
-
-def rows_of(features: Features, rows: npt.NDArray[np.intp], *, left: bool) -> Features:
-    """Select rows of a model's input, without columns that are padding in all of these rows."""
-    mask = features["attention_mask"]
-    longest = int(mask[rows].sum(dim=1).max())
-    columns = slice(mask.shape[1] - longest, None) if left else slice(longest)
-    return {
-        key: (value[rows, columns] if value.shape[:2] == mask.shape else value[rows])
-        if _is_tensor(value) and value.ndim and len(value) == len(mask)
-        else value
-        for key, value in features.items()
-    }
-
-
-def _is_tensor(value: object) -> bool:
-    return hasattr(value, "detach")
-
+_WINDOW = 512  # texts between two updates of the progress bar
+_CPU_CHARACTERS = 6000  # of the texts of a forward pass on a CPU, on average
 
 _Captured: TypeAlias = "dict[str, Tensor]"
 _Register: TypeAlias = "Callable[[_Captured, Callable[[], bool]], Sequence[RemovableHandle]]"

@@ -270,7 +270,7 @@ def read_ensemble(
 ) -> tuple[Fitted, dict[str, Any]]:
     """Read a fit, and the arguments of its `UEC`, from the files in a folder; see `UEC.load`.
 
-    `own_encoders`: encoders by name.
+    `own_encoders`: encoders in place of saved ones, by name.
     """
     expected = "a mapping of names to encoders, such as {'my-model': model}"
     check_type(own_encoders, Mapping, "encoders", expected)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -12,8 +14,14 @@ from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.saved.generations import read_generation, write_generation
 from uec_rag.base.spans import span
-from uec_rag.encoders import Encoder
-from uec_rag.encoders.base import Role, TermEncoder, prepare_texts, unique_names
+from uec_rag.encoders import Encoded, Encoder
+from uec_rag.encoders.base import (
+    Role,
+    TermEncoder,
+    encodes_elsewhere,
+    prepare_texts,
+    unique_names,
+)
 from uec_rag.encoders.bundled.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
@@ -190,33 +198,25 @@ class UEC:
         parts = self.encode(texts, role, show_progress=show_progress)
         return self.fitted.combine_as(parts, role)
 
-    async def aembed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
-        """Run `embed` without blocking the event loop."""
-        parts = await self.aencode(texts, role)
-        return await asyncio.to_thread(self.fitted.combine_as, parts, role)
-
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
     ) -> list[Gaussian]:
         """Embed texts as the Gaussians of each block: of each encoder, in the order of `encoders`.
 
         The shared space is one block, whose Gaussians are those of `embed`.
+
+        Encoders that may call a service do so in threads, while the others work.
         """
         checked = prepare_texts(texts, role)
         fitted, members = self.fitted, self.encoders
         self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
-            encoded = [e.encode(checked, role, show_progress=show_progress) for e in members]
+            encoded = encode_side_by_side(members, checked, role, show_progress)
         return fitted.gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
-        """Run `encode` without blocking the event loop; encoders run concurrently."""
-        checked = await asyncio.to_thread(prepare_texts, texts, role)
-        fitted, members = self.fitted, self.encoders
-        self._warn_unfitted()
-        with span("encode", texts=len(checked), role=role):
-            encoded = await asyncio.gather(*(e.aencode(checked, role) for e in members))
-        return await asyncio.to_thread(fitted.gaussians, encoded)
+        """Run `encode` in a thread."""
+        return await asyncio.to_thread(self.encode, texts, role)
 
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
         """Compute the sparse blocks of `embed` for passages, without running any dense model."""
@@ -355,3 +355,22 @@ class UEC:
         uec = cls(**arguments)
         uec.fitted = fitted
         return uec
+
+
+def encode_side_by_side(
+    encoders: Sequence[Encoder], texts: list[str], role: Role, show_progress: bool | None
+) -> list[Encoded]:
+    """Encode texts by each encoder; those that may wait for a service wait in threads."""
+
+    def encode(encoder: Encoder) -> Encoded:
+        return encoder.encode(texts, role, show_progress=show_progress)
+
+    waiting = [row for row, encoder in enumerate(encoders) if encodes_elsewhere(encoder)]
+    if not waiting or len(encoders) == 1:
+        return [encode(encoder) for encoder in encoders]
+    with ThreadPoolExecutor(len(waiting)) as pool:
+        started = {row: pool.submit(copy_context().run, encode, encoders[row]) for row in waiting}
+        return [
+            started[row].result() if row in started else encode(encoder)
+            for row, encoder in enumerate(encoders)
+        ]

@@ -51,9 +51,7 @@ def baselines(
         both = [*members.values()]
         scores["reciprocal rank fusion"] = _fuse(both, lambda mu: 1 / (_C + 1 + np.arange(len(mu))))
         scores["relative scores"] = ids, _ = _fuse(both, _relative)
-        features = np.stack([_best(search_result) for search_result in both], axis=1).astype(
-            np.float32
-        )
+        features = np.stack([*map(_best, both)], axis=1).astype(np.float32)
         right = _right(ids, relevant)
         if right.any() and not right.all():
             model = fit_calibrator(features, right)

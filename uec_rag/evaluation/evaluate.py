@@ -112,7 +112,7 @@ def evaluate(
     rankings |= {name: outcome.passages for name, outcome in members.items()}
     if members:
         rankings["reciprocal rank fusion"] = fuse(
-            [search_result.passages for search_result in members.values()]
+            [outcome.passages for outcome in members.values()]
         )
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
     asked = np.array([decision.action == "clarify" for decision in result.decisions])

@@ -77,17 +77,15 @@ def questions_to_label(
         Their searches, the nearest first. One that finds nothing, or gets a clarifying question,
         teaches nothing.
     """
-    asked = [fromkey for fromkey in dict.fromkeys(questions) if fromkey not in labelled]
+    asked = [question for question in dict.fromkeys(questions) if question not in labelled]
     nearest: dict[str, tuple[float, Result]] = {}
     for start in range(0, len(asked), _BATCH):
         for result in retriever.search(asked[start : start + _BATCH]):
             far = abs(result.decision.confidence - min(max(result.decision.threshold, 0), 1))
             if result.ids and result.decision.action != "clarify":
-                nearest[result.ids[0]] = min(
-                    nearest.get(result.ids[0], (far, result)),
-                    (far, result),
-                    key=lambda pair: pair[0],
-                )
+                before = nearest.get(result.ids[0])
+                if before is None or far < before[0]:
+                    nearest[result.ids[0]] = far, result
     return [outcome for _, outcome in sorted(nearest.values(), key=lambda pair: pair[0])[:most]]
 
 

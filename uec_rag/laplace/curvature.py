@@ -173,8 +173,8 @@ def _batch_curvature(layer: Layer, batch: slice) -> Curvature:
 def laplace_torch_curvature(layer: Layer) -> Curvature:
     """Compute the same curvature with laplace-torch, the library that the paper uses.
 
-    Intended for comparisons, as ``fit_posterior(..., curvature=by_laplace_torch)``; it is much
-    slower. Of its backends, only curvlinops can differentiate a layer that is applied to two texts.
+    For comparisons, as ``fit_posterior(..., curvature=laplace_torch_curvature)``; much slower. Of
+    its backends, only curvlinops can differentiate a layer that is applied to two texts.
 
     Raises ImportError if laplace-torch is not installed, ValueError if the likelihood is not
     "pairs".

@@ -228,6 +228,5 @@ def _check_findable(
         raise ValueError(
             f"texts: {int(lost.sum())} of {len(passages)} have no term that {list(names)} would "
             f"look for, first {passages[row].text!r:.40} (id {passages[row].id!r}); no query "
-            "could find them. Leave them out, add a member with vectors, or check the terms of "
-            "your own tokenizer."
+            "could find them. Leave them out, or add a member with vectors."
         )

@@ -13,7 +13,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from uec_rag.base.checks import six_digits
@@ -77,11 +77,7 @@ _EXAMPLE = {"examples": [{"question": "How do I reset my password?", "k": 3}]}
 class Question(BaseModel, extra="forbid", strict=True, json_schema_extra=_EXAMPLE):
     """A question and the options of its search."""
 
-    question: str = Field(
-        min_length=1,
-        max_length=LONGEST_QUERY,
-        validation_alias=AliasChoices("question", "query"),  # its former name
-    )
+    question: str = Field(min_length=1, max_length=LONGEST_QUERY)
     k: int = Field(4, ge=1, le=LARGEST_K, description="How many passages.")
     filter: dict[str, Any] | None = Field(
         None,

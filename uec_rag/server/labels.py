@@ -47,16 +47,13 @@ def add_labels(
 
     @app.get("/api/labels")
     def counts() -> View:
-        given_labels = labels.read()
-        others = [
-            question
-            for question in dict.fromkeys([*asked(), *headings()])
-            if question not in given_labels
-        ]
+        known = labels.read()
+        questions = dict.fromkeys([*asked(), *headings()])
+        others = [question for question in questions if question not in known]
         return {
             "file": labels.path.name,
-            "questions": len(given_labels),
-            "unanswerable": sum(not ids for ids in given_labels.values()),
+            "questions": len(known),
+            "unanswerable": sum(not ids for ids in known.values()),
             "next": others[:_OFFERED],
         }
 

@@ -82,11 +82,6 @@ class ProjectionOf(EncoderWrapper):
         embedding = self._encoder.encode(texts, role, show_progress=show_progress).embedding
         return Encoded(embedding, embedding)
 
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts."""
-        embedding = (await self._encoder.aencode(texts, role)).embedding
-        return Encoded(embedding, embedding)
-
 
 INDIVIDUAL, FUSION, MERGING = "Individual", "Rank fusion", "Model merging"
 ENSEMBLE, OURS = "Ensemble", "UEC"

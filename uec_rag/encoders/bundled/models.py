@@ -162,7 +162,7 @@ class OnnxEncoder(_RowByRow):
         super().__init__(folder, [file.read_bytes() for file in files], name, spec)
         self.tokenizer.enable_truncation(_MAX_TOKENS)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
-        self._inputs = [get_input.name for get_input in self._session.get_inputs()]
+        self._inputs = [node.name for node in self._session.get_inputs()]
         self._cached = lru_cache(_CACHED_QUERIES)(self._embed)
 
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
