@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import logging
 import os
 import re
@@ -26,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dacite import Config, from_dict
+import msgspec
 from packaging.utils import parse_wheel_filename
 
 from uec_rag.base.checks import did_you_mean, one_line
@@ -133,8 +132,7 @@ def read_packages(path: str | Path) -> dict[str, Package]:
     >>> read_packages(Path(__file__).with_suffix(".json"))["bot-brain"].model
     'snowflake-arctic-embed-s'
     """
-    rows = json.loads(Path(path).read_text(encoding="utf-8"))
-    packages = (from_dict(Package, row, Config(strict=True)) for row in rows)
+    packages = msgspec.json.decode(Path(path).read_bytes(), type=list[Package])
     return {package.name: package for package in packages}
 
 
