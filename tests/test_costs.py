@@ -217,7 +217,6 @@ def test_a_reply_costs_its_length(said, size):
         (wording.refers_back, "and why?"),
         (wording.lacks_referent, "How do I repay the loan?"),
         (wording.extract_concept, "What is a gauge?"),
-        (wording.named_words, "What is Debian?"),
         (replies.extract_clarifying_question, "Do you mean a or b?"),
     ],
 )

@@ -26,7 +26,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
 
 import uec_rag.confidence
@@ -34,7 +33,7 @@ from benchmarks.paper.data import load_collection, read_rows, sample_collection
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import needs_clarification
-from uec_rag.confidence.model import Calibrator, fit_calibrator, log_odds
+from uec_rag.confidence.model import Calibrator, fit_calibrator
 from uec_rag.confidence.readings import (
     FEATURES,
     Candidates,
@@ -47,7 +46,7 @@ from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.result import Result
-from uec_rag.retrieval.search import _MISSING_NAME, assess, decide, rank
+from uec_rag.retrieval.search import assess, decide, rank
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
 ORDINARY = ("claude_docs_rag", "squad_sample", "tydiqa_goldp_en", "boolq_dev", "fiqa_small")
@@ -76,8 +75,6 @@ class Example:
     offered : tuple of Reading
         What it may mean.
     confidence, in_corpus : float
-    lacks_names : bool
-        Whether no first passage has all names in the question.
     before : str
         The label that the search's own decision stands for.
     first, chosen : float
@@ -90,16 +87,13 @@ class Example:
     offered: tuple[Reading, ...]
     confidence: float
     in_corpus: float
-    lacks_names: bool
     before: str
     first: float
     chosen: float
 
 
-def example(
-    row: dict[str, Any], label: str, near: Candidates, result: Result, lacks_names: bool
-) -> Example:
-    """What a search found for a question (`near`, `result`, `lacks_names`: of it alone)."""
+def example(row: dict[str, Any], label: str, near: Candidates, result: Result) -> Example:
+    """What a search found for a question (`near`, `result`: of it alone)."""
     found = readings(near)
     offered = [reading.ids for reading in found]
     meant = [set(reading["relevant"]) for reading in row.get("readings", ())]
@@ -115,7 +109,6 @@ def example(
         tuple(found),
         result.decision.confidence,
         result.decision.in_corpus,
-        lacks_names,
         "answerable" if result.decision.confidence > 0.5 else "unanswerable",
         float(np.mean(first)) if first else float("nan"),
         float(np.mean(chosen)) if chosen else float("nan"),
@@ -142,11 +135,8 @@ class Corpus:
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever._method()
         [assessed] = assess(rank(method, store, [Query(row["text"])], parts, K))
-        competing, observed = assessed.competing, assessed.ranking.features
-        assert competing is not None
-        assert observed is not None
-        lacks = bool(observed.wording_penalty[0] == _MISSING_NAME)
-        return example(row, label, competing, decide(assessed, K, len(store)), lacks)
+        assert assessed.competing is not None
+        return example(row, label, assessed.competing, decide(assessed, K, len(store)))
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:
@@ -202,30 +192,6 @@ def learn(sets: dict[str, list[Example]]) -> Calibrator:
                 labels.append(one.label == "underspecified")
                 weights.append(share / counts[one.label])
     return fit_calibrator(np.array(found), labels, PENALTY, weights)
-
-
-def name_penalty(sets: dict[str, list[Example]]) -> float:
-    """Learn what to subtract from the log odds of an answer if the first passages lack names.
-
-    By a logistic regression with an intercept for each set, in which both labels count alike.
-    """
-    rows = []
-    for place, examples in enumerate(sets.values()):
-        answerable = sum(one.label != "unanswerable" for one in examples)
-        for one in examples:
-            there = one.label != "unanswerable"
-            odds = float(log_odds(np.float32(one.in_corpus)))
-            alike = answerable if there else len(examples) - answerable
-            rows.append((place, odds, one.lacks_names, there, 1 / alike))
-    place, odds, lacks, truth, weight = np.array(rows, dtype=np.float64).T
-    before, own = odds + float(_MISSING_NAME) * lacks, place.astype(np.intp)
-
-    def loss(values: FloatArray) -> float:
-        logits = before - values[0] * lacks + values[1:][own]
-        each = np.logaddexp(0, logits) - truth * logits
-        return float(weight @ each + PENALTY * values @ values)
-
-    return float(minimize(loss, np.zeros(1 + len(sets))).x[0])
 
 
 def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
@@ -307,16 +273,6 @@ def study(sets: dict[str, list[Example]]) -> None:
     asked = {name: _needless(sets[name], judged[name][1]) for name in ordinary}
     worst = max(asked, key=lambda name: asked[name])
     print(f"Asked back most of the answerable questions of {worst}: {asked[worst]:.2f}.")
-    taught = {name: part for name, part in sets.items() if name not in CONVERSATIONS}
-    learned = [
-        name_penalty({other: part for other, part in taught.items() if other != name})
-        for name in taught
-    ]
-    print(
-        f"Penalty of a name that no first passage has, learned without each set in turn: "
-        f"{min(learned):.1f} to {max(learned):.1f}, mean {np.mean(learned):.1f}; of ordinary "
-        f"collections alone {name_penalty({name: sets[name] for name in ordinary}):.1f}.\n"
-    )
     _print(rows)
     print()
     _print({f"without {left}": _areas(sets, left) for left in ("nothing", *FEATURES)})

@@ -57,7 +57,9 @@ def searched(uec: UEC, collection: Collection) -> Run:
     found = retriever.search(list(collection.queries.values()), k=_DEPTH)
     return [
         dict(zip(ids, scores, strict=True))
-        for ids, scores in zip(found.ids, found.scores.tolist(), strict=True)
+        for result in found
+        for of_copies in [result.with_copies(_DEPTH)]
+        for ids, scores in [(of_copies.ids, of_copies.scores.tolist())]
     ]
 
 

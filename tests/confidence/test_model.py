@@ -12,7 +12,7 @@ from torchmetrics.functional.classification import binary_calibration_error
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
-    VERSION,
+    WORDS,
     Calibrator,
     ConfidenceModel,
     Examples,
@@ -32,7 +32,7 @@ from uec_rag.ensemble.evidence_fit import corpus_views
 
 def model(slope=1.0):
     plain = Calibrator((1.0, 1.0), (0.0, 0.0), (1.0, 1.0), bias=0.0, slope=slope)
-    of_query = Calibrator((1.0, 1.0, 0.1), (0.0,) * 3, (1.0,) * 3, bias=0.0, slope=slope)
+    of_query = Calibrator((1.0, 1.0, 0.1, 1.0, 1.0), (0.0,) * 5, (1.0,) * 5, bias=0.0, slope=slope)
     return ConfidenceModel(2.0, plain, in_corpus=of_query, found=plain, unanswerable=0.2)
 
 
@@ -65,12 +65,26 @@ def test_confidence_is_that_of_the_first_hits_that_are_judged(k):
     assert sure.confidence == sure.confidence_at_k[:, min(k, JUDGED) - 1]
 
 
-@pytest.mark.parametrize("name", ["wording_penalty", "foreign_script_penalty"])
-def test_a_penalty_lowers_confidence(name):
-    seen = observed([[4.0, 0.0, -3.0]] * 3)
-    sure = model().probabilities(replace(seen, **{name: np.float32([0, 0.5, 1])}))
+@pytest.mark.parametrize("position", range(len(WORDS)))
+def test_words_that_are_missing_lower_confidence_and_force_nothing(position):
+    words = np.zeros((3, len(WORDS)), np.float32)
+    words[:, position] = [1, 0.5, 0]
+    hits = np.float32([[4.0, 0.0, -3.0]] * 3)
+    sure = model().probabilities(features(hits, np.zeros_like(hits), hits[:, :1], 2.0, words))
     assert (np.diff(sure.in_corpus) < 0).all()
     assert (np.diff(sure.confidence) < 0).all()
+    assert (sure.confidence > 0.01).all()
+
+
+def test_words_of_which_nothing_is_known_count_as_the_mean():
+    known = replace(model().in_corpus, location=(0.0, 0.0, 0.0, 0.3, 0.8))
+    of_query = np.float32([[1, 2, 3, np.nan, np.nan], [1, 2, 3, 0.3, 0.8]])
+    assert np.diff(known.logits(of_query)) == 0
+    labels = np.random.default_rng(0).random(100) < 0.5
+    numbers = np.random.default_rng(1).normal(size=(100, 2))
+    numbers[:, 1] = np.nan
+    learned = fit_calibrator(numbers, labels)
+    assert (learned.weights[1], learned.location[1]) == (0.0, 0.0)
 
 
 def test_a_shift_by_the_same_share_changes_nothing():
@@ -124,7 +138,7 @@ def models(draw):
     return ConfidenceModel(
         draw(st.floats(0.1, 5)),
         relevance=draw(calibrators(2)),
-        in_corpus=draw(calibrators(3)),
+        in_corpus=draw(calibrators(5)),
         found=draw(calibrators(2)),
         unanswerable=draw(st.floats(0, 1)),
         per_count=draw(weights),
@@ -140,15 +154,14 @@ def models(draw):
     st.booleans(),
 )
 def test_relevance_confidence_and_in_corpus_agree_whatever_was_learned(
-    model, seed, spread, k, unanswerable, foreign
+    model, seed, spread, k, unanswerable, words
 ):
     rng = np.random.default_rng(seed)
     hits = -np.sort(-rng.normal(0, spread, (4, 30)), axis=1).astype(np.float32)
     variance = rng.exponential(spread + 1e-3, hits.shape).astype(np.float32)
     members = rng.normal(0, spread, (4, 3)).astype(np.float32)
-    seen = observed(hits, members, variance, model.temperature)
-    if foreign:
-        seen = replace(seen, foreign_script_penalty=rng.random(4).astype(np.float32))
+    known = rng.random((4, len(WORDS))).astype(np.float32) if words else None
+    seen = features(hits, variance, members, model.temperature, known)
     sure = model.probabilities(seen.first(k), unanswerable)
     coherent(sure)
     other = sure.in_corpus[::-1]
@@ -174,7 +187,7 @@ def test_asking_for_more_hits_changes_nothing_of_the_first(model, seed, k, more)
 
 def examples(k, seed=0):
     rng = np.random.default_rng(seed)
-    hits, queries = rng.normal(0, 1, (40, k, 2)), rng.normal(0, 1, (40, 3))
+    hits, queries = rng.normal(0, 1, (40, k, 2)), rng.normal(0, 1, (40, 5))
     relevant = hits[..., 0] > 0.5
     relevant[queries[:, 0] < -1] = False
     return Examples(
@@ -182,8 +195,6 @@ def examples(k, seed=0):
             in_corpus=queries.astype("f4"),
             found=np.cumsum(np.abs(hits), axis=1).astype("f4"),
             relevance=hits.astype("f4"),
-            wording_penalty=(queries[:, 1] > 1).astype("f4"),
-            foreign_script_penalty=np.zeros(40, "f4"),
         ),
         relevant=relevant,
         answerable=queries[:, 0] >= -1,
@@ -230,7 +241,7 @@ def test_saved_and_restored():
 
 def test_a_broken_file_is_refused():
     with pytest.raises(ValueError, match="ConfidenceModel: expected the fields of a saved"):
-        ConfidenceModel.restore({"temperature": 1.0, "features": VERSION})
+        ConfidenceModel.restore({"temperature": 1.0})
     for beyond in (-0.1, 1e308):  # as float32 it would be infinite, and a probability NaN
         with pytest.raises(ValueError, match="per_count: expected a float32 number >= 0"):
             ConfidenceModel.restore({**model().metadata(), "per_count": beyond})

@@ -62,8 +62,11 @@ def test_hits_of_one_title_and_sections_and_namesakes_of_one_file_are_one_subjec
 
 
 def test_without_metadata_like_vectors_are_one_subject():
-    found = candidates(["", "", ""], vectors=np.array([[1, 0], [0, 1], [2, 0.1]]))
+    vectors = np.array([[1, 0], [0, 1], [2, 0.1]])
+    found = candidates(["", "", ""], vectors=vectors, texts=["Old", "River", "Mill"])
     assert found.subject.tolist() == [0, 1, 0]
+    # But not if they say the same with other numbers.
+    assert candidates(["", "", ""], vectors=vectors).subject.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("titles", "sources", "documents", "expected"), data_of("labels.json"))

@@ -11,7 +11,6 @@ FLOORS = {
     "lacks_referent": 0.95,
     "refers_back": 0.56,
     "is_question": 1.0,
-    "named_words": 1.0,
     "extract_concept": 1.0,
     "complete_question": 0.95,
 }

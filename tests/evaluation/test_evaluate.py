@@ -6,6 +6,7 @@ import pytest
 from tests.helpers import Remembering, index_of, labelled, rightness
 from uec_rag import UEC, Retriever
 from uec_rag.evaluation.evaluate import _coverage, compare, evaluate
+from uec_rag.retrieval.result import SearchResult
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,11 @@ def test_baselines_are_those_of_scores_with_the_best_threshold_for_the_labels(fo
         "confidence above 0.5",
     }
     result = full.search([*labels], 4)
-    right = rightness(result, labels.values()).any(axis=1)
-    absent = np.array([not ids for ids in labels.values()])
+    kept = np.array([decision.action != "clarify" for decision in result.decisions])
+    result = SearchResult([one for one, there in zip(result, kept, strict=True) if there])
+    wanted = [ids for ids, there in zip(labels.values(), kept, strict=True) if there]
+    right = rightness(result, wanted).any(axis=1)
+    absent = np.array([not ids for ids in wanted])
     answered = result.confidence > 0.5
     plain = found.baselines["confidence above 0.5"]
     assert plain["right"] == pytest.approx(np.where(answered, right, absent).mean())
@@ -59,11 +63,13 @@ def test_baselines_are_those_of_scores_with_the_best_threshold_for_the_labels(fo
 
 
 def test_confidence_is_measured(found, full, labels):
-    sure = [one.confidence for one in full.search(list(labels), 4).decide(0.5, 4)]
-    right = rightness(full.search(list(labels), 4), labels.values()).any(axis=1)
+    result = full.search(list(labels), 4)
+    kept = np.array([decision.action != "clarify" for decision in result.decisions])
+    sure = result.confidence[kept]
+    right = rightness(result, labels.values()).any(axis=1)[kept]
     level = found.confidence["level"][0]
     assert level == pytest.approx(np.mean(sure) - np.mean(right), abs=1e-6)
-    assert sum(one["count"] for one in found.confidence["reliability"]) == len(labels)
+    assert sum(one["count"] for one in found.confidence["reliability"]) == kept.sum()
 
 
 def test_questions_that_are_asked_back_are_counted_but_not_in_confidence(chat_index):

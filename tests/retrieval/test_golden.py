@@ -35,7 +35,7 @@ def build_index(store):
 def searches():
     """The questions of each search, and its options."""
     questions = [query for query, _ in pairs(200)[:6]] + [VAGUE]
-    first, second = "Home loan", "Bridge loan"  # the first two readings
+    first, second = "Home loan", "Boat loan"  # the first two readings
     return {
         "plain": (questions, {}),
         "filter": (questions, {"filter": {"source": {"$in": ["1.txt", "7.txt", "9.txt"]}}}),

@@ -53,7 +53,7 @@ def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     logits = np.asarray(uec.fitted.slopes) * own + np.asarray(uec.fitted.intercepts)
     scaled = logits / retriever._method().model.temperature
     expected = np.stack([scaled.max(axis=1), scaled.mean(axis=1)], axis=1)
-    np.testing.assert_allclose(seen.features.in_corpus[:, 1:], expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(seen.features.in_corpus[:, 1:3], expected, rtol=1e-3, atol=1e-3)
 
 
 def test_a_saved_index_of_other_words_is_refused(uec, tmp_path):

@@ -53,6 +53,7 @@ ATTRIBUTES = regex.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*
 _MANUAL_PAGE = regex.compile(r"\(\d\w*+\)(?: Manual Page)?\Z")
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
+_PAGE = regex.compile(r"page \d+")  # the title of a passage without a heading
 _LONGEST_HEADING = 500  # characters
 _of_thread = threading.local()  # its stemmer, which costs more to make than a title to stem
 _LOOKED_AT, _OPENING = 400, 10  # characters and words at the beginning of a passage
@@ -237,15 +238,22 @@ class About:
 
 
 def with_headings(metadata: Mapping[str, Any], text: str) -> str:
-    r"""Return a text after the headings above it, which LangChain's splitters take out of it.
+    r"""Return a text after the title and the headings in its metadata, unless it has them.
+
+    A title that only names a page or the source is left out.
 
     Examples
     --------
+    >>> with_headings({"title": "Sketch P-003", "source": "sketch.docx"}, "Holds a degree.")
+    'Sketch P-003\n\nHolds a degree.'
     >>> with_headings({"Header 1": "Loans", "Header 2": "Books", "Header 3": "Fees"}, "None.")
     'Loans\n\nBooks: Fees\n\nNone.'
     """
-    title, *path = headings_of(metadata) or [""]
-    for heading in filter(None, (": ".join(path), title)):
+    outermost, *path = headings_of(metadata) or [""]
+    title = _without_markup(first_value(metadata, TITLE_KEYS))
+    if title == first_value(metadata, SOURCE_KEYS) or _PAGE.fullmatch(title):
+        title = ""
+    for heading in filter(None, (": ".join(path), outermost, title)):
         if heading.casefold() not in text.casefold():
             text = f"{heading}\n\n{text}"
     return text

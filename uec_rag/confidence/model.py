@@ -28,6 +28,9 @@ _Float = TypeVar("_Float", bound=np.floating[Any])
 NEAREST = 30
 """The number of best passages with different texts over which the softmax is computed."""
 
+WORDS = ("coverage", "names")
+"""The names of the evidence that the question's words are; see `confidence.words`."""
+
 _LEAST_SHARE = 1e-4
 _SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature
 # Mean for ensembles of small encoders; standard deviation of the log over all ensembles.
@@ -40,27 +43,20 @@ class Features:
 
     Attributes
     ----------
-    in_corpus : array, shape (n, 3)
+    in_corpus : array, shape (n, 3 + W)
         Evidence that the corpus has an answer: the log of the first hit's share of the softmax at
         three times the temperature, and the maximum and the mean of the members' logits of the
-        first hit, divided by the temperature.
+        first hit, divided by the temperature; then `WORDS`, each NaN if not known.
     found : array, shape (n, k, 2)
         Evidence that an answer is among the first 1, 2, ... k hits: the log odds of their share of
         the softmax at twice the temperature, and the log of their number.
     relevance : array, shape (n, k, 2)
         Evidence that a hit is relevant: its probit logit, and the log of its share of the softmax.
-    wording_penalty : array, shape (n,)
-        Penalty to subtract from the log odds of an answer in the corpus, before calibration, if the
-        passages lack names in the question.
-    foreign_script_penalty : array, shape (n,)
-        Penalty to subtract from these log odds after calibration.
     """
 
     in_corpus: FloatArray
     found: FloatArray
     relevance: FloatArray
-    wording_penalty: FloatArray
-    foreign_script_penalty: FloatArray
 
     @property
     def posterior(self) -> FloatArray:
@@ -78,8 +74,7 @@ def features(
     variance: FloatArray,
     members: FloatArray,
     temperature: float = 1.0,
-    wording_penalty: FloatArray | None = None,
-    foreign_script_penalty: FloatArray | None = None,
+    words: FloatArray | None = None,
 ) -> Features:
     """Compute the features of hits from their logits.
 
@@ -97,14 +92,14 @@ def features(
         not fitted, since its members have none.
     temperature : float
         T > 0 of the softmax over ``logits / T``.
-    wording_penalty, foreign_script_penalty : array, shape (n,), optional
-        See `Features`; 0 by default.
+    words : array, shape (n, W), optional
+        Evidence of the question's words (`WORDS`); not known by default.
 
     Examples
     --------
     >>> hits, members = np.float32([[2.0, -np.inf]]), np.float32([[3.0, 1.0]])
     >>> features(hits, np.zeros_like(hits), members).in_corpus.tolist()
-    [[0.0, 3.0, 2.0]]
+    [[0.0, 3.0, 2.0, nan, nan]]
     """
     scaled = logits.astype(np.float64) / temperature
     highest = scaled[:, :1]
@@ -116,13 +111,14 @@ def features(
     each = np.stack([probit(logits, variance), scaled - highest - np.log(normaliser)], axis=-1)
     each = np.take_along_axis(each, counts[..., None] - 1, axis=1)
     best, mean = members.max(axis=1) / temperature, members.mean(axis=1) / temperature
-    single, none = np.float32, np.zeros(len(logits), np.float32)
+    single = np.float32
+    if words is None:
+        words = np.full((len(logits), len(WORDS)), np.nan)
+    in_corpus = np.column_stack([np.log(1 / softest[:, 0]), best, mean, words])
     return Features(
-        in_corpus=np.stack([np.log(1 / softest[:, 0]), best, mean], axis=1).astype(single),
+        in_corpus=in_corpus.astype(single),
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
         relevance=each.astype(single),
-        wording_penalty=none if wording_penalty is None else wording_penalty,
-        foreign_script_penalty=none if foreign_script_penalty is None else foreign_script_penalty,
     )
 
 
@@ -157,20 +153,19 @@ class Calibrator(Record):
         if not all(value > 0 for value in self.spread):
             raise ValueError(f"spread: expected numbers > 0, got {self.spread}.")
 
-    def logits(self, features: FloatArray, penalty: FloatArray | float = 0) -> FloatArray:
-        """Compute log odds, shape (...), from features (..., F), lowered by a penalty (...)."""
+    def logits(self, features: FloatArray) -> FloatArray:
+        """Compute log odds, shape (...), from features (..., F); NaN counts as the mean."""
         location = np.asarray(self.location, np.float32)
         spread = np.asarray(self.spread, np.float32)
-        standard = np.clip((features - location) / spread, -_RANGE, _RANGE)
+        standard = np.nan_to_num(np.clip((features - location) / spread, -_RANGE, _RANGE))
         # Not a matrix product, whose rounding depends on how many rows there are.
         score = (standard * np.asarray(self.weights, np.float32)).sum(axis=-1)
-        raised = score + np.float32(self.bias) - np.float32(penalty)
-        logits: FloatArray = np.float32(self.slope) * raised
+        logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))
         return logits + np.float32(self.offset)
 
-    def predict(self, features: FloatArray, penalty: FloatArray | float = 0) -> FloatArray:
-        """Compute probabilities, shape (...); see `logits` for the parameters."""
-        return sigmoid(self.logits(features, penalty))
+    def predict(self, features: FloatArray) -> FloatArray:
+        """Compute probabilities, shape (...), from features (..., F)."""
+        return sigmoid(self.logits(features))
 
     def with_line(self, slope: float, offset: float) -> Self:
         """Return a calibrator with log odds ``slope * logits + offset``."""
@@ -181,7 +176,6 @@ class Calibrator(Record):
         features: FloatArray,
         labels: ArrayLike,
         weights: ArrayLike | None = None,
-        penalty: FloatArray | float = 0,
     ) -> Self:
         """Fit the probabilities to labels without changing their order (Platt scaling).
 
@@ -194,10 +188,8 @@ class Calibrator(Record):
         labels : array_like of bool, shape (...)
         weights : array_like, shape (...), optional
             Weight of each example; 1 by default.
-        penalty : array, shape (...), or float
-            As in `logits`.
         """
-        slope, offset = _line(self.logits(features, penalty)[..., None], labels, weights)
+        slope, offset = _line(self.logits(features)[..., None], labels, weights)
         return self.with_line(float(slope[0]), offset)
 
 
@@ -215,6 +207,7 @@ def fit_calibrator(
     Parameters
     ----------
     features : array, shape (..., F)
+        NaN where a feature is not known.
     labels : array_like of bool, shape (...)
         Labels, some of them True and some False.
     penalty : float
@@ -235,10 +228,13 @@ def fit_calibrator(
         )
     counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
     counts *= len(counts) / counts.sum()
-    location = np.average(flat, axis=0, weights=counts)
-    spread = np.sqrt(np.average((flat - location) ** 2, axis=0, weights=counts))
+    known = ~np.isnan(flat)
+    each = counts[:, None] * known
+    each /= np.maximum(each.sum(axis=0), 1e-30)
+    location = (each * np.where(known, flat, 0)).sum(axis=0)
+    spread = np.sqrt((each * np.where(known, flat - location, 0) ** 2).sum(axis=0))
     spread = np.maximum(spread, 1e-3)
-    standard = np.clip((flat - location) / spread, -_RANGE, _RANGE)
+    standard = np.nan_to_num(np.clip((flat - location) / spread, -_RANGE, _RANGE))
     strength = 2 * penalty * len(right)
     weights_of_features, bias = _logistic(
         standard, right, counts, (0.0,) * flat.shape[1], strength, 0.0
@@ -401,8 +397,6 @@ class Examples:
                 in_corpus=np.concatenate([one.in_corpus for one in own]),
                 found=np.concatenate([padded(one.found) for one in own]),
                 relevance=np.concatenate([padded(one.relevance) for one in own]),
-                wording_penalty=np.concatenate([one.wording_penalty for one in own]),
-                foreign_script_penalty=np.concatenate([one.foreign_script_penalty for one in own]),
             ),
             relevant=np.concatenate([padded(part.relevant) for part in parts]),
             answerable=np.concatenate([part.answerable for part in parts]),
@@ -421,10 +415,9 @@ class Examples:
         return sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
 
     @property
-    def questions(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray, FloatArray]:
-        """The features of `in_corpus`, the labels, the weights and the penalties of questions."""
-        seen = self.features
-        return seen.in_corpus, self.answerable, self.weight, seen.wording_penalty
+    def questions(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+        """The features of `in_corpus`, the labels and the weights of questions."""
+        return self.features.in_corpus, self.answerable, self.weight
 
     def hits(self, first: int) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
         """Return features, labels and weights of the hits of answerable questions from `first`."""
@@ -499,11 +492,9 @@ class ConfidenceModel(Record):
             Share of the questions that the corpus does not answer, if known. The odds of
             `in_corpus` are shifted from the share that the model was learned with.
         """
-        in_any = self.in_corpus.predict(features.in_corpus, features.wording_penalty)
+        in_any = self.in_corpus.predict(features.in_corpus)
         if unanswerable is not None:
             in_any = shift_prior(in_any, self.unanswerable, unanswerable)
-        if features.foreign_script_penalty.any():
-            in_any = sigmoid(log_odds(in_any) - features.foreign_script_penalty)
         counts = np.arange(1, features.found.shape[1] + 1)
         among = self.found_among(features.found, counts).astype(np.float64)
         # No hit may add more than the one before, or it would be more relevant than the first.
@@ -565,7 +556,7 @@ class ConfidenceModel(Record):
         return replace(
             self,
             relevance=_learned(self.relevance, *examples.hits(first=0)),
-            in_corpus=_learned(self.in_corpus, examples.features.in_corpus, there, examples.weight),
+            in_corpus=_learned(self.in_corpus, *examples.questions),
             found=_learned(self.found, features[there], right[there], weight[there]),
             per_count=0.0,
             unanswerable=examples.unanswerable,

@@ -38,7 +38,7 @@ from uec_rag.base.text import (
     without_number,
 )
 from uec_rag.confidence.model import Calibrator
-from uec_rag.confidence.wording import extract_concept, is_name, lacks_referent, refers_back
+from uec_rag.confidence.wording import extract_concept, lacks_referent, refers_back
 
 ASK = 0.72
 """The lowest P(underspecified) at which to ask for clarification."""
@@ -64,6 +64,14 @@ _DEEPEST = 32  # number of parts of a path to tell it from others
 _SENTENCE = 25  # number of words up to which a passage is told from others by its own words
 _ENDS = " :?？"  # which a label does not end with
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
+_VARIANT = 0.9  # P(another is meant) of passages that say the same with other numbers
+_SAME = 0.9  # share of the words of two passages that both have if they say the same
+_NUMBER = re.compile(
+    r"\d+(?:[.,:/-]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|"
+    r"twenty|thirty|forty|fifty|sixty|ninety|hundred|january|february|march|april|may|june|july|"
+    r"august|september|october|november|december)\b",
+    re.IGNORECASE,
+)
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)\Z")  # of a function
 
 
@@ -190,11 +198,12 @@ def candidates_of(
     about = _distinct([passage.about for passage in passages])
     stems = _stems_with_idf(idf, function_words)
     bearers = _bearers(about)
-    subject = _subjects(about, bearers, stems.keys(), vectors)
+    texts = [passage.text for passage in passages]
+    subject = _subjects(about, texts, bearers, stems.keys(), vectors)
     weights = np.exp(np.asarray(logits, np.float64) - np.float64(np.max(logits)))
     return Candidates(
         ids=[passage.id for passage in passages],
-        texts=[passage.text for passage in passages],
+        texts=texts,
         about=about,
         idf=idf,
         size=size,
@@ -251,6 +260,7 @@ def _bearers(about: Sequence[About]) -> Counter[str]:
 
 def _subjects(
     about: Sequence[About],
+    texts: Sequence[str],
     bearers: Mapping[str, int],
     asked: Set[str],
     vectors: FloatArray | None,
@@ -261,7 +271,7 @@ def _subjects(
     in capitals, is a section like "OPTIONS": its subject is the source. So is that of hits under
     the title of their document, and of all hits in a file whose name has a word of the question.
     Hits without a title share a subject if they are as similar to each other as passages of one
-    text.
+    text, and do not say the same with other numbers.
     """
     alike = [] if vectors is None else _alike(vectors)
     numbers: dict[object, int] = {}
@@ -276,7 +286,8 @@ def _subjects(
         )
         key: object = (description.subject, description.source)
         if not description.subject:
-            leader = next((before for before in leaders if alike and alike[row][before]), row)
+            similar = (before for before in leaders if alike and alike[row][before])
+            leader = next((b for b in similar if not _is_variant(texts[row], texts[b])), row)
             if leader == row:
                 leaders.append(row)
             key = (leader,)
@@ -295,6 +306,19 @@ def _alike(vectors: FloatArray) -> list[list[bool]]:
     unit = vectors / norms
     alike: list[list[bool]] = (unit @ unit.T >= _ALIKE).tolist()
     return alike
+
+
+def _is_variant(text: str, other: str) -> bool:
+    """Return whether two texts say the same with other numbers, dates or versions."""
+    numbers, others = _numbers(text), _numbers(other)
+    if numbers == others or not numbers or not others:
+        return False
+    words, same = ({*split_words(_NUMBER.sub("#", one).casefold())} for one in (text, other))
+    return len(words & same) >= _SAME * len(words | same)
+
+
+def _numbers(text: str) -> set[str]:
+    return {number.casefold() for number in _NUMBER.findall(text)}
 
 
 def _coverage(
@@ -383,9 +407,11 @@ def namesakes(candidates: Candidates) -> float:
     For the best subject with a title and another one, it is the sum of squared idf of the
     question's words in the titles of both, minus that of the words that the other lacks in its
     titles and in its texts, divided by the sum over all words; the maximum over other subjects, at
-    least 0. If the question is about an option and nothing else, see `_shared_options`.
+    least 0. If the question is about an option and nothing else, see `_shared_options`; if another
+    subject says the same with other numbers, `_shared_statement`.
     """
-    return max(_shared_titles(candidates), _shared_options(candidates))
+    shared = max(_shared_titles(candidates), _shared_options(candidates))
+    return max(shared, _shared_statement(candidates))
 
 
 def names_subject(question: str, context: str, candidates: Candidates) -> bool:
@@ -408,7 +434,10 @@ def _asks_for_concept(question: str, candidates: Candidates) -> bool:
     term = extract_concept(question)
     least = max(_TOPIC, _FEWEST / max(candidates.size, 1))
     common = all(idf <= -np.log(least) for idf in candidates.stems.values())
-    return bool(term) and (common or not is_name(term))
+    # Several things may have the same name.
+    return bool(term) and (
+        common or not any(w[:1].isupper() and w[1:2].islower() for w in term.split())
+    )
 
 
 def _names_title(candidates: Candidates) -> bool:
@@ -464,6 +493,30 @@ def _shared_options(candidates: Candidates) -> float:
     return 1 - max(mass.values()) / mass.total() if mass else 0.0
 
 
+def _shared_statement(candidates: Candidates) -> float:
+    """Return P(another is meant) of a statement that other subjects make with other numbers.
+
+    It is 0 if the best hit has a word or a number of the question that the others lack.
+    """
+    first, said = candidates.texts[0], {*candidates.words[0]}
+    asked = _numbers(" ".join(candidates.idf))
+    for row, text in enumerate(candidates.texts):
+        if (
+            candidates.subject[row] != candidates.subject[0]
+            and said <= {*candidates.words[row]}
+            and _numbers(_named(candidates, row)) & asked == _numbers(_named(candidates, 0)) & asked
+            and _is_variant(first, text)
+        ):
+            return _VARIANT
+    return 0.0
+
+
+def _named(candidates: Candidates, row: int) -> str:
+    """Return the text of a hit with its title and source."""
+    about = candidates.about[row]
+    return f"{about.subject} {about.source} {candidates.texts[row]}"
+
+
 @cache
 def shipped_underspecified() -> Calibrator:
     """Return the model of P(underspecified), learned by `benchmarks/quality/decisions.py`."""
@@ -507,7 +560,7 @@ def readings(candidates: Candidates) -> list[Reading]:
     The likelihood of a subject is its posterior, times `exp(2 t)` if its titles say a share t of
     the question, by squared idf. The readings are the likeliest four subjects, of those of 2 % or
     more; if one has more than nine tenths, or all that is known of them are the names of their
-    files, there is only the likeliest one.
+    files and they do not say the same with other numbers, there is only the likeliest one.
     """
     rarity, subject = candidates.rarity**2, candidates.subject
     titled = candidates.coverage[2] @ rarity / max(float(rarity.sum()), 1e-12)
@@ -517,7 +570,7 @@ def readings(candidates: Candidates) -> list[Reading]:
     chosen = np.argsort(-mass, kind="stable")[: min(count, MOST_READINGS)].tolist()
     rows = {number: np.flatnonzero(subject == number).tolist() for number in sorted(chosen)}
     only_files = all(candidates.about[some[0]].is_file for some in rows.values())
-    if mass.max() > _CERTAIN or only_files:
+    if mass.max() > _CERTAIN or (only_files and not _shared_statement(candidates)):
         rows = {chosen[0]: rows[chosen[0]]}
     labels = _labels(candidates, rows)
     return [

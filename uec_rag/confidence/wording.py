@@ -1,9 +1,9 @@
 """The wording of a message: whether it asks, names, references to earlier turns.
 
-`is_question`, `extract_concept`, `is_name`, `lacks_referent`, `named_words`,
-`refers_back` and `complete_question` each answer one question about a text. They are for English,
-and off where a text is in another of `languages`, but for question marks, numbers, identifiers
-and some Chinese. A new language needs its words in the lists below.
+`is_question`, `extract_concept`, `lacks_referent`, `refers_back` and `complete_question` each
+answer one question about a text. They are for English, and off where a text is in another of
+`languages`, but for question marks and some Chinese. A new language needs its words in the lists
+below.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, SPACELESS, WORD, skip_long_texts
+from uec_rag.base.text import FUNCTION_WORDS, skip_long_texts
 from uec_rag.confidence.languages import ENGLISH, language_of
 
 
@@ -44,10 +44,7 @@ _VERBS = _words(
 )
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
-# The same without quotation marks and dots, as in other languages than English.
-_IDENTIFIER = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\(\)|^-{1,2}\w")
-_CAPITAL, _CAPITALISED = regex.compile(r"\p{Lu}"), regex.compile(r"\p{Lu}\P{Lu}")
-_CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
+_CAPITAL = regex.compile(r"\p{Lu}")
 _ENDS = tuple(".!?:")  # of a sentence
 _MOST_WORDS = 4
 _ASKS = regex.compile("[?？؟]")
@@ -103,17 +100,6 @@ def extract_concept(question: str) -> str:
     return term if (FUNCTION_WORDS | _UNIQUE | _BEFORE_ONE).isdisjoint(_lower(term)) else ""
 
 
-def is_name(term: str) -> bool:
-    """Return whether a term has a capitalised word, so that several things may be called so.
-
-    Examples
-    --------
-    >>> is_name("Future"), is_name("gauge"), is_name("HTTP")
-    (True, False, False)
-    """
-    return any(map(_CAPITALISED.match, term.split()))
-
-
 @skip_long_texts(False)
 def lacks_referent(question: str) -> bool:
     """Return whether an English question refers to something that it does not name.
@@ -150,51 +136,6 @@ def _names_something(question: str) -> bool:
     ]
     # In a capitalised title, capitals do not mark names.
     return any(capitals) and not (len(capitals) > 1 and all(capitals))
-
-
-@skip_long_texts(frozenset())
-def named_words(question: str) -> frozenset[str]:
-    """Find the words of names, numbers, identifiers and quotations in an English question.
-
-    The words are casefolded, with and without the marks of an option or an identifier; function
-    words are left out. A capitalised title has none. In other languages, where capitals and
-    quotation marks differ, the words are those of numbers, options and identifiers.
-
-    Examples
-    --------
-    >>> sorted(named_words("When did Apollo 11 land on the moon?"))
-    ['11', 'apollo']
-    >>> sorted(named_words("Risk to Reward Ratio")), sorted(named_words("What does --rss do?"))
-    ([], ['--rss', 'rss'])
-    """
-    if not _may_be_english(question):
-        return _identifiers(question)
-    words = question.split()
-    if words and words[0].casefold() not in FUNCTION_WORDS:
-        inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
-        telling = [w for w in inner if w[:1].isalpha() and w.casefold() not in FUNCTION_WORDS]
-        if telling and all(map(_CAPITAL.match, telling)):
-            return frozenset()  # a capitalised title
-    named: set[str] = set()
-    quoted = False
-    for position, word in enumerate(words):
-        bare = word.strip("?.,!;:()'\"“”«»`")
-        quoted = quoted or word[0] in '"“«`'
-        begins = not position or words[position - 1].endswith(_ENDS)
-        capital = bool(_CAPITAL.match(bare)) and not begins
-        if quoted or capital or _MARKED.search(word):
-            bare = _CLITIC.sub("", bare).casefold()
-            named.update([bare, *WORD.findall(bare)])
-        quoted = quoted and word.rstrip("?.,!;:")[-1:] not in '"”»`'
-    return frozenset(named - FUNCTION_WORDS)
-
-
-def _identifiers(question: str) -> frozenset[str]:
-    """Find the numbers, options and identifiers in a question that is not in English."""
-    words = regex.sub(rf"{SPACELESS}+", " ", question).split()
-    bare = (word.strip("?.,!;:()'\"“”«»`¿¡？。，、！؟،").casefold() for word in words)
-    marked = [b for b, word in zip(bare, words, strict=True) if _IDENTIFIER.search(word)]
-    return frozenset(part for word in marked for part in (word, *WORD.findall(word)))
 
 
 @skip_long_texts(False)

@@ -76,6 +76,14 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 # Options of commands: -n, --dry-run. A pattern that begins with a literal costs next to nothing.
 _OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-9_-]*(?<!-)")
 _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
+# A word that is also written as one, "Wi-Fi", and a number with separators, "2,000".
+_COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
+_NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+(?!\w)")
+_SHOWN = regex.compile(rf"{_COMPOUND.pattern}|{_NUMBER.pattern}|{_WORD.pattern}")
+_LETTER = regex.compile(r"\p{L}")
+_BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
+_LATIN_WORD, _ACCENT = regex.compile(r"[\p{Latin}\p{Mn}]+"), regex.compile(r"\p{Mn}")
+_STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "æ": "ae", "œ": "oe"})
 _STRETCH = regex.compile(rf"{SPACELESS}+|(?:(?!{SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 _POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
@@ -199,8 +207,10 @@ def _forms(word: str, ngrams: bool, language: str) -> Iterator[str]:
     if not word.isascii():
         written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
         language = next(written, language)
+    # Other languages than English have suffixes with accents.
+    plain = without_accents(word) if language == "english" else word
     # A stemmer is not thread-safe, so each call creates one; keys are cached.
-    stem: str = Stemmer.Stemmer(language, 0).stemWord(word)
+    stem = without_accents(Stemmer.Stemmer(language, 0).stemWord(plain))
     yield stem
     if len(stem) > _PREFIX:
         yield f"~{stem[:_PREFIX]}"
@@ -212,20 +222,49 @@ def _forms(word: str, ngrams: bool, language: str) -> Iterator[str]:
 def split_words(text: str) -> list[str]:
     """Split a text into words as written: sequences of letters, digits and underscores.
 
-    Options of commands follow as words of their own, since "-n" is not any "n".
+    Separators in numbers are left out. Options of commands follow as words of their own, since "-n"
+    is not any "n", and so do words with hyphens, as one.
 
     Examples
     --------
-    >>> split_words("os.path, naïve_case"), split_words("ls -n")
-    (['os', 'path', 'naïve_case'], ['ls', 'n', '-n'])
+    >>> split_words("os.path, naïve_case"), split_words("ls -n"), split_words("Wi-Fi, 2,000")
+    (['os', 'path', 'naïve_case'], ['ls', 'n', '-n'], ['Wi', 'Fi', '2000', 'WiFi'])
     """
-    normal = text if text.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", text))
+    plain = _NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text)
+    normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
     words: list[str] = _WORD.findall(normal)
-    return words + _OPTION.findall(normal)
+    return [*words, *(whole for whole, _ in compounds(normal)), *_OPTION.findall(normal)]
+
+
+def compounds(text: str) -> list[tuple[str, list[str]]]:
+    """Return the words with hyphens, each as one word, with their parts.
+
+    Examples
+    --------
+    >>> compounds("Wi-Fi 2019-2020")
+    [('WiFi', ['Wi', 'Fi'])]
+    """
+    found = filter(_LETTER.search, _COMPOUND.findall(text))
+    return [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
+
+
+def without_accents(word: str) -> str:
+    """Return a word in the Latin script without accents; any other as it is.
+
+    Examples
+    --------
+    >>> [without_accents(word) for word in ("café", "Zürich", "Tromsø", "йод")]
+    ['cafe', 'Zurich', 'Tromso', 'йод']
+    """
+    if word.isascii() or not _LATIN_WORD.fullmatch(word):
+        return word
+    return str(_ACCENT.sub("", unicodedata.normalize("NFKD", word)).translate(_STROKES))
 
 
 def has_words(text: str, words: Collection[str]) -> bool:
     """Return whether a text has all of some words, in the singular or plural, also as parts.
+
+    Accents do not count.
 
     Examples
     --------
@@ -233,9 +272,11 @@ def has_words(text: str, words: Collection[str]) -> bool:
     (True, False)
     """
     words_of_text = {
-        w.casefold() for word in split_words(text) for w in (word, *_PART.findall(word))
+        without_accents(w.casefold())
+        for word in split_words(text)
+        for w in (word, *_PART.findall(word))
     }
-    spellings = singular_and_plural(map(str.casefold, words))
+    spellings = singular_and_plural(without_accents(word.casefold()) for word in words)
     return all(not words_of_text.isdisjoint(forms) for forms in spellings)
 
 
@@ -347,7 +388,7 @@ def mark_words(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
         "|".join(map(regex.escape, sorted(telling, key=len, reverse=True))) or "(?!)"
     )
     spans: list[tuple[int, int]] = []
-    for match in _WORD.finditer(text) if wanted else ():
+    for match in _SHOWN.finditer(text) if wanted else ():
         if wanted.isdisjoint(_TOKENS.words_by_key(match[0])):
             continue
         within = [] if match[0].isascii() else [*inner.finditer(match[0])]
@@ -367,8 +408,8 @@ LONGEST_QUERY = 50_000
 
 # Covers all rules of the tokenizer: a saved index whose words were split differently is refused.
 _PROBE = (
-    "Connections HTTPServer.parse_args v2 -N --dry-run naïve Straßen Die Kündigung der Verträge "
-    "ist nicht Ошибки соединения المدرسة الكبيرة λόγους हिन्दी 北京大学で ภาษาไทย"
+    "Wi-Fi 2,000 Connections HTTPServer.parse_args v2 -N --dry-run naïve Straßen Die Kündigung der "
+    "Verträge ist nicht Ошибки соединения المدرسة الكبيرة λόγους हिन्दी 北京大学で ภาษาไทย"
 )
 
 

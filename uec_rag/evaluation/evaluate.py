@@ -107,6 +107,7 @@ def evaluate(
         )
     parts, depth = view.uec.encode(queries, "query"), max(k, _DEPTH)
     result = _search(view, queries, parts, depth)
+    relevant = [one.merge_copies(ids) for one, ids in zip(result, relevant, strict=True)]
     rankings = {"ensemble": result.passages}
     members = search_by_each_member(view, queries, parts, depth)
     rankings |= {name: outcome.passages for name, outcome in members.items()}

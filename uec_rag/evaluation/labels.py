@@ -44,7 +44,7 @@ def doubtful_labels(
             continue
         if not ids:
             without.append(outcome.query)
-        elif {*ids}.isdisjoint(outcome.ids[:k]):
+        elif not any(outcome.finds(ids)[:k]):
             elsewhere.append(outcome.query)
     kinds = (
         (without, "as without an answer", "look whether a passage answers"),

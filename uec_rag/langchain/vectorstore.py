@@ -382,7 +382,9 @@ class UECVectorStore(VectorStore):
         known = ("query", "k", "filter", *(_DIVERSE if diversity else ()))
         refuse_unknown(unknown, method, known)
         queries, where = [check_text(query, "query")], passage_filter(filter)
-        return self.retriever.search(queries, k, filter=where, diversity=diversity)
+        found = self.retriever.search(queries, k, filter=where, diversity=diversity)
+        # A gate may hand over more than k.
+        return SearchResult([one.with_copies(max(k, len(one.passages))) for one in found])
 
     @property
     def index(self) -> Retriever:

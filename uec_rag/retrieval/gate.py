@@ -384,7 +384,7 @@ class Gate(Record):
                     decision, advice.replies[row], again, query
                 )
                 if is_rewritten and rewrite is not None:
-                    is_right = not searched.relevant[row].isdisjoint(rewrite.ids)
+                    is_right = any(rewrite.finds(searched.relevant[row]))
             answered += decision.action == "answer"
             wrong += decision.action == "answer" and not is_right
         return replace(guarantee, answered=answered, wrong=wrong)

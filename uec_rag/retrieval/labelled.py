@@ -137,8 +137,8 @@ class LabelledSearch:
     @cached_property
     def right(self) -> NDArray[np.bool_]:
         """True for each query that one of its first k hits answers, shape (n,)."""
-        pairs = zip(self.result.ids, self.relevant, strict=True)
-        return np.array([not ids.isdisjoint(hits) for hits, ids in pairs], dtype=bool)
+        pairs = zip(self.result, self.relevant, strict=True)
+        return np.array([any(hits.finds(ids)) for hits, ids in pairs], dtype=bool)
 
     @classmethod
     def from_queries(
@@ -247,7 +247,7 @@ class LabelledSearch:
         right = np.ones(len(self.result), dtype=bool)
         for row, result in advice.rewrites.items():
             sure[row] = result.confidence_at(self.k)
-            right[row] = not self.relevant[row].isdisjoint(result.ids)
+            right[row] = any(result.finds(self.relevant[row]))
         unsaid = np.array([decision.underspecified for decision in self.result.decisions])
         unclear, vague = UNDERSPECIFIED
         return advised_thresholds(

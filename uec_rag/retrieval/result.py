@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self, TypeGuard, get_args
 
@@ -111,6 +111,8 @@ class Result:
         estimated, and `metadata` omits them.
     members : Members or None
         Contributions of the encoders to the hits; None if not known.
+    copies : list of k lists of Passage
+        The other passages with the text of each hit; empty if not known.
     """
 
     query: str
@@ -128,6 +130,7 @@ class Result:
     names: tuple[str, ...]
     judged: bool = True
     members: Members | None = None
+    copies: Sequence[Sequence[Passage]] = ()
 
     @classmethod
     def empty(
@@ -190,6 +193,32 @@ class Result:
         total: FloatArray = self.model_variance + self.disagreement
         return total
 
+    def merge_copies(self, ids: Collection[str]) -> set[str]:
+        """Return ids with those of copies replaced by those of their hits."""
+        merged = {*ids}
+        for hit, copies in zip(self.passages, self.copies, strict=False):
+            same = {copy.id for copy in copies}
+            if not merged.isdisjoint(same):
+                merged = (merged - same) | {hit.id}
+        return merged
+
+    def finds(self, ids: Collection[str]) -> list[bool]:
+        """Return for each hit whether it, or a copy of it, has one of some ids."""
+        merged = self.merge_copies(ids)
+        return [hit.id in merged for hit in self.passages]
+
+    def with_copies(self, k: int) -> Result:
+        """Return the result with each copy of a hit as a hit after it, the first k of all."""
+        every = [
+            (at, one)
+            for at, (hit, of_hit) in enumerate(zip(self.passages, self.copies, strict=False))
+            for one in (hit, *of_hit)
+        ][:k]
+        if not every:
+            return self
+        shown = self._select_hits([at for at, _ in every])
+        return replace(shown, passages=[one for _, one in every], copies=())
+
     def select(self, positions: Sequence[int]) -> Result:
         """Return the result with the hits at the given positions, in the given order.
 
@@ -226,6 +255,7 @@ class Result:
             disagreement=self.disagreement[at],
             relevance=self.relevance[at],
             members=None if self.members is None else self.members.select(at),
+            copies=[self.copies[position] for position in at] if self.copies else (),
         )
 
     @property
@@ -279,8 +309,8 @@ class Result:
         details : bool
             Whether to add details of the score and the decision: `uec_mu`, `uec_model_variance`,
             `uec_disagreement`, `uec_encoders`, `uec_matched_terms`, `uec_weights`,
-            `uec_readings`, `uec_basis`, and `uec_unfamiliar` if the question is unlike those of the
-            fit.
+            `uec_readings`, `uec_basis`, `uec_sources` of its copies if there are any, and
+            `uec_unfamiliar` if the question is unlike those of the fit.
         """
         model_variance = float(self.model_variance[rank])
         disagreement = float(self.disagreement[rank])
@@ -317,6 +347,9 @@ class Result:
             fields |= self.members.metadata(rank)
         if decision.unfamiliar:
             fields["uec_unfamiliar"] = decision.unfamiliar
+        if self.copies and self.copies[rank]:
+            sources = (copy.about.source or copy.id for copy in self.copies[rank])
+            fields["uec_sources"] = [*dict.fromkeys(sources)]
         return fields | {
             "uec_readings": [asdict(reading) for reading in decision.readings],
             "uec_basis": {

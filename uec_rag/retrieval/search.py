@@ -41,13 +41,13 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading, candidates_of
-from uec_rag.confidence.wording import complete_question, named_words, refers_back
-from uec_rag.encoders.lexical import LATIN, has_words, letters_in
+from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.conversation import SHARE, in_context
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.result import Members, Result, own_copy
+from uec_rag.retrieval.words import UNKNOWN, evidence, match
 from uec_rag.stores.base import Passage, Store, Top
 from uec_rag.stores.memory import MemoryStore
 
@@ -57,10 +57,6 @@ _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
-# Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
-# has all names in the question; `benchmarks/quality/decisions.py` measures the effect.
-_FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(2.0)
-_UNKNOWN_WORD = np.float32(16.0)  # the same for "asdf" alone, which no passage has
 # Confidence above which a question is searched without its turns, and without earlier subjects.
 _NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
 
@@ -354,7 +350,7 @@ def _rank_block(
     pi = fitted.weigh(method.weights, parts, to_columns, best)
     combined = fitted.combine(parts, pi)
     mu = fuse(fitted, to_columns, pi)
-    top, passages, text_number, distinct = top_k(fitted, view, combined, mu, k, different=NEAREST)
+    top, passages, text_number, distinct = top_k(fitted, view, combined, mu, max(k, NEAREST))
     to_hits, words, idf = contribute(view, parts, to_columns, top.columns)
     unfamiliar, foreign = unfamiliar_queries(method, queries, passages)
     ranking = Ranking(
@@ -400,15 +396,15 @@ def fuse(fitted: Fitted, to_columns: list[FloatArray], pi: FloatArray) -> FloatA
 
 
 def top_k(
-    fitted: Fitted, view: MemoryStore, query: Gaussian, mu: FloatArray, k: int, different: int
+    fitted: Fitted, view: MemoryStore, query: Gaussian, mu: FloatArray, different: int
 ) -> tuple[Top, list[list[Passage]], NDArray[np.intp], NDArray[np.intp]]:
-    """Find the best k columns, or more until they hold `different` different texts.
+    """Find the best columns until they hold `different` different texts.
 
-    The search for different texts ends at `_MOST_LOOKED_AT` columns. Returns `top`, `passages`,
+    The search ends at `_MOST_LOOKED_AT` columns, if these are more. Returns `top`, `passages`,
     `text_number` and `distinct` of a `Ranking`.
     """
     size = len(view)
-    count = min(size, max(k, different))
+    count = min(size, different)
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
         passages = view.gather(top.columns)
@@ -418,7 +414,7 @@ def top_k(
             numbers.append([seen.setdefault(passage.text, len(seen)) for passage in of_query])
         text_number = np.array(numbers, dtype=np.intp)
         fewest = text_number.max(axis=1).min() + 1
-        if fewest >= different or count == size or count >= max(k, _MOST_LOOKED_AT):
+        if fewest >= different or count == size or count >= max(different, _MOST_LOOKED_AT):
             break
         count = min(size, 2 * count)
     distinct = np.full_like(text_number, -1)
@@ -503,16 +499,25 @@ def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> F
     members = logits[:, :1]
     if not method.model.standardised:
         members = member_evidence(ranking, to_hits[:, :, 0].copy(), foreign)
-    # Lexical encoders, which have no vectors, are not misled by an unknown script.
-    vectors = np.array([part.mean.shape[1] > 0 for part in parts])
     return features(
-        logits,
-        slope**2 * sigma2,
-        members,
-        method.model.temperature,
-        wording_penalty=wording_penalties(ranking),
-        foreign_script_penalty=_FOREIGN_SCRIPT * foreign * pi[:, vectors].sum(axis=1),
+        logits, slope**2 * sigma2, members, method.model.temperature, word_evidence(ranking)
     )
+
+
+def word_evidence(ranking: Ranking) -> FloatArray:
+    """Compute what the first texts have of the words of each question, shape (n, W)."""
+    rows = []
+    for row, positions in enumerate(ranking.distinct[:, :JUDGED].tolist()):
+        query, passages = ranking.queries[row], ranking.passages[row]
+        found = UNKNOWN
+        if ranking.words is not None:
+            words, idf = ranking.words[row], ranking.idf[row]
+            if query.turns:  # whose words the hits of a question need not have
+                idf = {word: rarity for word, rarity in idf.items() if word in query.text}
+            hits = [(passages[at].searched, words[at].keys()) for at in positions if at >= 0]
+            found = evidence(query.text, query.language, idf, hits)
+        rows.append(found)
+    return np.array(rows, dtype=np.float32)
 
 
 def rescale_mixed_queries(ranking: Ranking) -> tuple[FloatArray, FloatArray]:
@@ -551,39 +556,6 @@ def unfitted_logit_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.flo
     deviation = float(np.sqrt(square / count) * max(1 - words, 0.5))
     offset = np.full(len(parts[0]), -mean / deviation, dtype=np.float32)
     return np.float32(1 / deviation), offset
-
-
-def wording_penalties(ranking: Ranking) -> FloatArray:
-    """Return the `Features.wording_penalty` of each question, shape (n,).
-
-    A question has one if it is a single word that no hit has, and if none of the first texts has
-    all of its names.
-    Names are also numbers and identifiers, as found by `named_words`.
-    Names and words are not looked for if no member is lexical, or if the question is in another
-    script than the first text, and not in Latin letters.
-    """
-    penalties = np.zeros(len(ranking.queries), dtype=np.float32)
-    for row, positions in enumerate(ranking.distinct[:, :JUDGED].tolist()):
-        question, idf = ranking.queries[row].text, ranking.idf[row]
-        if ranking.words is None:
-            continue
-        letters = letters_in(question)
-        if letters != LATIN and letters != letters_in(ranking.passages[row][0].text):
-            continue
-        said, of_hits = named_words(question), ranking.words[row]
-        common_words = function_words(ranking.queries[row].language)
-        content = [word for word in idf if word.casefold() not in common_words]
-        if len(content) == 1 and not any(content[0] in words for words in of_hits):
-            penalties[row] = _UNKNOWN_WORD
-        names = {word for word in idf if word.casefold() in said}
-        passages = ranking.passages[row]
-        if names and not any(
-            names <= of_hits[position].keys() and has_words(passages[position].text, names)
-            for position in positions
-            if position >= 0
-        ):
-            penalties[row] += _MISSING_NAME
-    return penalties
 
 
 def member_evidence(
@@ -632,20 +604,24 @@ def assess(rankings: Iterator[Ranking]) -> Iterator[Assessment]:
 
 
 def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Assessment:
-    """Add P(underspecified), which is 0 if no member is lexical, to a question's probabilities."""
-    words, known = ranking.words, ranking.features
-    if words is None or known is None:
-        return Assessment(ranking, row, probabilities)
+    """Add P(underspecified) to a question's probabilities."""
+    known = ranking.features
+    assert known is not None
     query, near = ranking.queries[row], ranking.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [ranking.passages[row][column] for column in near]
+    words: Sequence[Collection[str]]
+    if ranking.words is None:
+        words, idf = match(query.lines, [p.searched for p in passages], len(ranking.view))
+    else:
+        words, idf = [ranking.words[row][column] for column in near], ranking.idf[row]
     competing = candidates_of(
         passages,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         known.relevance[row, : len(near), 1],
-        [words[row][column] for column in near],
-        ranking.idf[row],
+        words,
+        idf,
         len(ranking.view),
         None
         if all(passage.about.subject for passage in passages)
@@ -672,12 +648,12 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     language = method.language_for(query)
     if probabilities is None:
         return Result.empty(query.text, pi, shares, fitted.names, method.basis, language)
-    kept = slice(0, min(k, top.mu.shape[1]))
-    similarities = ranking.to_hits[at, :, kept]
-    [between] = fitted.disagreement(similarities, ranking.best[at], of_blocks)
     meant: list[Reading] = []
     if assessed.competing is not None and assessed.underspecified >= _WORTH_ASKING:
         meant = readings.readings(assessed.competing)
+    kept = hits_of(ranking, row, k, meant if assessed.underspecified >= ASK else ())
+    similarities = ranking.to_hits[at, :, kept]
+    [between] = fitted.disagreement(similarities, ranking.best[at], of_blocks)
     decision = decide_one(
         assessed.confidence,
         assessed.underspecified,
@@ -689,7 +665,7 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     relevance = spread_to_hits(probabilities.relevance[0], ranking.text_number[row], top.mu[row])
     return Result(
         query.text,
-        [*map(own_copy, ranking.passages[row][kept])],
+        [own_copy(ranking.passages[row][at]) for at in kept],
         top.scores[row, kept],
         top.mu[row, kept],
         top.sigma2[row, kept],
@@ -702,7 +678,33 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         names=fitted.names,
         members=_members(ranking, row, kept),
+        copies=copies_of(ranking, row, kept),
     )
+
+
+def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
+    """Return the columns of one question's hits: k different texts, best first.
+
+    Among them are the first passages of the readings that are offered, in place of the last others.
+    """
+    columns = ranking.distinct[row]
+    columns = columns[columns >= 0]
+    wanted = {reading.ids[0] for reading in meant}
+    offered = np.array([ranking.passages[row][at].id in wanted for at in columns], dtype=bool)
+    count = int(offered.sum())
+    others = np.flatnonzero(~offered)[: max(k - count, 0)]
+    chosen = np.sort(np.concatenate([np.flatnonzero(offered)[:k], others]))
+    kept: NDArray[np.intp] = columns[chosen] if count > 1 else columns[:k]
+    return kept
+
+
+def copies_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[list[Passage]]:
+    """Return the other passages that were found with the text of each of one question's hits."""
+    number, passages = ranking.text_number[row], ranking.passages[row]
+    same: list[list[Passage]] = [[] for _ in number]
+    for at, passage in enumerate(passages):
+        same[number[at]].append(passage)
+    return [[*map(own_copy, same[number[at]][1:])] for at in kept]
 
 
 def spread_to_hits(
@@ -724,10 +726,10 @@ def spread_to_hits(
     return spread
 
 
-def _members(ranking: Ranking, row: int, kept: slice) -> Members:
+def _members(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> Members:
     """Collect the contributions of the blocks to one question's hits."""
     fitted, words = ranking.method.fitted, ranking.words
-    similarities = ranking.to_hits[row, :, kept]
+    similarities = ranking.to_hits[row][:, kept]
     contributions = (ranking.coefficients[row] * fitted.weights)[:, None] * similarities
     ranks = np.zeros(similarities.shape, dtype=np.int64)
     for member, of_all in enumerate(ranking.to_columns):
@@ -738,8 +740,6 @@ def _members(ranking: Ranking, row: int, kept: slice) -> Members:
     ranks[ranks > _RANKED] = 0  # not known
     matched = None
     if words is not None:
-        by_share = (
-            sorted(hit.items(), key=itemgetter(1), reverse=True) for hit in words[row][kept]
-        )
+        by_share = (sorted(words[row][at].items(), key=itemgetter(1), reverse=True) for at in kept)
         matched = [*map(dict, by_share)]
     return Members(fitted.block_names, similarities, ranks, contributions, matched)

@@ -1,0 +1,114 @@
+"""Words of a question are evidence, and force no verdict: kinds of public bug reports."""
+
+import pytest
+
+from tests.helpers import data_of, index_of
+from uec_rag import UEC
+
+NEAR = 0.05  # confidence from which an advisor is asked
+LAMINATOR = [
+    "The laminator is in room nine beside the stairs.",
+    "The laminator may be used for two hours a day.",
+    "The kiln is cleaned each Friday.",
+]
+STRINGS = [
+    "strcpy copies a string into a buffer.",
+    "strcpy does not check the length of the buffer.",
+    "strcpy returns a pointer to the buffer.",
+    "strcpy stops at the first null byte.",
+    "strcpy must not be used with overlapping strings.",
+    "strcpy is declared in string.h.",
+    "strcpy is as old as C.",
+    "malloc reserves memory.",
+    "free returns memory.",
+]
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return UEC()
+
+
+@pytest.mark.parametrize(
+    ("passages", "question", "first", "actions", "near"), data_of("words.json")
+)
+def test_a_question_in_other_spelling(uec, passages, question, first, actions, near):
+    [found] = index_of(uec, passages).search([question])
+    assert found.decision.action in actions
+    assert (found.decision.confidence > NEAR) == near
+    assert 0 < found.decision.confidence < 1
+    assert first in found.passages[0].text
+
+
+def test_a_question_mark_changes_no_decision(uec):
+    library = data_of("words.json")[0][0]
+    with_mark, without = index_of(uec, library).search(
+        ["How much is the fine?", "How much is the fine"]
+    )
+    assert with_mark.decision.action == without.decision.action
+    assert with_mark.decision.confidence == pytest.approx(without.decision.confidence, abs=0.05)
+
+
+@pytest.mark.xfail(reason="left-out collections do not teach so heavy a weight", strict=True)
+@pytest.mark.parametrize(
+    ("passages", "question"),
+    [
+        (STRINGS, "How does strncpy copy a string?"),
+        *((LAMINATOR, q) for q in ("What does the laminator cost?", "Who repairs the laminator?")),
+    ],
+)
+def test_a_word_that_the_documents_lack_is_not_answered(uec, passages, question):
+    assert index_of(uec, passages).search([question])[0].decision.action == "abstain"
+
+
+def test_statements_with_other_numbers_are_told_apart_by_source(uec):
+    claims = [f"Claims are made within {days} days of the loss." for days in (180, 270)]
+    others = ["Premiums are due on the first of each month.", "The insurer may inspect the house."]
+    sources = ["regulation-2019.md", "amendment-2024.md", *["regulation-2019.md"] * 2]
+    titles = ["Claims", "Claims", "Premiums", "Inspection"]
+    metadatas = [{"source": s, "title": t} for s, t in zip(sources, titles, strict=True)]
+    index = index_of(uec, [*claims, *others], metadatas=metadatas)
+    [asked, told] = index.search(
+        ["Within how many days are claims made?", "Are claims made within 270 days of the loss?"]
+    )
+    assert asked.decision.action == "clarify"
+    titles = [reading.title for reading in asked.decision.readings]
+    assert titles == ["regulation-2019", "amendment-2024"]
+    assert told.decision.action != "clarify"
+
+
+def test_hits_are_different_texts_and_have_each_reading(uec):
+    fee = "The fee is five euros."
+    texts = [*[fee] * 6, "The fee for children is two euros.", "The pool opens at eight."]
+    sources = [{"source": f"{n}.md", "shown": n != 2} for n in range(len(texts) + 1)]
+    index = index_of(uec, [*texts, "Towels are at the desk."], metadatas=sources)
+    [found] = index.search(["How much is the fee?"], k=4, filter={"shown": True})
+    assert len({passage.text for passage in found.passages}) == 4
+    assert all({*reading.ids} & {*found.ids} for reading in found.decision.readings)
+    of_copies = ["1.md", "3.md", "4.md", "5.md"]
+    assert found.metadata(0, details=True)["uec_sources"] == of_copies
+    assert "uec_sources" not in found.metadata(0)
+    assert found.finds({index.search([fee], k=1)[0].copies[0][-1].id})[0]
+
+
+def test_statements_of_files_without_titles_are_told_apart_too(uec):
+    texts = [f"Leave must be requested by 1 {month}." for month in ("March", "May")]
+    sources = [{"source": f"{name}.pdf"} for name in ("handbook-2022", "handbook-2023", "lunch")]
+    index = index_of(uec, [*texts, "Lunch is at noon."], metadatas=sources)
+    [decision] = index.search(["By when must leave be requested?"]).decisions
+    titles = sorted(reading.title for reading in decision.readings)
+    assert (decision.action, titles) == ("clarify", ["handbook-2022", "handbook-2023"])
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_title_of_the_metadata_is_searched(uec, at):
+    texts = [
+        f"Biographical sketch. Holds a degree in {of}. Has led field work for {years} years."
+        for of, years in (("chemistry", 4), ("biology", 7), ("geology", 11), ("physics", 2))
+    ]
+    names = [f"P-00{3 if n == at else n + 5}" for n in range(4)]
+    metadatas = [{"title": f"Biographical sketch {n}", "source": f"sketch-{n}.docx"} for n in names]
+    [found] = index_of(uec, texts, metadatas=metadatas).search(
+        ["How many years has P-003 led field work?"]
+    )
+    assert found.passages[0].text == texts[at]
