@@ -18,8 +18,6 @@ import numpy as np
 
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.saved.generations import write_generation
-from uec_rag.base.saved.manifest import read_manifest
 from uec_rag.confidence.model import JUDGED
 from uec_rag.corpora import fitting_pairs
 from uec_rag.corpora.python_docs import gather_corpus
@@ -143,19 +141,6 @@ DETAILS = METADATA_KEYS | {
     *("uec_weights", "uec_encoders"),
 }
 """What it adds where it is asked for details."""
-
-
-def files_of(path):
-    """Where the files of a saved folder lie: its generation."""
-    return path / read_manifest(path).generation
-
-
-@contextmanager
-def resaved(path, kind, name="made up"):
-    """Yield the files of a saved folder, to be changed and saved beside it as if they were ours."""
-    with write_generation(path.with_name(name), kind) as folder:
-        shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
-        yield folder
 
 
 class _Silent(SimpleHTTPRequestHandler):

@@ -149,8 +149,8 @@ def test_a_circle_is_found_and_a_chain_is_none():
 
 
 def test_an_import_runs_the_packages_above_it_but_not_its_own():
-    assert "uec_rag.base" in runs("uec_rag.stores.memory.store")
-    assert "uec_rag.stores" not in runs("uec_rag.stores.memory.store")
+    assert "uec_rag.base" in runs("uec_rag.stores.local.store")
+    assert "uec_rag.stores" not in runs("uec_rag.stores.local.store")
 
 
 def test_imports_for_annotations_and_inside_functions_are_read():

@@ -16,7 +16,7 @@ from uec_rag.base import progress
 from uec_rag.corpora import read_folder
 from uec_rag.evaluation.evaluate import evaluate
 from uec_rag.retrieval.copying import copy_index
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import LocalStore
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not fitted")
 TEXTS = [f"{text} {number}" for number, text in enumerate(passages(300) * 2)][:300]
@@ -74,7 +74,7 @@ WAITS = {
         "Searching",
     ),
     "read a folder": (lambda index, folder: read_folder(folder), "Reading files"),
-    "copy": (lambda index, folder: copy_index(index, MemoryStore()), "Copying passages"),
+    "copy": (lambda index, folder: copy_index(index, LocalStore()), "Copying passages"),
 }
 
 

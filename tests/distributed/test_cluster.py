@@ -11,7 +11,7 @@ from tests.helpers import pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.distributed import Resources, index
 from uec_rag.distributed.cluster import Indexed, is_as
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.qdrant import QdrantStore
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def test_it_writes_what_one_machine_writes_and_goes_on_where_it_was(cluster, fit
     one.add(*zip(*((p.text, p.id, p.metadata) for p in PASSAGES[:700]), strict=True))
     (tmp_path / "small.txt").unlink()
     (tmp_path / "large.txt").unlink()
-    many, told = Retriever(fitted, MemoryStore()), []
+    many, told = Retriever(fitted, LocalStore()), []
     done = index(many, iter(PASSAGES[:300]), HALF, advance=told.append)
     assert done == Indexed(300, 300)
     assert sum(told) == 300

@@ -18,7 +18,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.environment import TRUSTED
-from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.base.files import read_json, write_json
 from uec_rag.encoders import hub
 from uec_rag.ensemble.save import KIND
 

@@ -19,7 +19,7 @@ from tests.helpers import (
 from tests.stores.kinds import KINDS, close
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.retrieval.copying import copy_index
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.qdrant import QdrantStore
 
 TEXTS = list(dict.fromkeys(passages(80)))
@@ -49,7 +49,7 @@ def test_a_copy_finds_what_the_original_finds_and_keeps_its_calibration(words):
     index.calibrate(TEXTS[:40], [[f"t{i}"] for i in range(40)])
     for encoder in index.uec.encoders[:2]:
         encoder._given.texts.clear()
-    copy = copy_index(index, MemoryStore())
+    copy = copy_index(index, LocalStore())
     assert len(copy) == len(TEXTS)
     assert not any(encoder._given.texts for encoder in index.uec.encoders[:2])
     same(index, copy, rtol=1e-6)
@@ -69,7 +69,7 @@ def test_a_store_of_another_fit_is_refused():
 @pytest.mark.parametrize("engine", [False, True])
 def test_a_copy_with_words_can_be_added_to(pairs_of_fit, engine):
     index = filled(UEC(members(words=True)).fit(pairs(pairs_of_fit)))
-    store = QdrantStore(location=":memory:") if engine else MemoryStore()
+    store = QdrantStore(location=":memory:") if engine else LocalStore()
     copy = copy_index(index, store)
     for each in (index, copy):
         each.add(["something new"], ["new"])
@@ -81,7 +81,7 @@ def test_a_calibration_of_an_earlier_corpus_is_one_in_a_copy_too(engine):
     index = filled(UEC(members(words=False)).fit(pairs(100)))
     index.calibrate(TEXTS[:40], [[f"t{i}"] for i in range(40)])
     index.add(["something new"], ["new"])
-    copy = copy_index(index, QdrantStore(location=":memory:") if engine else MemoryStore())
+    copy = copy_index(index, QdrantStore(location=":memory:") if engine else LocalStore())
     assert copy.calibration == index.calibration
     with pytest.warns(UserWarning, match="index changed after calibration"):
         copy.search(QUERIES[:2])
@@ -111,7 +111,7 @@ def test_a_store_with_passages_is_refused():
         copy_index(index, index.store)
 
 
-class Growing(MemoryStore):
+class Growing(LocalStore):
     """Gains a passage while it is read, as an engine that others write to may."""
 
     remote = True
@@ -126,7 +126,7 @@ def test_a_source_that_changes_is_noticed():
     index = Retriever(UEC(members(words=False)).fit(pairs(60)), Growing())
     index.add(TEXTS[:10], [f"t{i}" for i in range(10)])
     with pytest.raises(RuntimeError, match="it holds 11 passages, but 10 were copied"):
-        copy_index(index, MemoryStore())
+        copy_index(index, LocalStore())
 
 
 # Copied and pickled: an index of its own, with what was learned of the corpus.

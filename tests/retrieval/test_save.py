@@ -23,11 +23,11 @@ from tests.helpers import (
     resaved,
 )
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
-from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.base.files import read_json, write_json
 from uec_rag.base.text import About
 from uec_rag.confidence.model import shipped_model
 from uec_rag.retrieval.save import KIND
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.memory.saved import write_state
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -137,7 +137,7 @@ def test_means_beyond_float32_are_found_by_the_first_search(small, tmp_path):
 
 
 def test_a_store_of_another_width_is_another_indexs(small, tmp_path):
-    narrow = MemoryStore()
+    narrow = LocalStore()
     narrow.add([Passage("p0", "text")], Gaussian([[1.0, 0.0]], [[0.0, 0.0]]))
     with made_up_of(small, tmp_path) as folder:
         shutil.rmtree(folder / "store")
@@ -266,7 +266,7 @@ def damaged(write):
 def test_what_would_not_load_takes_no_saved_indexs_place(small, tmp_path, monkeypatch):
     small.save(tmp_path / "index")
     small.add(["badero"], ids=["odd"])
-    monkeypatch.setattr("uec_rag.stores.memory.store.write_state", damaged(write_state))
+    monkeypatch.setattr("uec_rag.stores.local.store.write_state", damaged(write_state))
     with pytest.raises(RuntimeError, match=r"does not load again .* is unchanged"):
         small.save(tmp_path / "index")
     with pytest.raises(RuntimeError, match="does not load again"):

@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
 from tests.stores.qdrant_server import server_url
-from uec_rag.base.saved.files import read_json
-from uec_rag.stores import MemoryStore
+from uec_rag.base.files import read_json
+from uec_rag.stores import LocalStore
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 from uec_rag.stores.urls import open_store, saved_store
 
 KINDS = {
-    "memory": lambda folder: MemoryStore(),
-    "memory int8": lambda folder: MemoryStore(dtype="int8"),
+    "memory": lambda folder: LocalStore(),
+    "memory int8": lambda folder: LocalStore(dtype="int8"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
     "postgres": lambda folder: PgVectorStore(server_dsn(), collection=f"test {uuid.uuid4().hex}"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),

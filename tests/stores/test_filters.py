@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import data_of, random_gaussian, refused
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, check_size, parse
 from uec_rag.stores.memory.state import MetadataIndex
 
@@ -80,7 +80,7 @@ def holds(condition, passage):
 @pytest.fixture(scope="module")
 def store():
     """Passages of which some were replaced and some are gone, with values of other types."""
-    store, rng = MemoryStore(), np.random.default_rng(0)
+    store, rng = LocalStore(), np.random.default_rng(0)
     gone = [Passage(f"p{i}", "", {"year": "old", "lang": 7, "note": 3}) for i in range(3)]
     store.add([*gone, Passage("gone", "", {"tags": 5})], random_gaussian(rng, 4, 2))
     store.add(
@@ -178,6 +178,6 @@ def test_little_is_remembered_or_said_of_keys_that_no_passage_has(store):
     [*refused("filter"), ({3: 1}, ValueError, "expected a metadata key")],
 )
 def test_what_is_no_filter_is_refused_by_an_empty_store_too(store, filter_, error, message):
-    for any_store in (store, MemoryStore()):
+    for any_store in (store, LocalStore()):
         with pytest.raises(error, match=re.escape(f"filter: {message}")):
             any_store.passages(filter_)

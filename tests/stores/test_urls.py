@@ -9,9 +9,9 @@ from tests.helpers import bag_of_words, index_of, resaved
 from tests.stores.postgres_server import new_place as in_postgres
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, Retriever
-from uec_rag.base.saved.files import write_json
+from uec_rag.base.files import write_json
 from uec_rag.retrieval.save import KIND
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.urls import open_store, store_at
 
@@ -131,7 +131,7 @@ def test_another_collection_of_the_same_ensemble_is_told_from_ones_own(uec, tmp_
 def test_a_store_is_given_where_there_is_one_and_must_be_one(uec, small, tmp_path):
     small.save(tmp_path / "index")
     with pytest.raises(ValueError, match="this index stores its own passages; omit store="):
-        Retriever.load(tmp_path / "index", small.uec, store=MemoryStore())
+        Retriever.load(tmp_path / "index", small.uec, store=LocalStore())
     with pytest.raises(TypeError, match=r"store: expected a store, .* got str") as said:
         Retriever.load(tmp_path / "index", small.uec, store="postgresql://me:secret@host/db")
     assert "secret" not in str(said.value)

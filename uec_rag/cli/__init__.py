@@ -43,6 +43,7 @@ for command in (
     gate.gate,
     gate.questions,
     index.copy,
+    index.check,
     models.fit,
     serve.serve,
     serve.explore,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
@@ -22,9 +23,17 @@ from uec_rag.base.errors import (
     as_save_check,
     warn,
 )
+from uec_rag.base.files import (
+    ENSEMBLE,
+    is_index,
+    is_saved,
+    lock_file,
+    read_json,
+    read_tensors,
+    replace_file,
+    to_disk,
+)
 from uec_rag.base.records import Record, current_or
-from uec_rag.base.saved.files import read_json, read_tensors, write_json
-from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
 from uec_rag.encoders.bundled.packages import PRESETS
@@ -60,17 +69,12 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
 def _check_outside(folder: Path) -> None:
     path = folder.resolve()
     for outer in (path, *path.parents):
-        if not (outer / MANIFEST).is_file():
-            continue
-        try:
-            read_manifest(outer)
-        except IndexCorrupted:
-            continue  # a manifest of another program
-        raise IndexCorrupted(
-            f"encoders: the saved ensemble names the folder {str(folder)!r}, which lies inside the "
-            f"saved folder {str(outer)!r}; such a model is not loaded. Give the encoder, as in "
-            "encoders={...: ...}, if you trust it."
-        )
+        if is_saved(outer):
+            raise IndexCorrupted(
+                f"encoders: the saved ensemble names the folder {str(folder)!r}, which lies inside "
+                f"the saved folder {str(outer)!r}; such a model is not loaded. Give the encoder, "
+                "as in encoders={...: ...}, if you trust it."
+            )
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,8 @@ def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceMod
 
 
 KIND = "UEC ensemble"
+_LOCK, _PATIENCE = ".lock", 10.0  # file that is locked while writing, and seconds to wait for it
+_TENSORS = "posteriors-{}.safetensors"
 
 # The temperature is saved with the rule.
 _OPTIONS = [field.name for field in fields(FitOptions) if field.name != "temperature"]
@@ -172,15 +178,35 @@ def _hash(state: str, posteriors: tuple[Posterior, ...]) -> str:
     return digest.hexdigest()[:32]
 
 
+def save_ensemble(
+    path: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
+) -> None:
+    """Write an ensemble to a folder of its own; see `UEC.save`."""
+    if path.exists() and not (path.is_dir() and (_is_ensemble(path) or not any(path.iterdir()))):
+        raise FileExistsError(
+            f"path: {str(path)!r} exists and is not a saved {KIND}; choose another path or remove "
+            "it."
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    busy = f"path: another process is saving a {KIND} at {str(path)!r}; wait for it."
+    with lock_file(path / _LOCK, busy, _PATIENCE):
+        write_ensemble(path, encoders, fitted, options)
+
+
+def _is_ensemble(path: Path) -> bool:
+    return (path / ENSEMBLE).is_file() or {file.name for file in path.iterdir()} <= {_LOCK}
+
+
 def write_ensemble(
     folder: Path,
     encoders: Sequence[Encoder],
     fitted: Fitted,
     options: FitOptions,
 ) -> None:
-    """Write the files of an ensemble into an existing folder, and check that they can be read.
+    """Write the files of an ensemble into an existing folder, after checking that they load.
 
-    A save that could not be loaded thus fails at once, and the previous one is kept.
+    The tensors are in a file that is named after their hash; the description, which names it, is
+    replaced at the end, so that a reader finds the ensemble that was there or the new one.
 
     Raises
     ------
@@ -189,7 +215,7 @@ def write_ensemble(
     RuntimeError
         If the files cannot be read.
     """
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     restore_rule(fitted.rule.metadata())  # raises for a custom rule, which could not be loaded
     state: dict[str, object] = {
@@ -206,6 +232,7 @@ def write_ensemble(
             for name, encoder in zip(fitted.names, encoders, strict=True)
         ],
     }
+    digest = ""
     if fitted.posteriors is not None and fitted.report is not None:
         state["posteriors"] = [posterior.metadata() for posterior in fitted.posteriors]
         state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
@@ -222,11 +249,27 @@ def write_ensemble(
             for i, posterior in enumerate(fitted.posteriors)
             for key, array in posterior.arrays().items()
         }
-        save_file(tensors, folder / "posteriors.safetensors")
-    write_json(folder / "uec.json", state)
+        content = save(tensors)
+        digest = hashlib.sha256(content).hexdigest()
+        name = _TENSORS.format(digest[:16])
+        (folder / name).write_bytes(content)
+        to_disk(folder / name)
+        state["tensors"] = {"name": name, "sha256": digest}
+    state["sha256"] = _checksum(state)
+    text = json.dumps(state, ensure_ascii=False, indent=1)
     models: dict[str, EncoderLike] = dict(zip(fitted.names, encoders, strict=True))
     with as_save_check("ensemble"):
-        read_ensemble(folder, models, None, trust=False)
+        _load(read_fit(folder, json.loads(text)), folder, models, None, trust=False)
+    replace_file(folder / ENSEMBLE, text)
+    for file in folder.glob(_TENSORS.format("*")):
+        if state.get("tensors") != {"name": file.name, "sha256": digest}:
+            file.unlink(missing_ok=True)
+
+
+def _checksum(state: Mapping[str, object]) -> str:
+    """Return the hash of a description without its own."""
+    own = {key: value for key, value in state.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -244,11 +287,13 @@ def _facts(state: Mapping[str, object]) -> FitFacts:
     return FitFacts.restore({field.name: state[field.name] for field in fields(FitFacts)})
 
 
-def read_fit(folder: Path) -> SavedFit:
-    """Read the files of `write_ensemble`."""
-    file = folder / "uec.json"
-    state = read_json(file)
+def read_fit(folder: Path, state: dict[str, Any] | None = None) -> SavedFit:
+    """Read the files of `write_ensemble`; `state`: the description, if it was read already."""
+    file = folder / ENSEMBLE
+    state = read_json(file) if state is None else state
     with as_corrupted(file):
+        if state.get("sha256") != _checksum(state):
+            raise ValueError("its checksum differs")
         encoders = [SavedModel(**entry) for entry in state["encoders"]]
         names = tuple(encoder.name for encoder in encoders)
         temperature = state["coefficients"].get("temperature")
@@ -263,7 +308,10 @@ def read_fit(folder: Path) -> SavedFit:
         )
         fitted = Fitted(names, options.space, rule, options.beta)
         if "posteriors" in state:
-            tensors = read_tensors(folder / "posteriors.safetensors")
+            name = state["tensors"]["name"]
+            if name != _TENSORS.format(state["tensors"]["sha256"][:16]):
+                raise ValueError(f"tensors: {name!r:.60} is no name of theirs")
+            tensors = read_tensors(folder / name, state["tensors"]["sha256"])
             posteriors = tuple(
                 Posterior.restore(
                     {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata
@@ -295,11 +343,32 @@ def read_ensemble(
 ) -> tuple[Fitted, dict[str, Any]]:
     """Read a fit, and the arguments of its `UEC`, from the files in a folder; see `UEC.load`.
 
-    `given`: encoders, by name.
+    `own_encoders`: encoders, by name. FileNotFoundError if there is no ensemble.
     """
+    if not os.path.lexists(folder / ENSEMBLE):
+        if is_index(folder):
+            raise IndexCorrupted(f"path: {str(folder)!r} holds an index, expected a {KIND}.")
+        raise FileNotFoundError(
+            f"path: no saved {KIND} at {str(folder)!r}; expected {ENSEMBLE} there."
+        )
     expected = "a mapping of names to encoders, such as {'my-model': model}"
     check_type(own_encoders, Mapping, "encoders", expected)
-    saved = read_fit(folder)
+    try:
+        saved = read_fit(folder)
+    except IndexCorrupted:  # another process may have replaced the tensors since they were named
+        saved = read_fit(folder)
+    return _load(saved, folder, own_encoders, device, trust=trust)
+
+
+def _load(
+    saved: SavedFit,
+    folder: Path,
+    own_encoders: Mapping[str, EncoderLike],
+    device: str | None,
+    *,
+    trust: bool,
+) -> tuple[Fitted, dict[str, Any]]:
+    """Load the models of a saved ensemble."""
     fitted, options = saved.fitted, saved.options
     names = [model.name for model in saved.encoders]
     unknown = sorted({*own_encoders} - {*names})

@@ -22,7 +22,7 @@ from uec_rag.base.text import FUNCTION_WORDS, LONGEST_ASKED
 from uec_rag.encoders.base import Encoder, TermEncoder, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.stores.base import Store
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import LocalStore, View
 
 # Words that are not identifiers, numbers or abbreviations. Capitalised words are excluded except at
 # the beginning, since a name that is not in the corpus need not be misspelt.
@@ -47,12 +47,12 @@ def correct_spelling(
     sparse: list[Encoder] = [each for each in encoders if isinstance(each, TermEncoder)]
     words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
     has_tokenizer = any(getattr(encoder, "tokenizer", None) for encoder in encoders)
-    if not words or not has_tokenizer or not isinstance(store, MemoryStore) or not len(store):
+    if not words or not has_tokenizer or not isinstance(store, LocalStore | View) or not len(store):
         return [*questions]
     (block, tokens), count = words[0], token_counter(encoders)
 
     def document_frequency(forms: Sequence[str]) -> NDArray[np.int64]:
-        return store.document_frequencies(block, tokens.stem_keys(forms))
+        return store.snapshot().document_frequencies(block, tokens.stem_keys(forms))
 
     def is_token(word: str) -> bool:
         return count(word) == 1

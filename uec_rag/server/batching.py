@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.live import LiveIndex
+from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.request import Query, texts_of
 from uec_rag.retrieval.spelling import correct_spelling
 from uec_rag.server.access import Limits
@@ -48,8 +47,8 @@ class Batcher:
     `limits`: `queue` is the number of queries that may wait. `together`: largest batch size.
     """
 
-    def __init__(self, live: LiveIndex, metrics: Metrics, limits: Limits, together: int) -> None:
-        self.live, self.metrics, self.together = live, metrics, together
+    def __init__(self, index: Retriever, metrics: Metrics, limits: Limits, together: int) -> None:
+        self.index, self.metrics, self.together = index, metrics, together
         self._waiting: asyncio.Queue[WaitingQuery] = asyncio.Queue(limits.queue)
 
     async def search(self, query: WaitingQuery) -> SearchResult:
@@ -93,31 +92,30 @@ class Batcher:
         return [outcome for query in batch for outcome in await self._answers([query])]
 
     def _search(self, batch: Sequence[WaitingQuery]) -> list[SearchResult]:
-        with self.live.use() as opened:
-            retriever = opened.retriever
-            texts = correct_spelling(
-                [query.text for query in batch], retriever.uec.encoders, retriever.store
-            )
-            pairs = zip(texts, batch, strict=True)
-            asked = [Query.parse(text, query.turns, query.within) for text, query in pairs]
-            different = texts_of(asked)
-            with self.metrics.stages.labels("encode").time():
-                parts = retriever.uec.encode(different, "query")
-            results = dict[int, SearchResult]()
-            for alike in {query.batch_key: None for query in batch}:
-                rows = [row for row, query in enumerate(batch) if query.batch_key == alike]
-                first = batch[rows[0]]
-                with self.metrics.stages.labels("search").time():
-                    result = retriever.search_encoded(
-                        [texts[row] for row in rows],
-                        parts,
-                        first.k,
-                        texts=different,
-                        filter=first.filter,
-                        history=[batch[row].turns for row in rows],
-                        within=first.within,
-                    )
-                for row, single in zip(rows, result, strict=True):
-                    original = single.with_original_query(batch[row].text, texts[row])
-                    results[row] = SearchResult([original])
+        retriever = self.index
+        texts = correct_spelling(
+            [query.text for query in batch], retriever.uec.encoders, retriever.store
+        )
+        pairs = zip(texts, batch, strict=True)
+        asked = [Query.parse(text, query.turns, query.within) for text, query in pairs]
+        different = texts_of(asked)
+        with self.metrics.stages.labels("encode").time():
+            parts = retriever.uec.encode(different, "query")
+        results = dict[int, SearchResult]()
+        for alike in {query.batch_key: None for query in batch}:
+            rows = [row for row, query in enumerate(batch) if query.batch_key == alike]
+            first = batch[rows[0]]
+            with self.metrics.stages.labels("search").time():
+                result = retriever.search_encoded(
+                    [texts[row] for row in rows],
+                    parts,
+                    first.k,
+                    texts=different,
+                    filter=first.filter,
+                    history=[batch[row].turns for row in rows],
+                    within=first.within,
+                )
+            for row, single in zip(rows, result, strict=True):
+                original = single.with_original_query(batch[row].text, texts[row])
+                results[row] = SearchResult([original])
         return [results[row] for row in range(len(batch))]

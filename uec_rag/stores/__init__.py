@@ -4,13 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from uec_rag.stores.base import Filter, Passage, Store
-from uec_rag.stores.memory.store import MemoryStore
+from uec_rag.stores.local.store import LocalStore
 
 if TYPE_CHECKING:
     from uec_rag.stores.pgvector import PgVectorStore
     from uec_rag.stores.qdrant import QdrantStore
 
-__all__ = ["Filter", "MemoryStore", "Passage", "PgVectorStore", "QdrantStore", "Store"]
+__all__ = ["Filter", "LocalStore", "Passage", "PgVectorStore", "QdrantStore", "Store"]
 
 _ON_USE = {"PgVectorStore": "pgvector", "QdrantStore": "qdrant"}  # each needs an extra
 

@@ -128,7 +128,7 @@ def check_store(store: object) -> None:
     """Raise TypeError if something is not a store, without its value, which may be an address."""
     if isinstance(store, type) or not callable(getattr(store, "bind", None)):
         got = store if isinstance(store, type) else type(store)
-        raise TypeError(f"store: expected a store, such as MemoryStore(), got {got.__name__}.")
+        raise TypeError(f"store: expected a store, such as LocalStore(), got {got.__name__}.")
 
 
 def check_query(query: Gaussian, dimension: int) -> None:
@@ -309,16 +309,26 @@ def check_stored_text(text: str, where: str) -> str:
     return str.__str__(text)  # of a subclass, too
 
 
-def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
+def _plain(value: object) -> object:
+    """Convert a value of another library, a path, a date or NaN to what JSON knows."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, bool | DateText):
-        return value
     if isinstance(value, decimal.Decimal):
         whole = value.is_finite() and value == value.to_integral_value()
         value = int(value) if whole else float(value)
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, PurePath | uuid.UUID):
-        value = str(value)
+        return str(value)
+    if isinstance(value, datetime.date):  # a datetime is a date
+        return DateText.from_date(value)
+    return value.isoformat() if isinstance(value, datetime.time) else value
+
+
+def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
+    value = _plain(value)
+    if value is None or isinstance(value, bool | DateText):
+        return value
     if isinstance(value, str):
         return check_stored_text(value, where)
     if isinstance(value, int):
@@ -331,11 +341,7 @@ def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
     if isinstance(value, float):
         if math.isinf(value):
             raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")
-        return None if math.isnan(value) else float(value)
-    if isinstance(value, datetime.date):  # a datetime is a date
-        return DateText.from_date(value)
-    if isinstance(value, datetime.time):
-        return value.isoformat()
+        return float(value)
     if isinstance(value, Mapping):
         return _mapping(value, where, depth + 1)
     if isinstance(value, (list, tuple)):

@@ -2,7 +2,7 @@
 
 An engine stores points: a passage with its mean, its "spread" [mean^2, scales], and its terms. It
 finds the candidates of a query, which are compared and scored here, in float32, by the same code
-as in a memory store, with the frequencies of the whole corpus, so that the scores are equal.
+as in a local index, with the frequencies of the whole corpus, so that the scores are equal.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_type
+from uec_rag.base.counts import Frequencies, shares
 from uec_rag.base.errors import FingerprintMismatch, warn
+from uec_rag.base.files import write_json
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
-from uec_rag.base.postings import Frequencies, shares
-from uec_rag.base.saved.files import write_json
 from uec_rag.stores.base import Filter, Passage, StoreHits, check_addition, check_query
 from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
-from uec_rag.stores.memory.store import MemoryStore
+from uec_rag.stores.local.view import View
 
 CANDIDATES = 256
 """The default number of passages nearest by mu_s that a search scores."""
@@ -201,7 +201,7 @@ class EngineStore(ABC):
             if not wanted.dimension:
                 raise ValueError(
                     f"store: {self.engine} needs vectors, and this ensemble has only words; add "
-                    "an encoder to it, or use a MemoryStore."
+                    "an encoder to it, or use a LocalStore."
                 )
             self.make(replace(wanted, id=uuid.uuid4().hex))
             self._read.schema = None
@@ -296,15 +296,15 @@ class EngineStore(ABC):
             shared.clear()
         return counted
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
-        """Fetch the candidates of one query as a memory store.
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+        """Fetch the candidates of one query as a view.
 
         These are at least `count` passages of approximately the highest mu_s, and as many by the
         words of each block; all passages if there are no more.
         """
         notes, size = self.schema(), len(self)
         if notes is None or not size:
-            return MemoryStore()
+            return View.empty()
         check_query(query, notes.dimension)
         count, frequencies = max(count, self.candidates), self._frequencies(query.terms)
         wanted = [
@@ -316,7 +316,7 @@ class EngineStore(ABC):
             points = self.near(self._condition, query.mean[0], wanted, count, exact=True)
         self._points_by_id(points)
         passages = [point.passage for point in points]
-        return MemoryStore.document_frequency(passages, self._gaussians(points), frequencies)
+        return View.from_passages(passages, self._gaussians(points), frequencies)
 
     def save(self, folder: Path) -> None:
         """Write the address of the passages into an existing folder; they stay in the engine."""

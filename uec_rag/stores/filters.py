@@ -333,7 +333,7 @@ def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN
 
 def _is_equal(value: object, asked: object) -> bool:
     if isinstance(value, DateText) and isinstance(asked, DateText):
-        return value.key == asked.key
+        return bool(value.key == asked.key)
     return value is not _MISSING and value == asked
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from uec_rag.base.errors import warn
-from uec_rag.base.saved.files import read_json
+from uec_rag.base.files import read_json
 from uec_rag.stores.base import Store, check_store
 from uec_rag.stores.engine import EngineStore
-from uec_rag.stores.memory.store import MemoryStore
 
 _WEB = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
 _POSTGRES = ("postgresql", "postgres")
@@ -25,6 +22,10 @@ EXPECTED = (
     "postgresql://USER@HOST/DATABASE?collection=TABLE"
 )
 """The format of the address of an engine, for messages."""
+
+
+STORE = "store.json"
+"""The file name of the address of an engine, in the folder of an index in it."""
 
 
 def check_engine(address: str) -> None:
@@ -130,8 +131,8 @@ def filling(store: Store) -> AbstractContextManager[object]:
     return block
 
 
-def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]:
-    """Return a function that opens a saved store in memory, or returns the given one of an engine.
+def saved_store(folder: Path, store: Store | None) -> Store | None:
+    """Return the store that an index's folder names; None if its passages are in the folder.
 
     An engine is never opened from the address in a saved folder: a folder from an untrusted source
     could name a server that steals the user's key, or a database that executes code when read.
@@ -142,16 +143,16 @@ def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]
         If the passages are in an engine and no store is given, or vice versa; or if the given store
         is empty and at another address.
     TypeError
-        If `given` is not a store.
+        If `store` is not a store.
     """
     if store is not None:
         check_store(store)
-    noted = read_json(folder / "store.json")
-    if noted.get("store", "memory") == "memory":
+    if not os.path.lexists(folder / STORE):
         if store is not None:
             raise ValueError("this index stores its own passages; omit store=")
-        return partial(MemoryStore.load, folder)
-    address = noted.get("address", noted["store"])
+        return None
+    noted = read_json(folder / STORE)
+    address = noted.get("address", noted.get("store"))
     if store is None:
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
@@ -171,4 +172,4 @@ def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]
                 f"was saved with, at {address!r:.300}: its passages may be of other documents. If "
                 "they are meant, save the index with it again."
             )
-    return lambda: store
+    return store

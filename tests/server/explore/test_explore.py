@@ -20,7 +20,7 @@ from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import fuse, search_by_each_member
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.files import EncodedFiles
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
+from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.views import AT_ONCE, SHOWN, whole_view
@@ -31,7 +31,7 @@ from uec_rag.stores.urls import open_store
 @contextmanager
 def exploring(index, gate=None, body=LARGEST_TABLE, **access):
     allowed = Access(limits=Limits(body=body), **access)
-    app = explorer(LiveIndex(IndexLocation(index)), allowed, gate)
+    app = explorer(Retriever.load(index), allowed, gate)
     with TestClient(app, base_url=f"http://{HOST}") as client:
         yield client
 

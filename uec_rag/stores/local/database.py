@@ -19,14 +19,11 @@ from pathlib import Path
 from weakref import WeakSet
 
 from uec_rag.base.errors import IndexCorrupted, corruption
+from uec_rag.base.files import APPLICATION, DATABASE
 from uec_rag.base.forks import free_after_fork
-
-FILE = "index.db"
-"""The file name of the database in an index's folder."""
 
 _FORMAT = 1
 _WAIT = 60.0  # seconds that a writer waits for others
-_APPLICATION = 0x55454352  # "UECR", by which `file` and others know such a database
 
 _SCHEMA = (
     # Texts last, so that reading ids and metadata does not read them.
@@ -102,7 +99,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 def is_database(folder: Path) -> bool:
     """Return whether there is a database in a folder, or something in its place."""
-    return os.path.lexists(folder / FILE)
+    return os.path.lexists(folder / DATABASE)
 
 
 _FULL = ("disk is full", "disk I/O error", "database or disk is full")
@@ -177,7 +174,7 @@ class Database:
     """
 
     def __init__(self, folder: Path | None, *, read_only: bool, create: bool) -> None:
-        self.path = Path(":memory:") if folder is None else folder / FILE
+        self.path = Path(":memory:") if folder is None else folder / DATABASE
         self.in_memory, self.read_only = folder is None, read_only
         self.writing = free_after_fork(threading.RLock())
         self.reading = free_after_fork(threading.RLock(), inner=True)
@@ -207,7 +204,7 @@ class Database:
     def _check_files(self) -> None:
         """Raise IndexCorrupted if a file of the database is a link, a pipe or the like."""
         for suffix in ("", "-wal", "-shm", "-journal"):
-            file = self.path.with_name(FILE + suffix)
+            file = self.path.with_name(DATABASE + suffix)
             if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
                 raise corruption(file, "is no regular file; replace it by the file itself.")
 
@@ -237,7 +234,7 @@ class Database:
                 connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("BEGIN IMMEDIATE")
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
                 for sql in _SCHEMA:
                     connection.execute(sql)
@@ -254,7 +251,7 @@ class Database:
         except sqlite3.OperationalError as error:
             if connection is not None:
                 connection.close()
-            wal = self.path.with_name(FILE + "-wal")
+            wal = self.path.with_name(DATABASE + "-wal")
             with suppress(FileNotFoundError):
                 if wal.stat().st_size:
                     raise PermissionError(

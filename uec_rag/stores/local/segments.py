@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -213,8 +214,7 @@ class Segment:
         """Make a segment of consecutive rows."""
         edges = np.cumsum([0, *gaussians.widths]).tolist()
         means = [
-            np.ascontiguousarray(gaussians.mean[:, first:last])
-            for first, last in zip(edges[:-1], edges[1:], strict=True)
+            np.ascontiguousarray(gaussians.mean[:, first:last]) for first, last in pairwise(edges)
         ]
         return cls._made(
             np.arange(len(gaussians), dtype=np.uint32),
@@ -333,7 +333,7 @@ class Segment:
         return made
 
     def _check(self, count: int) -> None:
-        """Raise ValueError or TypeError unless the arrays have the types and shapes of a segment."""
+        """Raise ValueError unless the arrays have the types and shapes of a segment."""
         expected: list[tuple[NDArray[Any], str, tuple[int | None, ...]]] = [
             (self.offsets, "u4", (count,)),
             (self.scales, "f4", (count, None)),
@@ -361,8 +361,10 @@ class Segment:
         steps = np.diff(self.offsets.astype(np.int64))
         if not 0 < count <= MOST_ROWS or self.offsets[0] or (steps <= 0).any():
             raise ValueError("expected rows that ascend from 0")
-        bounds = [] if self.scan is None else [*self.scan.scales, self.scan.bounds]
-        if not self.longest >= 0 or not all(are_finite(b, least=0) for b in (self.scales, *bounds)):
+        bounds: list[NDArray[Any]] = [self.scales]
+        if self.scan is not None:
+            bounds += [*self.scan.scales, self.scan.bounds]
+        if not self.longest >= 0 or not all(are_finite(bound, least=0) for bound in bounds):
             raise ValueError("expected lengths and variances that are numbers >= 0")
 
 

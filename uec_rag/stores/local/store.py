@@ -1,4 +1,4 @@
-"""The local index: passages in SQLite, vectors and word counts in segments, in memory or on disk."""
+"""The local index: passages in SQLite, vectors and word counts in segments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,8 @@ from uec_rag.base.errors import (
     as_corrupted,
     corruption,
 )
+from uec_rag.base.files import DATABASE, to_disk
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation
-from uec_rag.base.saved.files import to_disk
 from uec_rag.base.text import About
 from uec_rag.stores.base import (
     DateText,
@@ -44,7 +44,7 @@ from uec_rag.stores.base import (
     check_passage,
 )
 from uec_rag.stores.filters import parse
-from uec_rag.stores.local.database import FILE, Database, is_database
+from uec_rag.stores.local.database import Database, is_database
 from uec_rag.stores.local.filters import Filters, Mask
 from uec_rag.stores.local.segments import Dtype, Segment, check_dtype, pack, unpack
 from uec_rag.stores.local.view import Part, PassageGone, State, View
@@ -375,6 +375,11 @@ class LocalStore:
         """The number of additions and deletions so far, by all processes."""
         return self._current()[0].changes
 
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings of the index, the same object until something is written."""
+        return self._current()[1]
+
     def setting(self, key: str) -> Any:  # noqa: ANN401
         """Return a setting of the index; None if it has none of this name."""
         return self._current()[1].get(key)
@@ -662,7 +667,8 @@ class LocalStore:
                 "changes": state.changes + 1,
             }
             if not state.parts:
-                settings |= _shared(gaussians)
+                words = ((float(t.scale.max(initial=0.0)), t.saturation) for t in gaussians.terms)
+                settings |= _shared(gaussians.profile, words)
             _put(connection, settings)
 
     def _name(
@@ -704,11 +710,8 @@ class LocalStore:
         with suppress(OSError):  # a full disk is no reason to fail the call before
             while (run := _to_merge(self._state.parts)) is not None:
                 names = [part.name for part in run]
-                with self._write_turn():
-                    with self._step() as (connection, turn):
-                        self._join(
-                            connection, turn, [p for p in turn.state.parts if p.name in names]
-                        )
+                with self._write_turn(), self._step() as (connection, turn):
+                    self._join(connection, turn, [p for p in turn.state.parts if p.name in names])
 
     def _join(
         self, connection: sqlite3.Connection, turn: _Transaction, run: Sequence[Part]
@@ -787,6 +790,11 @@ class LocalStore:
         if read < len(rows):
             raise corruption(path, f"lacks {len(rows) - read} passages; build the index again.")
 
+    def compact(self) -> None:
+        """Write the log into the database's file, so that this can be copied alone."""
+        with suppress(OSError), self._home.database.write() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close the database; the store cannot be used after."""
         self._home.database.close()
@@ -815,6 +823,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         (part.first, source.copy_to(target, part.name, part.segment), part.rows_of(~mask))
         for part, mask in zip(state.parts, masks, strict=True)
     )
+    settings = {**settings, **_shared_by(state)}
     _fill(store, settings, state.next_row, texts.records(rows.tolist()), parts, len(rows))
 
 
@@ -845,7 +854,7 @@ def _fill(
             nonlocal read
             for row, *others in records:
                 read += 1
-                yield (row + shift, *others)
+                yield cast(_Record, (row + shift, *others))
 
         connection.executemany(insert, shifted())
         if read < count:
@@ -889,7 +898,9 @@ def _check_folder(folder: Path, *, read_only: bool) -> None:
     if is_database(folder):
         return
     if read_only:
-        raise FileNotFoundError(f"path: no saved index at {str(folder)!r}; expected {FILE} there.")
+        raise FileNotFoundError(
+            f"path: no saved index at {str(folder)!r}; expected {DATABASE} there."
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(
             f"path: {str(folder)!r} exists and is not a saved index; choose another path or remove "
@@ -938,15 +949,20 @@ def _bury(part: Part, dead: NDArray[np.int64]) -> Part:
     return replace(part, alive=alive)
 
 
-def _shared(gaussians: Gaussian) -> dict[str, Any]:
-    """Return what the first Gaussians share with all that follow."""
-    words = [
-        (float(terms.scale.max(initial=0.0)), astuple(terms.saturation))
-        for terms in gaussians.terms
-    ]
-    profile: FloatArray | None = gaussians.profile
+def _shared(
+    profile: FloatArray | None, words: Iterable[tuple[float, Saturation]]
+) -> dict[str, Any]:
+    """Return the settings of what the Gaussians of all passages share."""
     packed = None if profile is None else b"".join(pack({"profile": profile}))
-    return {"words": words, "profile": packed}
+    return {"words": [(scale, astuple(of)) for scale, of in words], "profile": packed}
+
+
+def _shared_by(state: State) -> dict[str, Any]:
+    """Return the settings of what the passages of a state share; none if there are none."""
+    if not state.parts:
+        return {}
+    dtype = "float32" if state.parts[0].segment.scan is None else "int8"
+    return {"dtype": dtype, **_shared(state.profile, state.words)}
 
 
 def _check_fits(state: State, gaussians: Gaussian) -> None:

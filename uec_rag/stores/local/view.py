@@ -168,7 +168,8 @@ class State:
         if not len(self.rows):
             return np.zeros(0, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return at[self.rows[at] == rows]
+        found: NDArray[np.int64] = at[self.rows[at] == rows]
+        return found
 
     def split(
         self, positions: NDArray[np.int64]
@@ -283,6 +284,16 @@ class View:
         ]
         state = State(next_row=len(passages), parts=parts, profile=gaussians.profile, words=words)
         return cls(state, _Listed(passages), frequencies=frequencies)
+
+    @classmethod
+    def empty(cls) -> View:
+        """Make a view of no passages."""
+        return cls(State(), _Listed([]))
+
+    @property
+    def changes(self) -> int:
+        """The number of additions and deletions until it was made."""
+        return self.state.changes
 
     def __len__(self) -> int:
         return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
@@ -462,7 +473,7 @@ class View:
         The corpus of inverse document frequencies consists of all passages, selected or not, unless
         the frequencies of a larger corpus are given.
         """
-        known = self.frequencies or [None] * len(self.state.words)
+        known: Sequence[Frequencies | None] = self.frequencies or [None] * len(self.state.words)
         return [
             words if of is None else replace(words, frequencies=of)
             for words, of in zip(self.state.corpora, known, strict=True)

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from uec_rag.base.errors import IndexCorrupted
-from uec_rag.base.saved.files import (
+from uec_rag.base.files import (
     GrowingArray,
     open_regular,
     read_array,
