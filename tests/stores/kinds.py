@@ -16,6 +16,8 @@ from uec_rag.stores.urls import open_store, saved_store
 KINDS = {
     "memory": lambda folder: LocalStore(),
     "memory int8": lambda folder: LocalStore(dtype="int8"),
+    "folder": lambda folder: LocalStore(folder / "idx"),
+    "folder int8": lambda folder: LocalStore(folder / "idx", dtype="int8"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
     "postgres": lambda folder: PgVectorStore(server_dsn(), collection=f"test {uuid.uuid4().hex}"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),
@@ -30,7 +32,7 @@ if "QDRANT_URL" in os.environ:
         api_key=os.environ.get("QDRANT_API_KEY"),
         collection=f"test-{uuid.uuid4().hex}",
     )
-ENGINES = [kind for kind in KINDS if not kind.startswith("memory")]
+ENGINES = [kind for kind in KINDS if not kind.startswith(("memory", "folder"))]
 # The one in a folder searches as the one in memory does, and waits for the disk at each passage.
 DISTINCT = [kind for kind in KINDS if kind != "qdrant in a folder"]
 QUICK = [kind for kind in DISTINCT if kind in ENGINES]
@@ -45,11 +47,14 @@ def close(store):
 
 def reopened(store, folder):
     """A store as it is after it was saved to a folder of its own, and opened by another process."""
+    if isinstance(store, LocalStore):
+        store.save(folder)
+        close(store)
+        return LocalStore(folder)
     folder.mkdir()
     store.save(folder)
     close(store)
-    address = read_json(folder / "store.json").get("address")
-    return saved_store(folder, address and open_store(address))()
+    return saved_store(folder, open_store(read_json(folder / "store.json")["address"]))
 
 
 def beside(store):

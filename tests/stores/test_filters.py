@@ -1,4 +1,4 @@
-"""Filters of a store in memory against a reading of them in plain Python."""
+"""Filters of a local index against a reading of them in plain Python."""
 
 import re
 import tracemalloc
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.helpers import data_of, random_gaussian, refused
 from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, check_size, parse
-from uec_rag.stores.memory.state import MetadataIndex
 
 METADATA = data_of("filtered_metadata.json")
 COMPARISONS = [*data_of("filters.json"), {"$where": lambda passage: "1" in passage.text}]
@@ -137,23 +136,6 @@ def test_a_filter_may_be_so_large(filter_, message):
     with pytest.raises(ValueError, match=re.escape(f"filter: expected at most {message}.")):
         check_size(parse(filter_), 10, 20, 30)
     check_size(parse(filter_), 11, 23, 31)
-
-
-def test_metadata_is_read_once_whatever_is_asked_of_it():
-    class Counted(list):
-        read = 0
-
-        def __getitem__(self, row):
-            self.read += 1
-            return super().__getitem__(row)
-
-    passages = Counted(Passage(f"p{i}", "", m) for i, m in enumerate(METADATA))
-    index, rows = MetadataIndex(), np.arange(len(METADATA))
-    unknown = {f"key {i}": i for i in range(60)}
-    for filter_ in ({"lang": "en"}, {"year": 2020, "tags": "tax"}, {"$or": [{"note": 1}, unknown]}):
-        with warnings.catch_warnings(action="ignore"):
-            index.select(parse(filter_), passages, rows, {}.get)
-    assert passages.read == len(METADATA)
 
 
 def test_little_is_remembered_or_said_of_keys_that_no_passage_has(store):

@@ -29,7 +29,8 @@ Clause: TypeAlias = tuple[str, list[Any]]
 _INDEXED = 2000  # passages from which on an index of the values pays off
 _MOST_INDEXES = 64  # keys of metadata that have one; requests may have any number
 _WARNED = 20  # unknown keys that are remembered, and named
-_PLAIN = re.compile(r"[^\"\\\x00-\x1f]+")  # a key that a path can name, since paths cannot escape
+# A key that a path can name, since paths cannot escape; longer ones would fill caches of statements.
+_PLAIN = re.compile(r"[^\"\\\x00-\x1f]{1,200}")
 _ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
@@ -165,7 +166,8 @@ class Filters:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: set[str] = set()
-        self._searched: dict[str, int] = {}  # unknown key -> the row up to which it was looked for
+        # The hash of an unknown key, and the row up to which it was looked for.
+        self._searched: dict[int, int] = {}
         self._warned: set[str] = set()
         self._indexed: set[str] = set()
 
@@ -187,7 +189,7 @@ class Filters:
         self, key: str, next_row: int, ask: Callable[[str, Sequence[Any]], list[Any]]
     ) -> None:
         """Look for a key in the rows in which it was not looked for; warn once if none has it."""
-        start = self._searched.get(key, 0)
+        start = self._searched.get(hash(key), 0)
         if key in self._known or start >= next_row:
             return
         item = _Item.at([key])
@@ -199,7 +201,7 @@ class Filters:
             return
         if len(self._searched) > _MOST_INDEXES:  # requests may have any number
             self._searched.clear()
-        self._searched[key] = next_row
+        self._searched[hash(key)] = next_row
         if len(self._warned) >= _WARNED or (shown := f"{key!r:.60}") in self._warned:
             return
         self._warned.add(shown)

@@ -1,9 +1,7 @@
-import gc
 import os
 import signal
 import sys
 import time
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -16,6 +14,7 @@ from tests.helpers import beside, python, random_gaussian
 from uec_rag import Gaussian
 from uec_rag.base.similarity import moments, probit, score
 from uec_rag.stores import LocalStore, Passage
+from uec_rag.stores.local.segments import error_bound
 
 PROFILE = np.float32([[0.5, 0.0, 1.0], [0.25, 2.0, 0.0]])
 IDS = [*"abcdefghij"]
@@ -131,7 +130,7 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
 
     queries = np.float32(queries)
     query = gaussian(queries[:, :3], queries[:, 3:], factored)
-    similarities = store.compare([query.mean])[0]
+    similarities = store.snapshot().compare([query.mean])[0]
     if dtype == "float32":
         np.testing.assert_array_equal(similarities, query.mean @ stored.mean.T)
     in_letters = lambda p: p.id in letters  # noqa: E731
@@ -182,18 +181,18 @@ def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch)
         return probit(mu, sigma2, beta)
 
     monkeypatch.setattr("uec_rag.base.similarity.probit", counted)
-    for store in (written, LocalStore.load(tmp_path)):
+    for store in (written, LocalStore(tmp_path)):
         looked_at.clear()
         assert ids(store.search(query, 5, beta=1.0)) == everything(store, query, 5, 1.0)[0]
         assert sum(looked_at) < 400
 
 
 def test_an_interrupted_write_leaves_the_store_as_it_was(store, monkeypatch):
-    def interrupt(state):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("uec_rag.stores.local.store.compact", interrupt)
+        patch.setattr(LocalStore, "_name", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.add(*more(store, ["b", "lost", "also lost"]))
     assert [p.text for p in store.get(["a", "b", "lost"])] == ["text of a", "text of b"]
@@ -205,28 +204,20 @@ def test_an_interrupted_write_leaves_the_store_as_it_was(store, monkeypatch):
 
 
 @pytest.mark.parametrize("gone", ["", "a", "ad", "bc", "abcd", "eh", "bdfh"])
-def test_a_loaded_store_is_saved_byte_for_byte_as_one_that_never_was(tmp_path, store, gone):
-    for folder in ("first", "loaded", "other"):
-        (tmp_path / folder).mkdir()
+def test_a_copy_has_the_same_passages_and_goes_its_own_way(tmp_path, store, gone):
     store.save(tmp_path / "first")
-    files = {file: file.read_bytes() for file in (tmp_path / "first").iterdir()}
-    loaded = LocalStore.load(tmp_path / "first")
-    for one in (loaded, store):
+    copy = LocalStore(tmp_path / "first")
+    for one in (copy, store):
         one.add(*more(store, ["e", "f", "b", "g", "h"]))
         one.delete([*gone])
-    assert {file: file.read_bytes() for file in (tmp_path / "first").iterdir()} == files
-    loaded.save(tmp_path / "loaded")
-    store.save(tmp_path / "other")
-    for file in (tmp_path / "other").iterdir():
-        assert (tmp_path / "loaded" / file.name).read_bytes() == file.read_bytes(), file.name
-    assert [*LocalStore.load(tmp_path / "loaded").passages()] == [*store.passages()]
-
-
-def test_files_that_do_not_belong_together_are_refused(tmp_path, store):
-    store.save(tmp_path)
-    np.save(tmp_path / "mean.0.npy", np.zeros((3, 3), dtype=np.float32))
-    with pytest.raises(ValueError, match="Save the index again"):
-        LocalStore.load(tmp_path)
+    copy.save(tmp_path / "other")
+    for one in (copy, LocalStore(tmp_path / "other"), LocalStore(tmp_path / "first")):
+        assert [*one.passages()] == [*store.passages()]
+        ids = [passage.id for passage in store.passages()]
+        np.testing.assert_array_equal(one.vectors(ids).mean, store.vectors(ids).mean)
+        one.check()
+    copy.delete([p.id for p in copy.passages()])
+    assert len(store) == len(LocalStore(tmp_path / "other")) == 8 - len(gone)
 
 
 def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):
@@ -234,24 +225,11 @@ def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tm
     rng = np.random.default_rng(0)
     store.add([passage("a", tags=["law"])], random_gaussian(rng, 1, 3, 2))
     store.save(tmp_path)
-    saved = LocalStore.load(tmp_path)
+    saved = LocalStore(tmp_path)
     for _ in range(2):  # the second time it is remembered
         [read] = saved.get(["a"])
         assert read.metadata == {"tags": ["law"]}
         read.metadata["tags"].append("tax")
-
-
-def test_a_loaded_store_lets_go_of_its_files_when_it_is_dropped(store, tmp_path):
-    store.save(tmp_path)
-    loaded = LocalStore.load(tmp_path)
-    assert loaded.get(["b"])[0].text == "text of b"
-    held = weakref.ref(loaded._state.passages)
-    gc.disable()
-    try:
-        del loaded
-        assert held() is None
-    finally:
-        gc.enable()
 
 
 # The memory store under several threads.
@@ -413,13 +391,11 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     exact, variance = asked @ own.T, asked**2 @ (stored.scales.astype(np.float64) @ SMALL).T
     scores = exact / np.sqrt(1 + np.pi / 8 * BETA * variance)
     size_of = np.abs(asked) @ np.abs(own).T
-    scan = store._state.scan
-    bound = 1e-5 * size_of
-    if scan is not None:
-        bound = scan.error_bound(query.mean)[:, None]
-    seen = store.compare([query.mean])[0]
+    scans = [part.segment.scan for part in store.snapshot().state.parts]
+    bound = 1e-5 * size_of if dtype == "float32" else error_bound(scans, query.mean)[:, None]
+    seen = store.snapshot().compare([query.mean])[0]
     assert (np.abs(seen - exact) <= bound).all()
-    in_parts = sum(store.compare([query.mean[:, :9], query.mean[:, 9:]]))
+    in_parts = sum(store.snapshot().compare([query.mean[:, :9], query.mean[:, 9:]]))
     assert (np.abs(in_parts - exact) <= bound).all()
     found = store.search(query, k, beta=BETA)
     best = -np.sort(-scores, axis=1)[:, :k]
@@ -429,17 +405,6 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     np.testing.assert_allclose(
         found.sigma2, np.take_along_axis(variance, _numbers(found), axis=1), rtol=1e-4
     )
-
-
-def test_a_compressed_copy_is_a_fraction_of_the_means(tmp_path):
-    store, mean = LocalStore(dtype="int8"), np.random.default_rng(0).standard_normal((500, 32))
-    store.add([Passage(str(i), "") for i in range(500)], Gaussian(mean, np.ones((500, 32))))
-    store.save(tmp_path)
-    sizes = {
-        name: sum(file.stat().st_size for file in tmp_path.glob(f"{name}*.npy"))
-        for name in ("mean", "scan")
-    }
-    assert sizes["scan"] <= 0.4 * sizes["mean"] + 1000
 
 
 def _numbers(found):
@@ -455,8 +420,9 @@ def test_a_block_of_one_number_is_searched_exactly_in_int8():
     store.add([Passage(str(i), "") for i in range(9000)], stored)
     query = Gaussian(rng.standard_normal((4, 6)), np.zeros((4, 6)))
     assert_same_scores(store.search(query, K, beta=BETA), query, stored)
-    off = np.abs(store.compare([query.mean])[0] - query.mean @ mean.T)
-    assert (off <= store._state.scan.error_bound(query.mean)[:, None]).all()
+    off = np.abs(store.snapshot().compare([query.mean])[0] - query.mean @ mean.T)
+    scans = [part.segment.scan for part in store.snapshot().state.parts]
+    assert (off <= error_bound(scans, query.mean)[:, None]).all()
 
 
 def assert_same_scores(found, query, stored):
@@ -471,7 +437,7 @@ import numpy as np
 import simsimd
 for instructions in sys.argv[1:]:
     simsimd.disable_capability(instructions)
-from tests.stores.memory.test_store import assert_same_scores, K, BETA
+from tests.stores.local.test_store import assert_same_scores, K, BETA
 from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
 rng = np.random.default_rng(0)
