@@ -24,7 +24,6 @@ from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
 from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles
-from uec_rag.retrieval import Retriever
 from uec_rag.stores.base import Passage
 from uec_rag.stores.urls import open_store
 

@@ -12,7 +12,6 @@ from tests.cli.conftest import call
 from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index.agent import retriever_tool
-from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app
 from uec_rag.server.views import ask_view

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
-from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.counts import Words
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
 from uec_rag.retrieval.conversation import in_context, rows_of, turns_of
 from uec_rag.retrieval.request import Query, searched_turns, texts_of

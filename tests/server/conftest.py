@@ -11,7 +11,6 @@ from starlette.testclient import TestClient
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval import Gate
-from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import LOGGING

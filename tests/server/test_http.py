@@ -16,7 +16,6 @@ from tests.helpers import data_of
 from tests.server.conftest import ESCAPES, SCRIPT, STRICT, TEXTS, TOKEN, make, serving, until
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Gate
-from uec_rag.retrieval import Retriever
 from uec_rag.server import batching, http
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.running import LogFormatter, listen, log_to_stderr

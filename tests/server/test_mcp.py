@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 from tests.server.conftest import HOST, STRICT, TEXTS, TOKEN, call_rpc, make
 from tests.server.test_processes import UEC_RAG, begun
 from uec_rag import Retriever, __version__
-from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app, create_server, uri_of
 from uec_rag.server.running import LogFormatter

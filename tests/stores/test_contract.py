@@ -194,7 +194,7 @@ def test_odd_values_come_back_as_they_were_and_are_found_by_what_they_are(store)
 
 
 REFUSED = [
-    *(LARGE + 1, -LARGE - 1, 2**63, 2**64, 10**400, float("nan"), float("inf"), -float("inf")),
+    *(LARGE + 1, -LARGE - 1, 2**63, 2**64, 10**400, float("inf"), -float("inf")),
     *("a\0b", "\ud800"),
 ]
 

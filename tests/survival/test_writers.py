@@ -17,7 +17,6 @@ from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
-from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import listen

@@ -168,7 +168,7 @@ def load_index(
         load = partial(load_ensemble, home, encoders=encoders, device=device, trust=trust)
         own = load() if uec is None else uec
         expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
-        if own.fingerprint != expected and (expected is not None or len(home)):
+        if expected not in (None, own.fingerprint):
             raise FingerprintMismatch(
                 f"uec: its fingerprint {own.fingerprint[:12]!r} is not that of the index, "
                 f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "

@@ -20,7 +20,6 @@ from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import fuse, search_by_each_member
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.files import EncodedFiles
-from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.views import AT_ONCE, SHOWN, whole_view

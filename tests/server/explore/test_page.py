@@ -17,7 +17,6 @@ from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.corpora.tables import read_questions
 from uec_rag.evaluation.evaluate import evaluate
-from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.http import create_app

@@ -787,8 +787,13 @@ class LocalStore:
         for record in texts.records(rows.tolist()):
             _passage(record, path)
             read += 1
-        if read < len(rows):
-            raise corruption(path, f"lacks {len(rows) - read} passages; build the index again.")
+        living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
+        [(count,)] = texts.ask(living)
+        if read < len(rows) or count > len(rows):
+            raise corruption(
+                path,
+                f"holds {count} passages, and vectors of {len(rows)}; build the index again.",
+            )
 
     def compact(self) -> None:
         """Write the log into the database's file, so that this can be copied alone."""

@@ -280,7 +280,7 @@ class View:
             for first in range(0, len(passages), MOST_ROWS)
         ]
         words = [
-            (float(terms.scale.max(initial=1.0)), terms.saturation) for terms in gaussians.terms
+            (float(terms.scale.max(initial=0.0)), terms.saturation) for terms in gaussians.terms
         ]
         state = State(next_row=len(passages), parts=parts, profile=gaussians.profile, words=words)
         return cls(state, _Listed(passages), frequencies=frequencies)
