@@ -29,13 +29,13 @@ from typing import Annotated
 import numpy as np
 import typer
 import uvicorn
+from uec_rag.retrieval.live import IndexLocation, LiveIndex
 
 from benchmarks.search import machine
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.python_docs import gather_corpus
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access
 from uec_rag.server.batching import TOGETHER
 from uec_rag.server.http import create_app

@@ -20,12 +20,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from uec_rag.base.postings import Postings
 
 from benchmarks.search import interleaved, machine
 from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from uec_rag import UEC, Gaussian, Retriever
-from uec_rag.base.postings import Postings
 from uec_rag.encoders import Encoded
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores import MemoryStore, Passage

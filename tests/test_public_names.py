@@ -102,7 +102,7 @@ def test_what_all_rooms_offer_is_little_enough_to_know():
                 offered[path.parent.name] = ast.literal_eval(node.value)
     assert sum(map(len, offered.values())) <= 60
     names = {name for names in offered.values() for name in names}
-    assert {"UEC", "Gate", "Retriever", "MemoryStore", "QdrantStore", "UECRetriever"} <= names
+    assert {"UEC", "Gate", "Retriever", "LocalStore", "QdrantStore", "UECRetriever"} <= names
     assert not [name for name in names if name.startswith(("check_", "make_"))]
 
 

@@ -26,6 +26,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from uec_rag.base.postings import Corpus, Postings
 
 from benchmarks.paper.data import Collection, load_collection, read_rows
 from benchmarks.quality.hybrid import shipped
@@ -33,7 +34,6 @@ from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markd
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.retrieval.conversation import turns_of

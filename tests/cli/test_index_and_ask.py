@@ -24,7 +24,6 @@ from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
 from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.stores.base import Passage
 from uec_rag.stores.urls import open_store
 
@@ -256,7 +255,7 @@ class TestAnUpdateBesideOthers:
             def encoded(*given, **options):
                 files = of(*given, **options)
                 while left:
-                    LiveIndex(IndexLocation(index)).write(left.pop(0))
+                    Retriever.load(index).write(left.pop(0))
                 return files
 
             monkeypatch.setattr(EncodedFiles, "from_documents", encoded)

@@ -24,7 +24,7 @@ from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.request import Diversity
 from uec_rag.retrieval.result import surest_decision
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import LocalStore
 
 RISK = 0.25
 
@@ -299,7 +299,7 @@ class TestOfOtherPassages:
             index.add(texts[3:4], ["p3"])  # as it was
 
 
-class Read(MemoryStore):
+class Read(LocalStore):
     """A store that counts how often all of its passages are read."""
 
     reads = 0

@@ -11,7 +11,7 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.search import rank
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
 
 
@@ -20,7 +20,7 @@ def in_qdrant():
     return QdrantStore(location=":memory:", candidates=1000)
 
 
-STORES = {"memory": MemoryStore, "int8": lambda: MemoryStore(dtype="int8"), "qdrant": in_qdrant}
+STORES = {"memory": LocalStore, "int8": lambda: LocalStore(dtype="int8"), "qdrant": in_qdrant}
 
 
 @pytest.fixture(scope="module", params=["fitted", "with_words", "unfitted"])

@@ -16,7 +16,6 @@ from tests.helpers import data_of
 from tests.server.conftest import ESCAPES, SCRIPT, STRICT, TEXTS, TOKEN, make, serving, until
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Gate
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server import batching, http
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.running import LogFormatter, listen, log_to_stderr
@@ -250,7 +249,7 @@ def test_queries_that_come_together_are_answered_at_once(client):
 
 @pytest.fixture
 async def batcher(index):
-    batcher = batching.Batcher(LiveIndex(IndexLocation(index)), http.Metrics(), Limits(queue=8), 8)
+    batcher = batching.Batcher(Retriever.load(index), http.Metrics(), Limits(queue=8), 8)
     task = asyncio.create_task(batcher.run())
     yield batcher
     task.cancel()
@@ -318,7 +317,7 @@ def test_a_store_that_is_away_is_asked_once_for_all_and_said_without_its_address
 
 
 async def test_more_queries_than_can_wait_are_told_to_come_again(index, monkeypatch):
-    live, encode, there = LiveIndex(IndexLocation(index)), UEC.encode, all_there(monkeypatch, 12)
+    live, encode, there = Retriever.load(index), UEC.encode, all_there(monkeypatch, 12)
 
     def slowly(self, *arguments, **options):
         assert there.wait(60)
@@ -476,7 +475,7 @@ def test_pages_of_a_named_origin_may_ask_and_no_others(index):
 def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_closed(
     index, monkeypatch
 ):
-    live, begun, go_on, events = LiveIndex(IndexLocation(index)), Event(), Event(), []
+    live, begun, go_on, events = Retriever.load(index), Event(), Event(), []
     encode = UEC.encode
 
     def slowly(self, *arguments, **options):
@@ -512,7 +511,7 @@ def test_each_request_has_a_span_with_what_was_found_for_it(index, exported):
 
 
 async def test_others_are_answered_while_a_request_is_checked(index):
-    app = http.create_app(LiveIndex(IndexLocation(index)), Access())
+    app = http.create_app(Retriever.load(index), Access())
     transport, turns = httpx.ASGITransport(app), itertools.count()
 
     async def take_turns():

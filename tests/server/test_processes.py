@@ -26,7 +26,7 @@ PARKING = {"question": "who may park in the yard", "k": 3}
 APP = """
 from pathlib import Path
 
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
+from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import log_to_stderr

@@ -8,9 +8,9 @@ import pytest
 from tests.helpers import bag_of_words, index_of, resaved
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, Retriever
-from uec_rag.base.saved.files import write_json
+from uec_rag.base.files import write_json
 from uec_rag.retrieval.save import KIND
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 from uec_rag.stores.urls import open_store
 
 
@@ -94,7 +94,7 @@ def test_another_collection_of_the_same_ensemble_is_told_from_ones_own(uec, tmp_
 def test_a_store_is_given_where_there_is_one_and_must_be_one(uec, small, tmp_path):
     small.save(tmp_path / "index")
     with pytest.raises(ValueError, match="this index stores its own passages; omit store="):
-        Retriever.load(tmp_path / "index", small.uec, store=MemoryStore())
+        Retriever.load(tmp_path / "index", small.uec, store=LocalStore())
     with pytest.raises(TypeError, match=r"store: expected a store, .* got str") as said:
         Retriever.load(tmp_path / "index", small.uec, store="qdrant://me:secret@host/x")
     assert "secret" not in str(said.value)

@@ -23,9 +23,9 @@ from tests.helpers import (
 from tests.survival.in_a_child import FORKED, run_all
 from tests.survival.scale import report, times
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
-from uec_rag.base.saved.files import read_tensors
+from uec_rag.base.files import read_tensors
 from uec_rag.retrieval.save import KIND
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import LocalStore
 
 pytestmark = FORKED
 
@@ -36,7 +36,7 @@ STORES = {"exact": {}, "int8": {"dtype": "int8"}}
 @pytest.fixture(params=STORES)
 def saved(request, fitted, texts, tmp_path):
     """A saved index, calibrated, and what it finds."""
-    index = Retriever(fitted, MemoryStore(**STORES[request.param]))
+    index = Retriever(fitted, LocalStore(**STORES[request.param]))
     ids = [f"p{i}" for i in range(60)]
     index.add(texts[:60], ids=ids, metadatas=[{"number": i} for i in range(60)])
     index.calibrate(*labelled(texts[:60], 60, unanswerable_rate=0.2))
@@ -188,7 +188,7 @@ def sealed(request, fitted, texts, tmp_path):
         uec = UEC([bag_of_words(24, "first"), "bm25"]).fit(pairs(100))
     if request.param == "diagonal":
         uec = UEC([bag_of_words(24, "first")], structure="diag").fit(pairs(100))
-    index = Retriever(uec, MemoryStore(**SEALED[request.param]))
+    index = Retriever(uec, LocalStore(**SEALED[request.param]))
     index.add(texts[:60], ids=[f"p{i}" for i in range(60)])
     index.save(tmp_path / "index")
     return tmp_path / "index", uec, load_index(tmp_path / "index", uec).search(QUERIES, k=5)

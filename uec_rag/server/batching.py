@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.live import LiveIndex
+from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.request import Query, texts_of
 from uec_rag.server.access import Limits
 from uec_rag.server.running import Metrics
@@ -47,8 +46,8 @@ class Batcher:
     `limits`: `queue` is the number of queries that may wait. `together`: largest batch size.
     """
 
-    def __init__(self, live: LiveIndex, metrics: Metrics, limits: Limits, together: int) -> None:
-        self.live, self.metrics, self.together = live, metrics, together
+    def __init__(self, index: Retriever, metrics: Metrics, limits: Limits, together: int) -> None:
+        self.index, self.metrics, self.together = index, metrics, together
         self._waiting: asyncio.Queue[WaitingQuery] = asyncio.Queue(limits.queue)
 
     async def search(self, query: WaitingQuery) -> SearchResult:
@@ -92,26 +91,25 @@ class Batcher:
         return [outcome for query in batch for outcome in await self._answers([query])]
 
     def _search(self, batch: Sequence[WaitingQuery]) -> list[SearchResult]:
-        with self.live.use() as opened:
-            retriever = opened.retriever
-            asked = [Query.parse(query.text, query.turns, query.within) for query in batch]
-            different = texts_of(asked)
-            with self.metrics.stages.labels("encode").time():
-                parts = retriever.uec.encode(different, "query")
-            results = dict[int, SearchResult]()
-            for alike in {query.batch_key: None for query in batch}:
-                rows = [row for row, query in enumerate(batch) if query.batch_key == alike]
-                first = batch[rows[0]]
-                with self.metrics.stages.labels("search").time():
-                    result = retriever.search_encoded(
-                        [batch[row].text for row in rows],
-                        parts,
-                        first.k,
-                        texts=different,
-                        filter=first.filter,
-                        history=[batch[row].turns for row in rows],
-                        within=first.within,
-                    )
-                for row, single in zip(rows, result, strict=True):
-                    results[row] = SearchResult([single])
+        retriever = self.index
+        asked = [Query.parse(query.text, query.turns, query.within) for query in batch]
+        different = texts_of(asked)
+        with self.metrics.stages.labels("encode").time():
+            parts = retriever.uec.encode(different, "query")
+        results = dict[int, SearchResult]()
+        for alike in {query.batch_key: None for query in batch}:
+            rows = [row for row, query in enumerate(batch) if query.batch_key == alike]
+            first = batch[rows[0]]
+            with self.metrics.stages.labels("search").time():
+                result = retriever.search_encoded(
+                    [batch[row].text for row in rows],
+                    parts,
+                    first.k,
+                    texts=different,
+                    filter=first.filter,
+                    history=[batch[row].turns for row in rows],
+                    within=first.within,
+                )
+            for row, single in zip(rows, result, strict=True):
+                results[row] = SearchResult([single])
         return [results[row] for row in range(len(batch))]

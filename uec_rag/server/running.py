@@ -25,7 +25,8 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from uec_rag.confidence.decision import Decision
-from uec_rag.retrieval import Gate
+from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval.gate import OUTDATED
 from uec_rag.server.access import Guard, Limits, log, sanitise
 
 # Connections that may be accepted before they are counted. Together with `Limits.connections`, they
@@ -120,6 +121,21 @@ SETTINGS: dict[str, Any] = {
     "timeout_graceful_shutdown": 30,
 }
 """The settings of uvicorn."""
+
+
+def log_gate(index: Retriever) -> None:
+    """Log the gate that decides, and warn if it was made for other passages."""
+    gate = index.gate
+    if gate is None:
+        return
+    log.info("a gate decides: %s", gate.report)
+    if (
+        gate.basis not in ("", index._method().basis)
+        or gate.size not in (0, len(index))
+        or not index._has_corpus_of(gate)
+    ):
+        log.warning(OUTDATED)
+        gate._warnings_given.add(OUTDATED)
 
 
 def serve(app: Guard, port: int, said: str = "serving on %s") -> None:
