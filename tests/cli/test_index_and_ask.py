@@ -128,7 +128,7 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, row):
     (tmp_path / "docs" / "a.txt").write_text("Some text.")
     (tmp_path / "q.csv").write_text("query,relevant_ids\nWhat?,a\n")
     (tmp_path / "saved").mkdir()
-    (tmp_path / "saved" / "manifest.json").write_text("{}")
+    (tmp_path / "saved" / "index.db").write_bytes(bytes(68) + b"UECR")
     monkeypatch.chdir(tmp_path)
     result = run(*shlex.split(row["command"]), code=2)
     assert row["message"] in result.stderr.splitlines()[-1]
@@ -255,7 +255,7 @@ class TestAnUpdateBesideOthers:
             def encoded(*given, **options):
                 files = of(*given, **options)
                 while left:
-                    Retriever.load(index).write(left.pop(0))
+                    left.pop(0)(Retriever.load(index))
                 return files
 
             monkeypatch.setattr(EncodedFiles, "from_documents", encoded)

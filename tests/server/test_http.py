@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import uvicorn
 
-from tests.helpers import data_of
+from tests.helpers import data_of, database_of
 from tests.server.conftest import ESCAPES, SCRIPT, STRICT, TEXTS, TOKEN, make, serving, until
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Gate
@@ -80,7 +80,6 @@ def test_a_gate_decides_on_its_own_number_of_passages_and_hands_on_as_many(index
 def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client, index):
     assert client.post("/ask", json=PARKING).json()["threshold"] == 0.5
     Gate(0.75).save(index / "gate.json")
-    client.live.refresh()
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 
 
@@ -199,9 +198,9 @@ def test_wrong_passages_are_refused_and_none_is_added(client, body, message):
 
 
 def test_what_is_not_there_is_not_deleted(client, index):
-    saved = (index / "manifest.json").read_bytes()
+    before = Retriever.load(index)._changes
     found = client.delete("/passages?id=nowhere")
-    assert (index / "manifest.json").read_bytes() == saved
+    assert Retriever.load(index)._changes == before
     assert (found.status_code, "none of these is in the index" in found.text) == (404, True)
     assert client.delete("/passages").status_code == 422
 
@@ -222,15 +221,15 @@ def test_a_request_that_no_path_takes_is_answered_with_what_to_do(client):
     assert asked.json() == {"detail": "Method: expected POST, got GET."}
 
 
-def test_while_another_process_saves_nothing_is_changed(client, index, monkeypatch):
-    from filelock import FileLock
-
-    monkeypatch.setattr("uec_rag.retrieval.live._PATIENCE", 0)
-    with FileLock(index / ".lock"):
+def test_while_another_process_writes_nothing_is_changed(index, monkeypatch):
+    monkeypatch.setattr("uec_rag.stores.local.database._WAIT", 0.1)
+    with serving(index, write=True) as client, database_of(index) as other:
+        other.execute("BEGIN IMMEDIATE")
         found = client.post("/passages", json=new(a="a zebra"))
-    assert (found.status_code, "Try again" in found.json()["detail"]) == (409, True)
-    assert client.get("/readyz").json()["passages"] == len(TEXTS)
-    assert client.post("/passages", json=new(a="a zebra")).status_code == 201
+        other.execute("ROLLBACK")
+        assert (found.status_code, "ry again" in found.json()["detail"]) == (409, True)
+        assert client.get("/readyz").json()["passages"] == len(TEXTS)
+        assert client.post("/passages", json=new(a="a zebra")).status_code == 201
 
 
 def test_queries_that_come_together_are_answered_at_once(client):
@@ -340,10 +339,6 @@ async def test_more_queries_than_can_wait_are_told_to_come_again(index, monkeypa
 
 
 class TestANewSave:
-    @pytest.fixture(autouse=True)
-    def at_once(self, monkeypatch):
-        monkeypatch.setattr(http, "_WATCH", 0.05)
-
     def test_is_taken_up_without_dropping_a_request(self, index):
         with serving(index) as client, ThreadPoolExecutor(4) as pool:
             go_on = True
@@ -364,20 +359,6 @@ class TestANewSave:
             found = [one for each in asking for one in each.result()]
         assert {*found} == {(200, "parking")}
         assert len(found) > 10
-
-    def test_that_is_damaged_leaves_the_old_one_and_is_told(self, index, caplog):
-        manifest = (index / "manifest.json").read_bytes()
-        with serving(index) as client:
-            (index / "manifest.json").write_bytes(b"{")
-            until(lambda: client.get("/readyz").json()["warning"])
-            ready = client.get("/readyz").json()
-            assert ready["passages"] == len(TEXTS)
-            assert "a new version of the index cannot be opened" in ready["warning"]
-            assert str(index.parent) not in ready["warning"]
-            assert client.post("/ask", json=PARKING).json()["passages"][0]["id"] == "parking"
-            (index / "manifest.json").write_bytes(manifest)
-            until(lambda: not client.get("/readyz").json()["warning"])
-        assert "the previous one stays in use" in caplog.text
 
 
 def test_what_a_passage_holds_is_data(index):
@@ -475,7 +456,7 @@ def test_pages_of_a_named_origin_may_ask_and_no_others(index):
 def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_closed(
     index, monkeypatch
 ):
-    live, begun, go_on, events = Retriever.load(index), Event(), Event(), []
+    opened, begun, go_on, events = Retriever.load(index), Event(), Event(), []
     encode = UEC.encode
 
     def slowly(self, *arguments, **options):
@@ -485,8 +466,8 @@ def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_clos
         return encode(self, *arguments, **options)
 
     monkeypatch.setattr(UEC, "encode", slowly)
-    live._now.retriever.store.close = lambda: events.append("closed")
-    server = uvicorn.Server(uvicorn.Config(http.create_app(live, Access()), log_config=None))
+    opened.close = lambda: events.append("closed")
+    server = uvicorn.Server(uvicorn.Config(http.create_app(opened, Access()), log_config=None))
     with listen("127.0.0.1", 0) as listening, ThreadPoolExecutor(2) as pool:
         running = pool.submit(server.run, [listening])
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"

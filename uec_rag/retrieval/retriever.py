@@ -131,6 +131,7 @@ class Retriever(Index):
         self.unanswerable_rate, self.language = share, language
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
+        self._changes_noticed = -1
         # The index in the folder, which has the settings; None for an engine without a folder.
         self._home = self.store if isinstance(self.store, LocalStore) else None
         self._settings: Mapping[str, Any] | None = None  # those that were read last
@@ -168,13 +169,23 @@ class Retriever(Index):
             if self.folder is not None:
                 state = os.stat(self.folder / GATE_FILE)
                 stamp = state.st_ino, state.st_mtime_ns, state.st_size
-        if stamp != self._gate_of_folder[0]:
+        is_there = self.folder is None or self.folder.exists()  # a deleted folder removes no gate
+        if stamp != self._gate_of_folder[0] and is_there:
             self._gate_of_folder = stamp, Gate.load_from(self.folder) if stamp else None
         return self._gate_of_folder[1]
 
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
         self._gate = (check_gate(gate),)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: the passages in memory, and the gate that decides."""
+        own = {"_home": None, "_reload": None, "_settings": None, "_is_snapshot": False}
+        return {**self.__dict__, **own, "_gate": self._gate or (self.gate,)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._home = self.store if isinstance(self.store, LocalStore) else None
 
     @property
     def folder(self) -> Path | None:
@@ -594,7 +605,8 @@ class Retriever(Index):
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._notice_changes()
-        view = copy(self)
+        view = type(self).__new__(type(self))
+        view.__dict__ |= self.__dict__  # a copy would have passages of its own
         view.store, view._is_snapshot = self.store.snapshot(), True
         return view
 
@@ -697,8 +709,8 @@ class Retriever(Index):
         """Warn once if the index has changed since its calibration; a snapshot does not."""
         if self._is_snapshot or self.calibration is None:
             return
-        if self._changes != self._changes_at_calibration:
-            self._changes_at_calibration = self._changes
+        if self._changes not in (self._changes_at_calibration, self._changes_noticed):
+            self._changes_noticed = self._changes
             warn(
                 "The index changed after calibration, so confidence may be off. "
                 "Run calibrate() again."

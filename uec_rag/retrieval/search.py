@@ -342,7 +342,7 @@ def _rank_block(
     method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
 ) -> Ranking:
     """Rank queries that are compared with the same passages."""
-    fitted, view = method.fitted, cast(View, store)
+    fitted, view = method.fitted, cast(View, store if store.remote else store.snapshot())
     if store.remote:  # the candidates of a query
         [query], combined = queries, fitted.combine_as(parts, "query")
         fewest = _FEWEST * max(k, NEAREST)

@@ -277,6 +277,10 @@ class _Texts:
         """See `Texts`."""
         return self.home.filters.select(view, parse(filter), self.ask)
 
+    def reduced(self, view: View) -> tuple[object, ...]:
+        """See `Texts`."""
+        return _reduced(view, {})
+
 
 def _is_id(name: object) -> bool:
     """Return whether something can be the id of a passage."""
@@ -744,19 +748,7 @@ class LocalStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy the passages and their Gaussians, into memory."""
-        view, settings = self.snapshot(), self._current()[1]
-        texts, state = view.texts, view.state
-        assert isinstance(texts, _Texts)
-        records = [*texts.records(state.rows[view.positions(np.arange(len(view)))].tolist())]
-        parts = [
-            (
-                part.first,
-                b"".join(pack(dict(part.segment.arrays()))),
-                part.rows_of(~part.kept).tolist(),
-            )
-            for part in state.parts
-        ]
-        return _restore, (settings, state.next_row, records, parts)
+        return _reduced(self.snapshot(), self.settings)
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
@@ -820,13 +812,10 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     texts, state = view.texts, view.state
     assert isinstance(texts, _Texts)
     rows = state.rows[view.positions(np.arange(len(view)))]
-    left = np.zeros(int(state.edges[-1]), dtype=bool)
-    left[slice(None) if view.selected is None else view.selected] = True
-    masks = np.split(left, state.edges[1:-1]) if state.parts else []
     source, target = texts.home.segments, store._home.segments
     parts = (
-        (part.first, source.copy_to(target, part.name, part.segment), part.rows_of(~mask))
-        for part, mask in zip(state.parts, masks, strict=True)
+        (part.first, source.copy_to(target, part.name, part.segment), dead)
+        for part, dead in _left(view)
     )
     settings = {**settings, **_shared_by(state)}
     _fill(store, settings, state.next_row, texts.records(rows.tolist()), parts, len(rows))
@@ -875,6 +864,27 @@ def _fill(
         )
         _put(connection, {key: value for key, value in settings.items() if key not in own})
         _put(connection, {"next_row": shift + rows, "changes": old.changes + 1})
+
+
+def _left(view: View) -> Iterator[tuple[Part, NDArray[np.int64]]]:
+    """Yield the parts of a view, and the rows of each that are not in it."""
+    left = np.zeros(int(view.state.edges[-1]), dtype=bool)
+    left[slice(None) if view.selected is None else view.selected] = True
+    masks = np.split(left, view.state.edges[1:-1]) if view.state.parts else []
+    for part, mask in zip(view.state.parts, masks, strict=True):
+        yield part, part.rows_of(~mask)
+
+
+def _reduced(view: View, settings: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what `_restore` makes a store in memory of, which has the passages of a view."""
+    texts, state = view.texts, view.state
+    assert isinstance(texts, _Texts)
+    records = [*texts.records(state.rows[view.positions(np.arange(len(view)))].tolist())]
+    parts = [
+        (part.first, b"".join(pack(dict(part.segment.arrays()))), dead.tolist())
+        for part, dead in _left(view)
+    ]
+    return _restore, ({**settings, **_shared_by(state)}, state.next_row, records, parts)
 
 
 def _restore(

@@ -56,6 +56,9 @@ class Texts(Protocol):
     def select(self, view: View, filter: Filter) -> NDArray[np.bool_]:
         """Return which positions match a filter."""
 
+    def reduced(self, view: View) -> tuple[object, ...]:
+        """Return what pickle keeps of a view, of which it makes a store in memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -235,6 +238,10 @@ class _Listed:
         condition = parse(filter)
         return np.array([matches(condition, p) for p in self._passages], dtype=bool)
 
+    def reduced(self, view: View) -> tuple[object, ...]:
+        """See `Texts`."""
+        raise TypeError("a view of candidates cannot be copied.")
+
 
 class View:
     """A read-only view of passages, which does not change while others write.
@@ -294,6 +301,9 @@ class View:
     def changes(self) -> int:
         """The number of additions and deletions until it was made."""
         return self.state.changes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.texts.reduced(self)
 
     def __len__(self) -> int:
         return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
