@@ -15,6 +15,7 @@ from tests.helpers import (
     by_name,
     database_of,
     index_of,
+    labelled,
     load_index,
 )
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever

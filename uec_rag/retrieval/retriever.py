@@ -340,7 +340,7 @@ class Retriever(Index):
         if filter is None:
             return
         condition = parse(filter)
-        check = getattr(self.store, "check", None)  # Qdrant cannot run every filter
+        check = getattr(self.store, "check_filter", None)  # Qdrant cannot run every filter
         if check is not None:
             check(condition)
 

@@ -213,7 +213,7 @@ class Service:
         if question.filter is not None:
             most, condition = self.limits, parse(question.filter)
             check_size(condition, most.conditions, most.values, most.characters)
-            check = getattr(self.index.store, "check", None)  # Qdrant's filters are fewer
+            check = getattr(self.index.store, "check_filter", None)  # Qdrant's are fewer
             if check is not None:
                 check(condition)
         return before

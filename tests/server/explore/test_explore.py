@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
+from uec_rag.retrieval.copying import copy_index
 
 from tests.helpers import data_of
 from tests.server.conftest import SCRIPT, TOKEN, make
@@ -18,7 +19,6 @@ from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.tables import read_questions
 from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import fuse, search_by_each_member
-from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer

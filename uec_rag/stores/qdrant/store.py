@@ -336,7 +336,7 @@ class QdrantStore:
         view._condition = condition if before is None else And((before, condition))
         return view
 
-    def check(self, condition: Condition) -> None:
+    def check_filter(self, condition: Condition) -> None:
         """Raise ValueError if Qdrant cannot run a condition."""
         qdrant_filter(condition)
 
