@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from uec_rag.base.checks import six_digits
+from uec_rag.base.environment import cores
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
@@ -33,7 +34,6 @@ from uec_rag.server.access import (
     describe_invalid_request,
     problem,
 )
-from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import Metrics, log_gate, log_to_stderr, serve
 from uec_rag.server.static import add_pages
@@ -184,24 +184,17 @@ def passages_of(result: SearchResult) -> list[Hit]:
 
 
 class Service:
-    """The index of a server, with its batches, metrics and handlers of requests.
+    """The index of a server, with its metrics and handlers of requests."""
 
-    `together`: largest number of queries in a batch.
-    """
-
-    def __init__(self, index: Retriever, access: Access, together: int) -> None:
+    def __init__(self, index: Retriever, access: Access) -> None:
         self.index, self.limits, self.metrics = index, access.limits, Metrics()
-        self._batcher = Batcher(index, self.metrics, access.limits, together)
+        self._searches, self._waiting = asyncio.Semaphore(cores()), 0
         self._lock, self._writers = asyncio.Lock(), 0
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        """Answer queries until shutdown, and then close the index."""
-        tasks = [asyncio.create_task(self._batcher.run()) for _ in range(BATCHES)]
+        """Close the index at shutdown."""
         yield  # uvicorn continues only after it has answered all accepted requests
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         self.index.close()
 
     def _check(self, question: Question) -> Sequence[str]:
@@ -221,11 +214,33 @@ class Service:
     async def _result(self, question: Question) -> SearchResult:
         with _to_http_error():
             before = await asyncio.to_thread(self._check, question)
-        text, k, filter, within = question.question, question.k, question.filter, question.within
-        with _to_http_error(mine=False), span("request", k=k) as note:
-            result = await self._batcher.search(WaitingQuery(text, k, filter, before, within))
+        with _to_http_error(mine=False), span("request", k=question.k) as note:
+            result = await self._search(question, before)
             note(result[0].trace_attributes, **outcome(result.decisions))
         return result
+
+    async def _search(self, question: Question, before: Sequence[str]) -> SearchResult:
+        """Search as soon as a processor is free; QueueFull if too many questions are waiting."""
+        if self._waiting >= self.limits.queue:
+            raise asyncio.QueueFull
+        self._waiting += 1
+        seconds = self.metrics.stages
+        try:
+            with seconds.labels("wait").time():
+                await self._searches.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            with seconds.labels("search").time():
+                return await self.index.asearch(
+                    [question.question],
+                    question.k,
+                    filter=question.filter,
+                    history=[before],
+                    within=question.within,
+                )
+        finally:
+            self._searches.release()
 
     async def search(self, question: Question) -> SearchResponse:
         """Find the passages with the highest scores."""
@@ -300,15 +315,12 @@ class Service:
         return {"relevant_ids": len(new.relevant_ids)}
 
 
-def create_app(
-    index: Retriever, access: Access, *, write: bool = False, together: int = TOGETHER
-) -> Guard:
+def create_app(index: Retriever, access: Access, *, write: bool = False) -> Guard:
     """Make the application, which closes the index at shutdown.
 
     `write`: whether to provide POST and DELETE /passages. POST /labels needs it or a token.
-    `together`: largest number of queries in a batch.
     """
-    service = Service(index, access, together)
+    service = Service(index, access)
     app = FastAPI(
         title="uec-rag",
         version=__version__,

@@ -172,7 +172,6 @@ SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which several processes share their metrics."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 _SHARES = tuple(tenth / 10 for tenth in range(1, 11))
 
 
@@ -181,9 +180,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._own = CollectorRegistry()
-        stages = "Seconds per stage: waiting; encoding and searching a batch."
+        stages = "Seconds per stage of a question: waiting for a processor, searching."
         self.stages = self._histogram("stage_seconds", stages, _SECONDS, ["stage"])
-        self.batches = self._histogram("batch_queries", "Queries searched at once.", _BATCHES)
         confidence = "Confidence of /ask; its mean is the sum over the count."
         self.confidence = self._histogram("confidence", confidence, _SHARES)
         self._calibrated: Gauge | None = None  # created at the first decision of a gate

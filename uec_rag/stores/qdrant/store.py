@@ -326,7 +326,7 @@ class QdrantStore:
         if filter is None:
             return view
         condition = parse(filter)
-        self.check(condition)
+        self.check_filter(condition)
         room = _CHECKED_KEYS - len(self._looked_up)
         for key in sorted(keys_of(condition) - self._looked_up)[:room] if self._count(None) else ():
             self._looked_up.add(key)
