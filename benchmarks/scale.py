@@ -16,7 +16,7 @@ from benchmarks.synthetic import WIDTH, Corpus
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.retrieval.copying import copy_index
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -68,7 +68,7 @@ def _stores(folder, dsn):
             file.unlink()
         return store
 
-    yield "memory, or its folder", fresh(MemoryStore()), saved
+    yield "memory, or its folder", fresh(LocalStore()), saved
     yield "PostgreSQL", PgVectorStore(dsn, collection=_TABLE), lambda _: _relations(dsn)
     qdrant = QdrantStore(path=folder / "qdrant", collection="passages")
     yield (

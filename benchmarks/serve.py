@@ -35,7 +35,6 @@ from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.python_docs import gather_corpus
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access
 from uec_rag.server.batching import TOGETHER
 from uec_rag.server.http import create_app
@@ -62,7 +61,7 @@ def build(folder: Path, passages: int) -> list[str]:
 
 def serve(folder: Path, together: int, listening: socket.socket) -> None:
     """What the server's process does."""
-    app = create_app(LiveIndex(IndexLocation(folder)), Access(), together=together)
+    app = create_app(Retriever.load(folder), Access(), together=together)
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run([listening])
 
 

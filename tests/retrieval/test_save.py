@@ -19,6 +19,7 @@ from tests.helpers import (
     assert_same_result,
     bag_of_words,
     by_name,
+    change_setting,
     database_of,
     index_of,
     labelled,
@@ -196,11 +197,12 @@ def changed(column, value):
         ("CREATE INDEX value_0123456789abcdef ON passages (abs(row))", "holds 'value_0123"),
         ("DROP INDEX passages_by_id", "lacks 'passages_by_id'"),
         ("PRAGMA user_version = 99", "a newer uec-rag made it"),
-        ("UPDATE settings SET value = '[' WHERE key = 'words'", "unexpected content"),
-        ("UPDATE settings SET value = '[[1, [0, 9]]]' WHERE key = 'words'", "unexpected content"),
-        ("UPDATE settings SET value = '\"../x\"' WHERE key = 'ensemble'", "names no ensemble"),
-        ("UPDATE settings SET value = x'00' WHERE key = 'profile'", "unexpected content"),
-        ("UPDATE settings SET value = '[]' WHERE key = 'calibration'", "unexpected content"),
+        (("words", "["), "unexpected content"),
+        (("words", "[[1, [0, 9]]]"), "unexpected content"),
+        (("ensemble", '"../x"'), "names no ensemble"),
+        (("profile", b"x"), "unexpected content"),
+        (("calibration", "[]"), "unexpected content"),
+        ("UPDATE settings SET value = '7' WHERE key = 'changes'", "the checksum of 'changes'"),
         ("UPDATE segments SET name = '../../x'", "cannot hold a segment named"),
         ("UPDATE segments SET data = NULL", "is missing"),
         ("UPDATE segments SET data = x'00'", "unexpected content"),
@@ -211,7 +213,7 @@ def test_a_database_that_was_made_up_is_said_to_be_corrupted(small, tmp_path, sq
     small.save(tmp_path / "index")
     small.close()
     with database_of(tmp_path / "index") as database:
-        database.execute(sql)
+        change_setting(database, *sql) if isinstance(sql, tuple) else database.execute(sql)
     with pytest.raises(IndexCorrupted, match=re.escape(message)):
         load_index(tmp_path / "index", small.uec).check()
 
@@ -320,8 +322,8 @@ def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     with database_of(tmp_path / "index") as database:
         [(value,)] = database.execute("SELECT value FROM settings WHERE key = 'calibration'")
         value = json.dumps(as_before({"calibration": json.loads(value)})["calibration"])
-        database.execute("UPDATE settings SET value = ? WHERE key = 'calibration'", [value])
-        database.execute("UPDATE settings SET value = '\"before\"' WHERE key = 'ensemble'")
+        change_setting(database, "calibration", value)
+        change_setting(database, "ensemble", '"before"')
     with warnings.catch_warnings(record=True, action="always") as caught:
         loaded = Retriever.load(tmp_path / "index", encoders=given)
     said = [str(one.message).partition(": ")[2] for one in caught]

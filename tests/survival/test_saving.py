@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -107,6 +108,8 @@ def in_a_fork(work, *arguments):
         try:
             work(*arguments)
             os._exit(0)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     return child

@@ -66,7 +66,7 @@ from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
-from uec_rag.stores.local.view import PassageGone
+from uec_rag.stores.local.view import with_fresh_view
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
@@ -596,12 +596,9 @@ class Retriever(Index):
         self._notice_changes()
         method = self._method(request.filter, request.unanswerable_rate)
         with span("search", queries=len(queries), k=request.k) as note:
-            try:
-                store = self.store.snapshot(among)
-                results = run(method, store, queries, rows, parts, request.k)
-            except PassageGone:  # others deleted it, and its text is gone: once more
-                store = self.store.snapshot(among)
-                results = run(method, store, queries, rows, parts, request.k)
+            results = with_fresh_view(
+                lambda: run(method, self.store.snapshot(among), queries, rows, parts, request.k)
+            )
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
             shown = results[0].trace_attributes if len(results) == 1 else dict

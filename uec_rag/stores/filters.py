@@ -334,7 +334,7 @@ def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN
 def _is_equal(value: object, asked: object) -> bool:
     if isinstance(value, DateText) and isinstance(asked, DateText):
         return bool(value.key == asked.key)
-    return value is not _MISSING and value == asked
+    return value is not _MISSING and bool(value == asked)
 
 
 def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:

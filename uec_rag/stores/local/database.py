@@ -37,7 +37,7 @@ _SCHEMA = (
     "CREATE INDEX dead_by_version ON dead (version) WHERE version IS NOT NULL",
     "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
     "data BLOB)",
-    "CREATE TABLE settings (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
 _NAME_OF = re.compile(r"CREATE (?:TABLE|INDEX) (\w+)")
 _EXPRESSION = re.compile(r"CREATE INDEX (value_[0-9a-f]{16}) ON passages \((.*)\)", re.DOTALL)
@@ -68,8 +68,8 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
     Triggers, views and expressions are code, which is not run for whoever made the file.
     """
-    # SQLite before 3.41 takes an index of json_extract for damage unless it trusts the schema, which
-    # is only trusted once it was seen. With `writable_schema`, what is damaged can be seen, too.
+    # SQLite before 3.41 takes an index of json_extract for damage unless it trusts the schema,
+    # which it does once this was read; with `writable_schema`, what seems damaged can be read, too.
     connection.execute("PRAGMA writable_schema = ON")
     [(version,)] = connection.execute("PRAGMA user_version")
     if version > _FORMAT:

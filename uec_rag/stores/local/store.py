@@ -47,7 +47,7 @@ from uec_rag.stores.filters import parse
 from uec_rag.stores.local.database import Database, is_database
 from uec_rag.stores.local.filters import Filters, Mask
 from uec_rag.stores.local.segments import Dtype, Segment, check_dtype, pack, unpack
-from uec_rag.stores.local.view import Part, PassageGone, State, View
+from uec_rag.stores.local.view import Part, PassageGone, State, View, with_fresh_view
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
@@ -412,7 +412,7 @@ class LocalStore:
             with database.read() as connection:
                 version = "SELECT value FROM settings WHERE key = 'version'"
                 row = connection.execute(version).fetchone()
-                if not force and row is not None and int(row[0]) == self._state.version:
+                if not force and row == (str(self._state.version),):
                     return
                 connection.execute("BEGIN")
                 try:
@@ -438,10 +438,11 @@ class LocalStore:
         """Read a state, of which `before` is an earlier one."""
         path = self._home.database.path
         with as_corrupted(path):
-            settings = {
-                key: value if isinstance(value, bytes) else json.loads(value)
-                for key, value in connection.execute("SELECT key, value FROM settings")
-            }
+            settings = dict[str, Any]()
+            for key, value, sum_ in connection.execute("SELECT key, value, sum FROM settings"):
+                if sum_ != _setting_sum(key, value):
+                    raise ValueError(f"the checksum of {key!r:.60} differs")
+                settings[key] = value if isinstance(value, bytes) else json.loads(value)
             known = {part.name: part for part in before.parts}
             dead = "SELECT row FROM dead WHERE version >= ? ORDER BY row"
             gone = np.array(
@@ -517,10 +518,7 @@ class LocalStore:
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
         """Find the k passages with the highest s_hat, exactly; see `View.search`."""
-        try:
-            return self.snapshot().search(query, k, beta=beta, filter=filter)
-        except PassageGone:  # others deleted it, and its text is gone: once more
-            return self.snapshot().search(query, k, beta=beta, filter=filter)
+        return with_fresh_view(lambda: self.snapshot().search(query, k, beta=beta, filter=filter))
 
     # Writing
 
@@ -925,11 +923,21 @@ def _check_folder(folder: Path, *, read_only: bool) -> None:
 
 
 def _put(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:
-    values = [
+    texts = [
         (key, value if isinstance(value, bytes) else _to_json(value))
         for key, value in settings.items()
     ]
-    connection.executemany("INSERT OR REPLACE INTO settings (key, value) VALUES (?, ?)", values)
+    connection.executemany(
+        "INSERT OR REPLACE INTO settings (key, value, sum) VALUES (?, ?, ?)",
+        [(key, value, _setting_sum(key, value)) for key, value in texts],
+    )
+
+
+def _setting_sum(key: str, value: str | bytes) -> int:
+    """Return the checksum of a setting."""
+    return zlib.crc32(
+        value if isinstance(value, bytes) else value.encode(), zlib.crc32(key.encode())
+    )
 
 
 def _insert_segment(

@@ -15,9 +15,9 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.counts import Frequencies
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.counts import Frequencies
 from uec_rag.base.progress import progress_bar
 from uec_rag.stores.engine import (
     CANDIDATES,
