@@ -323,7 +323,7 @@ def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN
         case "$in" | "$nin":
             return any(_is_equal(value, one) for one in asked) == (operator == "$in")
         case "$exists":
-            return (value is not _MISSING and value is not None) == asked
+            return bool(asked) == (value is not _MISSING and value is not None)
         case "$contains":
             if isinstance(value, str):
                 return isinstance(asked, str) and asked in value
