@@ -200,9 +200,12 @@ class _Segments:
                     self.remove([file.removesuffix(_SUFFIX)])
 
     def copy_to(
-        self, other: _Segments, name: str, segment: Segment
+        self, other: _Segments, name: str, segment: Segment, digest: str | None
     ) -> tuple[str, str, bytes | None]:
-        """Copy a segment, by a link if both are files of one disk."""
+        """Copy a segment, by a link if both are files of one disk.
+
+        `digest`: its hash, if it is known.
+        """
         if self.folder is None or other.folder is None or len(segment) < _SMALL:
             return other.write(segment)
         new = secrets.token_hex(16)
@@ -213,7 +216,7 @@ class _Segments:
             shutil.copyfile(self.path(name), other.path(new))
         to_disk(other.path(new))
         to_disk(other.folder)
-        return new, _digest(other.path(new)), None
+        return new, digest or _digest(other.path(new)), None
 
 
 def _digest(path: Path) -> str:
@@ -811,8 +814,9 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     assert isinstance(texts, _Texts)
     rows = state.rows[view.positions(np.arange(len(view)))]
     source, target = texts.home.segments, store._home.segments
+    known = dict(texts.ask("SELECT name, sha256 FROM segments"))
     parts = (
-        (part.first, source.copy_to(target, part.name, part.segment), dead)
+        (part.first, source.copy_to(target, part.name, part.segment, known.get(part.name)), dead)
         for part, dead in _left(view)
     )
     settings = {**settings, **_shared_by(state)}
