@@ -30,7 +30,7 @@ from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from tests.stores.edge_client import EdgeClient
 from uec_rag import Retriever
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.qdrant import QdrantStore
 
 _TIMED = 40
@@ -134,7 +134,7 @@ def show(title: str, rows: list[dict[str, Any]], markdown: bool) -> None:
 
 def memory(folder: Path, **options: Any) -> Kind:
     """A store in memory, or the one that was saved."""
-    store = MemoryStore.load(folder) if folder.exists() else MemoryStore(**options)
+    store = LocalStore(folder) if folder.exists() else LocalStore(**options)
 
     def close() -> None:
         if not folder.exists():

@@ -34,7 +34,7 @@ from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.base.similarity import largest
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 
 K = 10
 PEERS_UP_TO = 50_000  # passages; beyond, the frameworks' stores take minutes a round
@@ -154,7 +154,7 @@ def peers(matrix: np.ndarray, queries: np.ndarray) -> Iterator[tuple[str, Search
         yield "LlamaIndex", lambda: llama.query(asked)
 
 
-def build(corpus: Corpus, count: int, store: MemoryStore) -> Retriever:
+def build(corpus: Corpus, count: int, store: LocalStore) -> Retriever:
     """An index of the corpus's first passages."""
     retriever = Retriever(corpus.uec, store)
     for start in range(0, count, 50_000):
@@ -196,7 +196,7 @@ def opening(retriever: Retriever, parts: list) -> dict[str, float]:
         vectors = sum(file.stat().st_size for file in Path(folder).glob("mean.*.npy"))
         numbers = sum(file.stat().st_size for file in Path(folder).glob("*.npy"))
         start = time.perf_counter()
-        store = MemoryStore.load(Path(folder))
+        store = LocalStore(Path(folder))
         opened = time.perf_counter() - start
         start = time.perf_counter()
         Retriever(retriever.uec, store).search_encoded(["0"], [part[:1] for part in parts], K)
@@ -231,7 +231,7 @@ def main(
         corpus = Corpus(count)
         for size in sizes:
             console.print(f"{size:,} passages, {corpus.uec.dimension} wide ...")
-            retriever = build(corpus, size, MemoryStore())
+            retriever = build(corpus, size, LocalStore())
             for batch in (int(batch) for batch in batches.split(",")):
                 measured += measure(corpus, retriever, batch, rounds, with_peers=with_peers)
             if size == max(sizes):

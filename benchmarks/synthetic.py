@@ -11,7 +11,7 @@ import numpy as np
 from uec_rag import UEC, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.encoders import Encoded
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 
 WIDTH = 384
 _CENTRES = 2000
@@ -96,7 +96,7 @@ class Corpus:
         """Each encoder's Gaussians of the first queries."""
         return self._parts(range(count), "query")
 
-    def matrix(self, store: MemoryStore) -> np.ndarray:
+    def matrix(self, store: LocalStore) -> np.ndarray:
         """The means as one matrix: the very one that the store searches, where it has one block."""
-        state = store._state
-        return state.means.rows(slice(state.rows))
+        state = store.snapshot().state
+        return state.means(np.arange(len(state.rows)))

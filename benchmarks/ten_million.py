@@ -29,7 +29,7 @@ from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.base.similarity import score
-from uec_rag.stores import Passage
+from uec_rag.stores import LocalStore, Passage
 
 _AT_ONCE = 10_000
 _NOISE = 4.0
@@ -85,24 +85,21 @@ def fill(passages: int, folder: Path) -> None:
     corpus = Corpus(1, noise=_NOISE)
     corpus.use(folder / "ensemble")
     start = time.perf_counter()
-    with Retriever.filling(folder / "index", corpus.uec, dtype="int8") as filled:
-        for first in range(0, passages, _AT_ONCE):
-            rows = range(first, min(passages, first + _AT_ONCE))
-            given = [Passage(str(row), f"The text of passage {row}.") for row in rows]
-            filled.add_encoded(given, corpus.passages(rows.start, rows.stop))
-        added = time.perf_counter()
+    index = Retriever(corpus.uec, LocalStore(dtype="int8"))
+    index.save(folder / "index")
+    for first in range(0, passages, _AT_ONCE):
+        rows = range(first, min(passages, first + _AT_ONCE))
+        given = [Passage(str(row), f"The text of passage {row}.") for row in rows]
+        index.add_encoded(given, corpus.passages(rows.start, rows.stop))
     done = time.perf_counter()
-    files = [file for file in (folder / "index").rglob("*") if file.is_file()]
-    size = {file.name: file.stat().st_size for file in files}
+    index.close()
+    size = sum(file.stat().st_size for file in (folder / "index").rglob("*") if file.is_file())
     note(
         folder / "fill.json",
         {
-            "vectors made, compressed and written, s": added - start,
-            "hashed and brought to the disk, s": done - added,
+            "vectors made, compressed and brought to the disk, s": done - start,
             "peak of memory, GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-            "on the disk, GB": sum(size.values()) / 1e9,
-            "of it float32, GB": size["mean.0.npy"] / 1e9,
-            "of it int8, GB": size["scan.0.npy"] / 1e9,
+            "on the disk, GB": size / 1e9,
         },
     )
 
@@ -127,7 +124,7 @@ def search(passages: int, folder: Path) -> None:
         taken[what] = time.perf_counter() - start
         return out
 
-    index = timed("to open, s", lambda: Retriever.load(path, corpus.uec, verify=False))
+    index = timed("to open, s", lambda: Retriever.load(path, corpus.uec))
     assert len(index) == passages
     timed("first search, nothing in memory, s", lambda: asked(index, parts, [0]))
     alone = [[row] for row in range(_CHECKED)]
@@ -173,10 +170,10 @@ def agreement(index: Retriever, parts: list[Any]) -> float:
     uec, store = index.uec, index.store
     query = uec.fitted.combine(parts, np.ones((_CHECKED, 1), dtype=np.float32))
     found = store.search(query, K, beta=uec.fitted.beta)
-    state: Any = store._state  # type: ignore[attr-defined]
+    state: Any = store.snapshot().state  # type: ignore[attr-defined]
     best: list[list[tuple[float, int]]] = [[] for _ in range(_CHECKED)]
-    for first in range(0, state.rows, _AT_ONCE):
-        rows = np.arange(first, min(state.rows, first + _AT_ONCE))
+    for first in range(0, len(state.rows), _AT_ONCE):
+        rows = np.arange(first, min(len(state.rows), first + _AT_ONCE))
         scores = score(query, state.gaussians(rows), uec.fitted.beta)
         for row, held in zip(scores, best, strict=True):
             held += [(-float(row[i]), int(rows[i])) for i in np.argsort(-row)[:K]]

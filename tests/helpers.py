@@ -28,6 +28,7 @@ from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.save import _checksum
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.search import rank
+from uec_rag.stores.local.store import _setting_sum
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
@@ -159,6 +160,14 @@ def database_of(path):
     """Yield a connection to the database of a saved index, to be changed by others than us."""
     with closing(sqlite3.connect(path / DATABASE, isolation_level=None)) as connection:
         yield connection
+
+
+def change_setting(database, key, value):
+    """Change a setting of an index as if it were ours."""
+    database.execute(
+        "UPDATE settings SET value = ?, sum = ? WHERE key = ?",
+        [value, _setting_sum(key, value), key],
+    )
 
 
 class _Silent(SimpleHTTPRequestHandler):

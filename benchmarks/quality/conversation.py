@@ -26,13 +26,13 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from uec_rag.base.postings import Corpus, Postings
 
 from benchmarks.paper.data import Collection, load_collection, read_rows
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
+from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
@@ -136,17 +136,14 @@ class Index:
         self.uec = uec
         self._parts = uec.encode(passages, "passage")
         self._words = [
-            Postings.from_terms(part.terms[0]) if part.terms else None for part in self._parts
+            Words.from_terms(part.terms[0]) if part.terms else None for part in self._parts
         ]
-        self._corpus = Corpus(len(passages))
 
     def logits(self, parts: Sequence[Gaussian]) -> FloatArray:
         """``sum_k pi_k a_k s_k`` of queries and passages, shape (n, N), pi by the evidence."""
         fitted = self.uec.fitted
         own = [
-            part.mean @ held.mean.T
-            if words is None
-            else words.similarities(part.terms[0], self._corpus)
+            part.mean @ held.mean.T if words is None else words.similarities(part.terms[0])
             for part, held, words in zip(parts, self._parts, self._words, strict=True)
         ]
         assert fitted.evidence_weights is not None

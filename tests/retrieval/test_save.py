@@ -13,6 +13,7 @@ import pytest
 from tests.helpers import (
     assert_same_result,
     by_name,
+    change_setting,
     database_of,
     index_of,
     labelled,
@@ -188,11 +189,12 @@ def changed(column, value):
         ("CREATE INDEX value_0123456789abcdef ON passages (abs(row))", "holds 'value_0123"),
         ("DROP INDEX passages_by_id", "lacks 'passages_by_id'"),
         ("PRAGMA user_version = 99", "a newer uec-rag made it"),
-        ("UPDATE settings SET value = '[' WHERE key = 'words'", "unexpected content"),
-        ("UPDATE settings SET value = '[[1, [0, 9]]]' WHERE key = 'words'", "unexpected content"),
-        ("UPDATE settings SET value = '\"../x\"' WHERE key = 'ensemble'", "names no ensemble"),
-        ("UPDATE settings SET value = x'00' WHERE key = 'profile'", "unexpected content"),
-        ("UPDATE settings SET value = '[]' WHERE key = 'calibration'", "unexpected content"),
+        (("words", "["), "unexpected content"),
+        (("words", "[[1, [0, 9]]]"), "unexpected content"),
+        (("ensemble", '"../x"'), "names no ensemble"),
+        (("profile", b"x"), "unexpected content"),
+        (("calibration", "[]"), "unexpected content"),
+        ("UPDATE settings SET value = '7' WHERE key = 'changes'", "the checksum of 'changes'"),
         ("UPDATE segments SET name = '../../x'", "cannot hold a segment named"),
         ("UPDATE segments SET data = NULL", "is missing"),
         ("UPDATE segments SET data = x'00'", "unexpected content"),
@@ -203,7 +205,7 @@ def test_a_database_that_was_made_up_is_said_to_be_corrupted(small, tmp_path, sq
     small.save(tmp_path / "index")
     small.close()
     with database_of(tmp_path / "index") as database:
-        database.execute(sql)
+        change_setting(database, *sql) if isinstance(sql, tuple) else database.execute(sql)
     with pytest.raises(IndexCorrupted, match=re.escape(message)):
         load_index(tmp_path / "index", small.uec).check()
 

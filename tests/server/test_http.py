@@ -198,9 +198,9 @@ def test_wrong_passages_are_refused_and_none_is_added(client, body, message):
 
 
 def test_what_is_not_there_is_not_deleted(client, index):
-    before = Retriever.load(index)._changes
+    before = Retriever.load(index).changes
     found = client.delete("/passages?id=nowhere")
-    assert Retriever.load(index)._changes == before
+    assert Retriever.load(index).changes == before
     assert (found.status_code, "none of these is in the index" in found.text) == (404, True)
     assert client.delete("/passages").status_code == 422
 

@@ -56,7 +56,6 @@ class Writers:
             index.add([text_of(writer, slot, version)], [f"{writer}#{slot}"])
         else:
             index.delete([f"{writer}#{slot}"])
-        index.save(self.index)
         return True
 
     def update(self, writer, slot, version):

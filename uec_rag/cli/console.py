@@ -191,7 +191,7 @@ def open_index(
 
     The gate in the file `gate`, none or a plain threshold decides instead of that of the index.
     """
-    say(f"Opening {index} ...")
+    say(f"Opening {index.name} ...")
     from uec_rag.retrieval import Gate, Retriever
 
     engine = None if store is None else open_store(store, existing=True)

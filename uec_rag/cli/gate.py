@@ -104,7 +104,7 @@ def gate(
     labels = find_labels(asked, retriever.passages(), questions.name)
     note_labels(labels, questions.name, own)
     relevant = [*labels.relevant.values()]
-    changes = retriever._changes
+    changes = retriever.changes
     searched = LabelledSearch.from_queries(retriever, [*labels.relevant], relevant, k=k)
     for said in doubtful_labels(searched.result, searched.relevant, k):
         note(said)
@@ -112,7 +112,7 @@ def gate(
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(_too_little(searched, made.guarantee))
-    if retriever._changes != changes and not made.fits(retriever):
+    if retriever.changes != changes and not made.fits(retriever):
         raise SavedMeanwhile(
             "no gate was saved: the index changed while the questions were being searched, so "
             "the gate's guarantee would not hold for it; run 'uec-rag gate' again"

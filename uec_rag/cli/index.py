@@ -345,7 +345,7 @@ def _read_changes(retriever: Retriever, source: Source) -> tuple[Changes, Folder
     hashes, unreadable = file_hashes(source.folder, **source.selection)
     for name, problem in unreadable.items():
         note(f"left out {name}, which {problem}")
-    before = retriever._changes
+    before = retriever.changes
     changes = changes_since(retriever, hashes, unreadable)
     _check_removed(changes, source)
     _note_other_files(source)
@@ -368,7 +368,7 @@ def _read_changes(retriever: Retriever, source: Source) -> tuple[Changes, Folder
         # Others may have updated the index from a later state of the folder, which the index
         # itself does not show: what they added, they may have removed again. An engine is written
         # by all at the same time anyway.
-        if retriever._changes != before and not retriever.store.remote:
+        if retriever.changes != before and not retriever.store.remote:
             more = changes_since(retriever, hashes, unreadable).pending - changes.pending
             if more:
                 raise SavedMeanwhile(

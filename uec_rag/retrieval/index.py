@@ -73,7 +73,7 @@ class Index:
         return len(self.store)
 
     @property
-    def _changes(self) -> int:
+    def changes(self) -> int:
         """The number of additions and removals so far, of a local index by all processes."""
         changes: int = getattr(self.store, "changes", self._writes)
         return changes

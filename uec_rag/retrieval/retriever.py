@@ -65,7 +65,7 @@ from uec_rag.retrieval.search import Method, run
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
-from uec_rag.stores.local.view import PassageGone
+from uec_rag.stores.local.view import with_fresh_view
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
@@ -200,7 +200,7 @@ class Retriever(Index):
         """
         if not gate.corpus or self.store.remote or len(self) > _MOST_COMPARED:
             return True
-        changes, (state, same) = self._changes, self._compared.get(gate.corpus, (-1, True))
+        changes, (state, same) = self.changes, self._compared.get(gate.corpus, (-1, True))
         if same and state != changes:
             same = gate.corpus == corpus_fingerprint(self.store)
             self._compared[gate.corpus] = changes, same
@@ -212,6 +212,21 @@ class Retriever(Index):
         if gate is not None and not self._has_corpus_of(gate):
             gate._warn_once(OUTDATED)
         return gate
+
+    def gate_fits(self) -> bool:
+        """Return whether the gate, if there is one, was made for what the index has now.
+
+        If not, that is not warned of again.
+        """
+        gate = self.gate
+        if gate is None or (
+            gate.basis in ("", self._method().basis)
+            and gate.size in (0, len(self))
+            and self._has_corpus_of(gate)
+        ):
+            return True
+        gate._warnings_given.add(OUTDATED)
+        return False
 
     def _with_gate(self, gate: Gate | None) -> Self:
         """Return a read-only view of the current index, in which another gate decides."""
@@ -514,12 +529,9 @@ class Retriever(Index):
         self._notice_changes()
         method = self._method(request.filter, request.unanswerable_rate)
         with span("search", queries=len(queries), k=request.k) as note:
-            try:
-                store = self.store.snapshot(among)
-                results = run(method, store, queries, rows, parts, request.k)
-            except PassageGone:  # others deleted it, and its text is gone: once more
-                store = self.store.snapshot(among)
-                results = run(method, store, queries, rows, parts, request.k)
+            results = with_fresh_view(
+                lambda: run(method, self.store.snapshot(among), queries, rows, parts, request.k)
+            )
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
             shown = results[0].trace_attributes if len(results) == 1 else dict
@@ -661,7 +673,7 @@ class Retriever(Index):
         k = check_k(k)
         check_unanswerable_rate(unanswerable_rate)
         store = self.store.snapshot()
-        wanted, changes = check_labels(queries, relevant_ids, store), self._changes
+        wanted, changes = check_labels(queries, relevant_ids, store), self.changes
         calibration = calibrate_with_labels(
             self.uec,
             store,
@@ -672,13 +684,13 @@ class Retriever(Index):
             k=k,
             fingerprint=corpus_fingerprint(store),
         )
-        self._set_calibration(calibration, current=changes == self._changes)
+        self._set_calibration(calibration, current=changes == self.changes)
         return self
 
     def _set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` is whether the corpus is still the calibrated one."""
         self.calibration = calibration
-        self._changes_at_calibration = self._changes if current else -1
+        self._changes_at_calibration = self.changes if current else -1
         if self._home is not None and not self._home.read_only and not self._is_snapshot:
             self._home.change_settings(learned(calibration, self._changes_at_calibration))
             self._settings = self._home.settings
@@ -709,8 +721,8 @@ class Retriever(Index):
         """Warn once if the index has changed since its calibration; a snapshot does not."""
         if self._is_snapshot or self.calibration is None:
             return
-        if self._changes not in (self._changes_at_calibration, self._changes_noticed):
-            self._changes_noticed = self._changes
+        if self.changes not in (self._changes_at_calibration, self._changes_noticed):
+            self._changes_noticed = self.changes
             warn(
                 "The index changed after calibration, so confidence may be off. "
                 "Run calibrate() again."
@@ -758,7 +770,7 @@ class Retriever(Index):
             If the disk is full; what was there is unchanged.
         """
         target = Path(path).absolute()
-        current = self._changes_at_calibration == self._changes
+        current = self._changes_at_calibration == self.changes
         home = self._home
         if home is not None and home.folder == target and not self._is_snapshot:
             with home.changing():
@@ -766,7 +778,7 @@ class Retriever(Index):
                     self.store.bind(self.uec.fingerprint)
                 else:
                     self.store.save(target)
-                at = self._changes if current else -1
+                at = self.changes if current else -1
                 home.change_settings(learned(self.calibration, at))
                 record_ensemble(home, self.uec)
             self._settings = home.settings
@@ -779,7 +791,7 @@ class Retriever(Index):
             self._home = made
         else:
             home.move_to(made)
-            self._changes_at_calibration = self._changes if current else -1
+            self._changes_at_calibration = self.changes if current else -1
         assert self._home is not None
         self._settings = self._home.settings
 

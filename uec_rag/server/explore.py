@@ -96,7 +96,7 @@ class Session:
     def cache_view(self, name: str, view: Callable[[Retriever], View]) -> View:
         """Return a cached view of the index, recomputed if the index has changed."""
         with self._locks[name]:
-            state = self.index._changes
+            state = self.index.changes
             if name not in self._known or self._known[name][0] != state:
                 self._known[name] = state, view(self.index)
             return self._known[name][1]

@@ -125,17 +125,10 @@ SETTINGS: dict[str, Any] = {
 
 def log_gate(index: Retriever) -> None:
     """Log the gate that decides, and warn if it was made for other passages."""
-    gate = index.gate
-    if gate is None:
-        return
-    log.info("a gate decides: %s", gate.report)
-    if (
-        gate.basis not in ("", index._method().basis)
-        or gate.size not in (0, len(index))
-        or not index._has_corpus_of(gate)
-    ):
+    if index.gate is not None:
+        log.info("a gate decides: %s", index.gate.report)
+    if not index.gate_fits():
         log.warning(OUTDATED)
-        gate._warnings_given.add(OUTDATED)
 
 
 def serve(app: Guard, port: int, said: str = "serving on %s") -> None:

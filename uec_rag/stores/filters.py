@@ -323,7 +323,7 @@ def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN
         case "$in" | "$nin":
             return any(_is_equal(value, one) for one in asked) == (operator == "$in")
         case "$exists":
-            return (value is not _MISSING and value is not None) == bool(asked)
+            return bool(asked) == (value is not _MISSING and value is not None)
         case "$contains":
             if isinstance(value, str):
                 return isinstance(asked, str) and asked in value
@@ -334,7 +334,7 @@ def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN
 def _is_equal(value: object, asked: object) -> bool:
     if isinstance(value, DateText) and isinstance(asked, DateText):
         return bool(value.key == asked.key)
-    return value is not _MISSING and value == asked
+    return value is not _MISSING and bool(value == asked)
 
 
 def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:

@@ -37,7 +37,7 @@ _SCHEMA = (
     "CREATE INDEX dead_by_version ON dead (version) WHERE version IS NOT NULL",
     "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
     "data BLOB)",
-    "CREATE TABLE settings (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
 _NAME_OF = re.compile(r"CREATE (?:TABLE|INDEX) (\w+)")
 _EXPRESSION = re.compile(r"CREATE INDEX (value_[0-9a-f]{16}) ON passages \((.*)\)", re.DOTALL)
@@ -68,6 +68,9 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
     Triggers, views and expressions are code, which is not run for whoever made the file.
     """
+    # SQLite before 3.41 takes an index of json_extract for damage unless it trusts the schema,
+    # which it does once this was read; with `writable_schema`, what seems damaged can be read, too.
+    connection.execute("PRAGMA writable_schema = ON")
     [(version,)] = connection.execute("PRAGMA user_version")
     if version > _FORMAT:
         raise corruption(
@@ -93,8 +96,8 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         raise corruption(
             path, f"lacks {min(expected)!r}: it is no index of uec-rag; build the index again."
         )
-    # What is known to be ours may be used: SQLite before 3.41 trusts no index of json_extract.
     connection.execute("PRAGMA trusted_schema = ON")
+    connection.execute("PRAGMA writable_schema = RESET")
 
 
 def is_database(folder: Path) -> bool:

@@ -29,7 +29,7 @@ Clause: TypeAlias = tuple[str, list[Any]]
 _INDEXED = 2000  # passages from which on an index of the values pays off
 _MOST_INDEXES = 64  # keys of metadata that have one; requests may have any number
 _WARNED = 20  # unknown keys that are remembered, and named
-# A key that a path can name, since paths cannot escape; longer ones would fill statement caches.
+# Keys that a path can name, since paths cannot escape; longer ones would fill SQLite's caches.
 _PLAIN = re.compile(r"[^\"\\\x00-\x1f]{1,200}")
 _ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
@@ -246,7 +246,8 @@ class Filters:
             connection.execute("PRAGMA busy_timeout = 200")
             try:
                 with kind_errors(self._database.path):
-                    connection.execute(sql)
+                    # Another process may have made it meanwhile.
+                    connection.execute(sql.replace("INDEX", "INDEX IF NOT EXISTS", 1))
             finally:
                 connection.execute("PRAGMA busy_timeout = 60000")
 

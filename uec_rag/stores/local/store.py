@@ -47,7 +47,7 @@ from uec_rag.stores.filters import parse
 from uec_rag.stores.local.database import Database, is_database
 from uec_rag.stores.local.filters import Filters, Mask
 from uec_rag.stores.local.segments import Dtype, Segment, check_dtype, pack, unpack
-from uec_rag.stores.local.view import Part, PassageGone, State, View
+from uec_rag.stores.local.view import Part, PassageGone, State, View, with_fresh_view
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
@@ -200,9 +200,12 @@ class _Segments:
                     self.remove([file.removesuffix(_SUFFIX)])
 
     def copy_to(
-        self, other: _Segments, name: str, segment: Segment
+        self, other: _Segments, name: str, segment: Segment, digest: str | None
     ) -> tuple[str, str, bytes | None]:
-        """Copy a segment, by a link if both are files of one disk."""
+        """Copy a segment, by a link if both are files of one disk.
+
+        `digest`: its hash, if it is known.
+        """
         if self.folder is None or other.folder is None or len(segment) < _SMALL:
             return other.write(segment)
         new = secrets.token_hex(16)
@@ -213,7 +216,7 @@ class _Segments:
             shutil.copyfile(self.path(name), other.path(new))
         to_disk(other.path(new))
         to_disk(other.folder)
-        return new, _digest(other.path(new)), None
+        return new, digest or _digest(other.path(new)), None
 
 
 def _digest(path: Path) -> str:
@@ -412,7 +415,7 @@ class LocalStore:
             with database.read() as connection:
                 version = "SELECT value FROM settings WHERE key = 'version'"
                 row = connection.execute(version).fetchone()
-                if not force and row is not None and int(row[0]) == self._state.version:
+                if not force and row == (str(self._state.version),):
                     return
                 connection.execute("BEGIN")
                 try:
@@ -438,10 +441,11 @@ class LocalStore:
         """Read a state, of which `before` is an earlier one."""
         path = self._home.database.path
         with as_corrupted(path):
-            settings = {
-                key: value if isinstance(value, bytes) else json.loads(value)
-                for key, value in connection.execute("SELECT key, value FROM settings")
-            }
+            settings = dict[str, Any]()
+            for key, value, sum_ in connection.execute("SELECT key, value, sum FROM settings"):
+                if sum_ != _setting_sum(key, value):
+                    raise ValueError(f"the checksum of {key!r:.60} differs")
+                settings[key] = value if isinstance(value, bytes) else json.loads(value)
             known = {part.name: part for part in before.parts}
             dead = "SELECT row FROM dead WHERE version >= ? ORDER BY row"
             gone = np.array(
@@ -517,10 +521,7 @@ class LocalStore:
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
         """Find the k passages with the highest s_hat, exactly; see `View.search`."""
-        try:
-            return self.snapshot().search(query, k, beta=beta, filter=filter)
-        except PassageGone:  # others deleted it, and its text is gone: once more
-            return self.snapshot().search(query, k, beta=beta, filter=filter)
+        return with_fresh_view(lambda: self.snapshot().search(query, k, beta=beta, filter=filter))
 
     # Writing
 
@@ -813,8 +814,9 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     assert isinstance(texts, _Texts)
     rows = state.rows[view.positions(np.arange(len(view)))]
     source, target = texts.home.segments, store._home.segments
+    known = dict(texts.ask("SELECT name, sha256 FROM segments"))
     parts = (
-        (part.first, source.copy_to(target, part.name, part.segment), dead)
+        (part.first, source.copy_to(target, part.name, part.segment, known.get(part.name)), dead)
         for part, dead in _left(view)
     )
     settings = {**settings, **_shared_by(state)}
@@ -925,11 +927,21 @@ def _check_folder(folder: Path, *, read_only: bool) -> None:
 
 
 def _put(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:
-    values = [
+    texts = [
         (key, value if isinstance(value, bytes) else _to_json(value))
         for key, value in settings.items()
     ]
-    connection.executemany("INSERT OR REPLACE INTO settings (key, value) VALUES (?, ?)", values)
+    connection.executemany(
+        "INSERT OR REPLACE INTO settings (key, value, sum) VALUES (?, ?, ?)",
+        [(key, value, _setting_sum(key, value)) for key, value in texts],
+    )
+
+
+def _setting_sum(key: str, value: str | bytes) -> int:
+    """Return the checksum of a setting."""
+    return zlib.crc32(
+        value if isinstance(value, bytes) else value.encode(), zlib.crc32(key.encode())
+    )
 
 
 def _insert_segment(

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_beta, check_k, check_type
 from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
+from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows
@@ -35,6 +36,7 @@ from uec_rag.stores.local.segments import (
     require_finite,
 )
 
+_T = TypeVar("_T")
 _COPY_BELOW = 0.25  # share of selected rows below which they are copied before multiplication
 _BLOCK = 2**26  # similarities in memory at a time
 _MANY = 4096  # passages that are read at a time
@@ -42,6 +44,24 @@ _MANY = 4096  # passages that are read at a time
 
 class PassageGone(LookupError):
     """Raised if a passage was deleted, more than a minute ago, since a view was made."""
+
+
+def with_fresh_view(search: Callable[[], _T]) -> _T:
+    """Search a view, and once more if a passage of it was deleted meanwhile.
+
+    IndexCorrupted if there are vectors without passages.
+    """
+    try:
+        return search()
+    except PassageGone:
+        pass
+    try:
+        return search()
+    except PassageGone as error:
+        raise IndexCorrupted(
+            "store: passages are missing whose vectors are there: it is damaged. Build the index "
+            "again."
+        ) from error
 
 
 class Texts(Protocol):
