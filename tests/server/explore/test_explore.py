@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
-from uec_rag.retrieval.copying import copy_index
 
 from tests.helpers import data_of
 from tests.server.conftest import SCRIPT, TOKEN, make
@@ -390,8 +389,9 @@ def test_passages_in_an_engine_are_shown(index, tmp_path):
     retriever = Retriever.load(index)
     place = f"qdrant:///{tmp_path}/engine/passages"
     store = open_store(place)
-    copy_index(retriever, store)
-    Retriever(retriever.uec, store).save(tmp_path / "over")
+    over = Retriever(retriever.uec, store)
+    over.add([passage.text for passage in retriever.passages()])
+    over.save(tmp_path / "over")
     app = explorer(Retriever.load(tmp_path / "over", store=store), Access())
     with TestClient(app, base_url=f"http://{HOST}") as client:
         assert ask(client, "keep the honey dry")["others"]
