@@ -13,6 +13,8 @@ import argparse
 import json
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -135,14 +137,12 @@ def _private() -> float:
 
 def _memory_of_opening(folder: Path) -> float:
     """Return what opening adds to the private memory of a process of its own, in megabytes."""
-    said, say = os.pipe()
-    if not (child := os.fork()):
-        before = _private()
-        _store = _opened(folder)
-        os.write(say, str(_private() - before).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    return float(os.read(said, 100))
+    code = (
+        "from benchmarks.opening import _opened, _private, Path; before = _private(); "
+        f"store = _opened(Path({str(folder)!r})); print(_private() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(done.stdout)
 
 
 def _best(work: Callable[[], object], times: int) -> Taken:
