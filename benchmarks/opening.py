@@ -13,9 +13,12 @@ import argparse
 import json
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +27,9 @@ import numpy as np
 from uec_rag import Gaussian, stores
 from uec_rag.stores.base import Passage, make_passages
 
-try:  # before the local index
-    from uec_rag.base.saved.generations import write_generation
-except ImportError:
-    write_generation = None  # type: ignore[assignment]
+_BEFORE = not hasattr(stores, "LocalStore")  # a checkout from before the local index
 
+_GENERATIONS = "uec_rag.base.saved.generations"
 _AT_ONCE, _WIDTH, _QUERIES = 4096, 384, 20
 
 
@@ -72,38 +73,36 @@ def measure(count: int, dtype: str, folder: Path) -> dict[str, Taken]:
 
 
 def _made(dtype: str, folder: Path | None = None) -> Any:
-    if write_generation is None:
+    if not _BEFORE:
         return stores.LocalStore(folder, dtype=dtype)  # type: ignore[arg-type]
     return stores.MemoryStore(dtype=dtype)  # type: ignore[attr-defined]
 
 
 def _written(store: Any, folder: Path) -> None:
-    if write_generation is None:
+    if not _BEFORE:
         store.close()
     else:
         _copy(store, folder)
 
 
 def _opened(folder: Path) -> Any:
-    if write_generation is None:
+    if not _BEFORE:
         return stores.LocalStore(folder)
-    from uec_rag.base.saved.generations import read_generation
-
-    with read_generation(folder, "store", verify=False) as held:
+    with import_module(_GENERATIONS).read_generation(folder, "store", verify=False) as held:
         return stores.MemoryStore.load(held)  # type: ignore[attr-defined]
 
 
 def _add(store: Any, given: list[Passage], gaussians: Gaussian, folder: Path) -> None:
     store.add(given, gaussians)
-    if write_generation is not None:
+    if _BEFORE:
         _copy(store, folder)
 
 
 def _copy(store: Any, folder: Path) -> None:
-    if write_generation is None:
+    if not _BEFORE:
         store.save(folder)
     else:
-        with write_generation(folder, "store") as held:
+        with import_module(_GENERATIONS).write_generation(folder, "store") as held:
             store.save(held)
 
 
@@ -138,14 +137,12 @@ def _private() -> float:
 
 def _memory_of_opening(folder: Path) -> float:
     """Return what opening adds to the private memory of a process of its own, in megabytes."""
-    said, say = os.pipe()
-    if not (child := os.fork()):
-        before = _private()
-        _store = _opened(folder)
-        os.write(say, str(_private() - before).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    return float(os.read(said, 100))
+    code = (
+        "from benchmarks.opening import _opened, _private, Path; before = _private(); "
+        f"store = _opened(Path({str(folder)!r})); print(_private() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(done.stdout)
 
 
 def _best(work: Callable[[], object], times: int) -> Taken:

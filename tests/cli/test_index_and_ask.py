@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers import data_of, python, rows_of
+from tests.helpers import data_of, database_of, python, rows_of
 from tests.markdown import ROOT
 from tests.stores.qdrant_server import new_place
 from uec_rag import UEC, Retriever
@@ -233,6 +233,18 @@ class TestUpdating:
         assert "left out bees.md, which holds no text" in " ".join(told.stderr.split())
         assert "0 new, 0 changed, 0 removed; 60 passages" in told.stdout
         assert "2 unchanged, 1 empty (bees.md)" in told.stdout
+
+
+def test_an_index_is_checked_without_its_models(run, few_documents, words, tmp_path):
+    run("index", few_documents, "--out", tmp_path / "idx", "--model", words)
+    assert "undamaged" in run("check", tmp_path / "idx").stdout
+    told = run("check", tmp_path / "idx", "--json", json_output=True)
+    assert told["passages"] == len(Retriever.load(tmp_path / "idx"))
+    with database_of(tmp_path / "idx") as database:
+        database.execute("UPDATE passages SET text = 'forged' WHERE row = 0")
+    failed = run("check", tmp_path / "idx", code=2)
+    assert "its checksum differs" in failed.stderr
+    assert "build the index again" in failed.stderr
 
 
 class TestAnUpdateBesideOthers:

@@ -12,7 +12,6 @@ from torchmetrics.functional.classification import binary_calibration_error
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
-    VERSION,
     Calibrator,
     ConfidenceModel,
     Examples,
@@ -230,7 +229,7 @@ def test_saved_and_restored():
 
 def test_a_broken_file_is_refused():
     with pytest.raises(ValueError, match="ConfidenceModel: expected the fields of a saved"):
-        ConfidenceModel.restore({"temperature": 1.0, "features": VERSION})
+        ConfidenceModel.restore({"temperature": 1.0})
     for beyond in (-0.1, 1e308):  # as float32 it would be infinite, and a probability NaN
         with pytest.raises(ValueError, match="per_count: expected a float32 number >= 0"):
             ConfidenceModel.restore({**model().metadata(), "per_count": beyond})

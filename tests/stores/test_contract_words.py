@@ -186,7 +186,7 @@ def test_the_order_of_candidates_is_that_of_an_exact_search_of_them(store, first
     reference = LocalStore()
     reference.add(numbered(range(1000)), given_)
     by_mean = np.argsort(-(QUERY.mean @ given_.mean.T), axis=1)[:, :256]
-    by_words = reference.compare(QUERY.terms)[0]
+    by_words = reference.snapshot().compare(QUERY.terms)[0]
     found = store.search(QUERY, 10, beta=1.0)
     everything = reference.search(QUERY, 1000, beta=1.0)
     for row in range(len(QUERY)):

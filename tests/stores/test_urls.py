@@ -5,11 +5,10 @@ import warnings
 
 import pytest
 
-from tests.helpers import bag_of_words, index_of, resaved
+from tests.helpers import bag_of_words, index_of
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, Retriever
 from uec_rag.base.files import write_json
-from uec_rag.retrieval.save import KIND
 from uec_rag.stores import LocalStore
 from uec_rag.stores.urls import open_store
 
@@ -56,9 +55,8 @@ def uec():
     ],
 )
 def test_a_place_that_a_folder_names_is_not_opened(small, tmp_path, noted, trust):
-    small.save(tmp_path / "mine")
-    with resaved(tmp_path / "mine", KIND, "gift") as folder:
-        write_json(folder / "store" / "store.json", noted)
+    small.save(tmp_path / "gift")
+    write_json(tmp_path / "gift" / "store.json", noted)
     with pytest.raises(ValueError, match="not opened just because a saved folder names it"):
         Retriever.load(tmp_path / "gift", small.uec, trust=trust)
 

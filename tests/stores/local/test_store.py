@@ -1,5 +1,6 @@
 import os
 import signal
+import sqlite3
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -218,6 +219,24 @@ def test_a_copy_has_the_same_passages_and_goes_its_own_way(tmp_path, store, gone
         one.check()
     copy.delete([p.id for p in copy.passages()])
     assert len(store) == len(LocalStore(tmp_path / "other")) == 8 - len(gone)
+
+
+def test_values_are_indexed_at_the_first_filter_and_opened_with_their_indexes(tmp_path):
+    store, mean = LocalStore(tmp_path / "idx"), np.ones((3000, 2), dtype=np.float32)
+    keys = ["plain", "it's", 'a "quote"', "a.b"]
+    given = [passage(str(i), **dict.fromkeys(keys, i % 100)) for i in range(3000)]
+    store.add(given, Gaussian(mean, np.zeros_like(mean)))
+    for read_only in (False, False, True):
+        for key in keys:
+            assert len(store.snapshot({key: 7})) == 30
+            assert len(store.snapshot({key: {"$gt": 97}})) == 60
+        store.close()
+        store = LocalStore(tmp_path / "idx", read_only=read_only)
+    with sqlite3.connect(tmp_path / "idx" / "index.db") as database:
+        names = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'value%'"
+        assert database.execute(names).fetchone() == (3,)  # no path can quote a quotation mark
+    LocalStore(tmp_path / "idx").add([passage("new", plain=7)], Gaussian(mean[:1], 0 * mean[:1]))
+    assert len(store.snapshot({"plain": 7})) == 31
 
 
 def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):

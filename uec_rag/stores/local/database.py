@@ -68,9 +68,6 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
     Triggers, views and expressions are code, which is not run for whoever made the file.
     """
-    # SQLite before 3.41 takes an index of json_extract for damage unless it trusts the schema,
-    # which it does once this was read; with `writable_schema`, what seems damaged can be read, too.
-    connection.execute("PRAGMA writable_schema = ON")
     [(version,)] = connection.execute("PRAGMA user_version")
     if version > _FORMAT:
         raise corruption(
@@ -216,7 +213,10 @@ class Database:
             uri, uri=True, timeout=_WAIT, isolation_level=None, check_same_thread=False
         )
         for pragma in (
+            # Until `_check_schema` has read it. SQLite before 3.41 then takes an index of
+            # json_extract for damage, which `writable_schema` allows to read on.
             "trusted_schema = OFF",
+            "writable_schema = ON",
             "cache_size = -8192",
             "mmap_size = 1073741824",
             "synchronous = FULL",
