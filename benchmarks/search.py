@@ -30,7 +30,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from benchmarks.synthetic import Corpus
+from benchmarks.synthetic import Corpus, with_encodings
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.base.similarity import largest
@@ -171,6 +171,7 @@ def measure(
     uec, store, count = corpus.uec, retriever.store, len(retriever)
     parts = corpus.queries(batch)
     texts = [str(i) for i in range(batch)]
+    view = with_encodings(retriever, texts, parts)
     query = uec.fitted.combine(
         parts, np.full((batch, len(parts)), 1 / len(parts), dtype=np.float32)
     )
@@ -179,7 +180,7 @@ def measure(
         "plain": lambda: plain(query.mean, matrix),
         "plain, our selection": lambda: plain_quickly(query.mean, matrix),
         "UEC score": lambda: store.search(query, K, beta=uec.fitted.beta),
-        "UEC search": lambda: retriever.search_encoded(texts, parts, K),
+        "UEC search": lambda: view.search(texts, K),
     }
     if with_peers:
         systems |= dict(peers(matrix, query.mean))
@@ -199,7 +200,7 @@ def opening(retriever: Retriever, parts: list) -> dict[str, float]:
         store = LocalStore(Path(folder))
         opened = time.perf_counter() - start
         start = time.perf_counter()
-        Retriever(retriever.uec, store).search_encoded(["0"], [part[:1] for part in parts], K)
+        with_encodings(Retriever(retriever.uec, store), ["0"], parts).search(["0"], K)
         searched = time.perf_counter() - start
     return {
         "passages": len(retriever),

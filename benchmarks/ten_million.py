@@ -25,7 +25,7 @@ import numpy as np
 import typer
 
 from benchmarks.search import K, machine
-from benchmarks.synthetic import Corpus
+from benchmarks.synthetic import Corpus, with_encodings
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.base.similarity import score
@@ -162,7 +162,8 @@ def check(passages: int, folder: Path) -> None:
 
 def asked(index: Retriever, parts: list[Any], rows: list[int]) -> Any:
     """A whole search, after encoding."""
-    return index.search_encoded([str(row) for row in rows], [part[rows] for part in parts], K)
+    texts = [str(row) for row in rows]
+    return with_encodings(index, texts, [part[rows] for part in parts]).search(texts, K)
 
 
 def agreement(index: Retriever, parts: list[Any]) -> float:

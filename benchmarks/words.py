@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.search import interleaved, machine
-from benchmarks.synthetic import Corpus
+from benchmarks.synthetic import Corpus, with_encodings
 from benchmarks.tables import print_table
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.counts import Counts
@@ -135,7 +135,8 @@ def searches(
         )
         for numbers in batches
     ]
-    return lambda: [retriever.search_encoded(queries, parts, _K) for queries, parts in asked]
+    views = [(with_encodings(retriever, *each), each[0]) for each in asked]
+    return lambda: [view.search(queries, _K) for view, queries in views]
 
 
 def main(

@@ -37,7 +37,6 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.retrieval.conversation import turns_of
-from uec_rag.retrieval.request import Query, texts_of
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
 _DEPTH = 10
@@ -209,9 +208,9 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
         for column, uec in enumerate(ensembles):
             history = turn.history if column else []
             start = time.perf_counter()
-            texts = texts_of([Query.parse(turn.text, history)])
-            parts = uec.encode(texts, "query")
-            retriever.search_encoded([turn.text], parts, texts=texts, history=[history])
+            view = retriever.snapshot()
+            view.uec = uec
+            view.search([turn.text], history=[history])
             times[row, column] = 1000 * (time.perf_counter() - start)
     times = times[2:]  # the first are slow for other reasons
     return [*np.median(times, axis=0), *np.median(times[:, 1:] / times[:, :1], axis=0)]

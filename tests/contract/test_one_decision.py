@@ -74,9 +74,6 @@ SEARCHES = {
     "search": lambda index, k: of_result(index.search([QUESTION], k)),
     "asearch": lambda index, k: of_result(asyncio.run(index.asearch([QUESTION], k))),
     "diverse": lambda index, k: of_result(index.search([QUESTION], k, diversity=Diversity())),
-    "search_encoded": lambda index, k: of_result(
-        index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"), k)
-    ),
     "a view": lambda index, k: of_result(index.snapshot().search([QUESTION], k)),
     "LangChain": lambda index, k: of_hits(langchain_of(index).invoke(QUESTION, k=k)),
     "LangChain, async": lambda index, k: of_hits(

@@ -304,45 +304,12 @@ class Retriever(Index):
         if options.get("diversity") is not None and not self._is_snapshot:
             return self.snapshot()._begin(queries, k, options)  # of which no passage is deleted
         gate, request = self._request(queries, k, options)
-        result = self._run(request, self.uec.encode(request.texts, "query"))
+        result = self._run(request)
         if gate is None:
             return PendingSearch.decided(result)
         # A rewrite may lead away from a reading that was chosen.
         again = None if request.is_narrowed else partial(self._search_rewrites, request)
         return gate.begin(result, request.history, again, gate.hits_needed(k))
-
-    def search_encoded(
-        self,
-        queries: Sequence[str],
-        parts: Sequence[Gaussian],
-        k: int = 4,
-        *,
-        texts: Sequence[str] | None = None,
-        **options: Unpack[Options],
-    ) -> SearchResult:
-        """Search for queries that are already encoded.
-
-        If the gate has an advisor, no rewrite is searched for.
-
-        Parameters
-        ----------
-        queries : sequence of str
-        parts : sequence of Gaussian
-            Each encoder's Gaussians of the queries, as `UEC.encode` returns them.
-        texts : sequence of str, optional
-            The texts that `parts` are of instead of the queries, in that order: with `history`,
-            those of `uec_rag.retrieval.request.texts_of`, among others.
-
-        Raises
-        ------
-        ValueError
-            If a query or a turn was not encoded.
-        """
-        gate, request = self._request(queries, k, options)
-        result = self._run(request, parts, request.said if texts is None else texts)
-        if gate is None:
-            return result
-        return gate.begin(result, request.history, None, gate.hits_needed(k)).finish()
 
     def _check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -439,13 +406,12 @@ class Retriever(Index):
             rewrites, request.k, filter=request.filter, unanswerable_rate=request.unanswerable_rate
         )
         again = replace(again, diversity=request.diversity)
-        return self._run(again, self.uec.encode(again.texts, "query"))
+        return self._run(again)
 
-    def _run(
-        self, request: Request, parts: Sequence[Gaussian], texts: Sequence[str] | None = None
-    ) -> SearchResult:
-        """Search for the questions of a request, given the Gaussians of its texts."""
-        rows = rows_of(request.texts if texts is None else texts, parts)
+    def _run(self, request: Request) -> SearchResult:
+        """Search for the questions of a request."""
+        parts = self.uec.encode(request.texts, "query")
+        rows = rows_of(request.texts, parts)
         if request.is_narrowed:
             count = len(request.queries)
             results = [self._run_chosen(request, row, rows, parts) for row in range(count)]

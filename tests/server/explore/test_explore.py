@@ -99,8 +99,7 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
 def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, index):
     question = "the hive and the anchor"
     shown, retriever = ask(client, question, 3), Retriever.load(index)
-    parts = retriever.uec.encode([question], "query")
-    alone = search_by_each_member(retriever, [question], parts, 100)
+    alone = search_by_each_member(retriever, [question], 100)
     first = max(shown["weights"], key=shown["weights"].get)
     own, fusion = ([hit["id"] for hit in one["passages"]] for one in shown["others"])
     assert own == [*alone[first][0].ids[:3]]
