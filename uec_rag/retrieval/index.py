@@ -221,6 +221,7 @@ class Index:
 
         Examples
         --------
+        >>> from uec_rag.stores import LocalStore
         >>> index = Index(UEC(["bm25"]), LocalStore())
         >>> with index.changing():
         ...     ids = index.add(["Cats purr.", "Dogs bark."], ids=["cats", "dogs"])
