@@ -50,5 +50,4 @@ def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, que
 def test_one_encoder_has_no_others(queries):
     words = Retriever(UEC(["bm25"], coefficients="uniform"))
     words.add(["ba de", "fi go"])
-    asked = words.uec.encode(queries, "query")
     assert search_by_each_member(words, queries, 1) == {}
