@@ -17,7 +17,7 @@ BROWSER := .venv/.browser
 # (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
 remove_broken_torchvision = @$(1) -c "import torchvision" 2>/dev/null || $(1) -m pip uninstall -q -y torchvision
 
-.PHONY: demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables proof figures screenshots
+.PHONY: demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables proof screenshots
 
 demo: $(DEMO)
 	.venv-demo/bin/uec-rag demo
@@ -52,7 +52,7 @@ test-engines: $(READY)
 	$(BIN)/python -m pytest -q tests/stores
 
 # The long run of tests/survival: 1,000 kills, 10,000 damaged folders, 100,000 calls and so on, for an
-# hour or so. Its figures are in tests/survival/README.md.
+# hour or so. Its are in tests/survival/README.md.
 survive: $(READY)
 	UEC_SURVIVE=1 $(BIN)/python -m pytest -q -s tests/survival
 
@@ -100,7 +100,6 @@ test-latest:
 	$(call remove_broken_torchvision,.venv-latest/bin/python)
 	.venv-latest/bin/python -m pytest -q -m "not ui"
 
-# The picture of costs in docs/images; `make screenshots` those of the explorer.
 # The tables of README and docs/measurements, in build/tables/: DATA is the folder of test collections,
 # MANUALS that of the twelve manuals (benchmarks/quality/first_week.py says what is in it). Slow the first
 # time; embeddings are kept in ~/.cache/uec_rag.
@@ -125,9 +124,6 @@ BASELINE := benchmarks/results/proof/2e785473.json
 proof: $(READY)
 	mkdir -p build
 	$(TABLE).proof $(DATA) $(MANUALS) --out build/proof.json --against $(BASELINE)
-
-figures: $(READY)
-	$(BIN)/python docs/images/draw.py
 
 screenshots: $(READY) $(BROWSER)
 	PYTHONPATH=. $(BIN)/python docs/images/explorer.py

@@ -26,11 +26,11 @@ from qdrant_client import QdrantClient
 from rich.console import Console
 
 from benchmarks.search import K, machine
-from benchmarks.synthetic import Corpus
+from benchmarks.synthetic import Corpus, with_encodings
 from benchmarks.tables import print_table
 from tests.stores.edge_client import EdgeClient
 from uec_rag import Retriever
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.qdrant import QdrantStore
 
 _TIMED = 40
@@ -134,7 +134,7 @@ def show(title: str, rows: list[dict[str, Any]], markdown: bool) -> None:
 
 def memory(folder: Path, **options: Any) -> Kind:
     """A store in memory, or the one that was saved."""
-    store = MemoryStore.load(folder) if folder.exists() else MemoryStore(**options)
+    store = LocalStore(folder) if folder.exists() else LocalStore(**options)
 
     def close() -> None:
         if not folder.exists():
@@ -199,11 +199,12 @@ def _bytes(folder: Path) -> int:
 def searched(corpus: Corpus, retriever: Retriever, queries: int) -> tuple[Any, dict[str, float]]:
     """The result of all queries, and milliseconds of some asked alone, once they were asked."""
     parts = corpus.queries(queries)
-    result = retriever.search_encoded([str(i) for i in range(queries)], parts, K)
+    view, asked = with_encodings(retriever, [*map(str, range(queries))], parts), range(queries)
+    result = view.search([*map(str, asked)], K)
     times = []
     for i in range(min(queries, _TIMED)):
         start = time.perf_counter()
-        retriever.search_encoded([str(i)], [part[[i]] for part in parts], K)
+        view.search([str(i)], K)
         times.append(1e3 * (time.perf_counter() - start))
     median, slow = np.quantile(times, [0.5, 0.95]).tolist()
     return result, {"ms a query": median, "one of 20": slow}

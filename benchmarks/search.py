@@ -30,11 +30,11 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from benchmarks.synthetic import Corpus
+from benchmarks.synthetic import Corpus, with_encodings
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.base.similarity import largest
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 
 K = 10
 PEERS_UP_TO = 50_000  # passages; beyond, the frameworks' stores take minutes a round
@@ -154,7 +154,7 @@ def peers(matrix: np.ndarray, queries: np.ndarray) -> Iterator[tuple[str, Search
         yield "LlamaIndex", lambda: llama.query(asked)
 
 
-def build(corpus: Corpus, count: int, store: MemoryStore) -> Retriever:
+def build(corpus: Corpus, count: int, store: LocalStore) -> Retriever:
     """An index of the corpus's first passages."""
     retriever = Retriever(corpus.uec, store)
     for start in range(0, count, 50_000):
@@ -171,6 +171,7 @@ def measure(
     uec, store, count = corpus.uec, retriever.store, len(retriever)
     parts = corpus.queries(batch)
     texts = [str(i) for i in range(batch)]
+    view = with_encodings(retriever, texts, parts)
     query = uec.fitted.combine(
         parts, np.full((batch, len(parts)), 1 / len(parts), dtype=np.float32)
     )
@@ -179,7 +180,7 @@ def measure(
         "plain": lambda: plain(query.mean, matrix),
         "plain, our selection": lambda: plain_quickly(query.mean, matrix),
         "UEC score": lambda: store.search(query, K, beta=uec.fitted.beta),
-        "UEC search": lambda: retriever.search_encoded(texts, parts, K),
+        "UEC search": lambda: view.search(texts, K),
     }
     if with_peers:
         systems |= dict(peers(matrix, query.mean))
@@ -196,10 +197,10 @@ def opening(retriever: Retriever, parts: list) -> dict[str, float]:
         vectors = sum(file.stat().st_size for file in Path(folder).glob("mean.*.npy"))
         numbers = sum(file.stat().st_size for file in Path(folder).glob("*.npy"))
         start = time.perf_counter()
-        store = MemoryStore.load(Path(folder))
+        store = LocalStore(Path(folder))
         opened = time.perf_counter() - start
         start = time.perf_counter()
-        Retriever(retriever.uec, store).search_encoded(["0"], [part[:1] for part in parts], K)
+        with_encodings(Retriever(retriever.uec, store), ["0"], parts).search(["0"], K)
         searched = time.perf_counter() - start
     return {
         "passages": len(retriever),
@@ -231,7 +232,7 @@ def main(
         corpus = Corpus(count)
         for size in sizes:
             console.print(f"{size:,} passages, {corpus.uec.dimension} wide ...")
-            retriever = build(corpus, size, MemoryStore())
+            retriever = build(corpus, size, LocalStore())
             for batch in (int(batch) for batch in batches.split(",")):
                 measured += measure(corpus, retriever, batch, rounds, with_peers=with_peers)
             if size == max(sizes):

@@ -35,13 +35,11 @@ from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.python_docs import gather_corpus
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access
-from uec_rag.server.batching import TOGETHER
 from uec_rag.server.http import create_app
 from uec_rag.server.running import listen
 
-STAGES = ("encode", "search", "judge")
+STAGES = ("wait", "search")
 _KNOWN = 100  # questions that are asked again
 
 
@@ -60,9 +58,9 @@ def build(folder: Path, passages: int) -> list[str]:
     return questions
 
 
-def serve(folder: Path, together: int, listening: socket.socket) -> None:
+def serve(folder: Path, listening: socket.socket) -> None:
     """What the server's process does."""
-    app = create_app(LiveIndex(IndexLocation(folder)), Access(), together=together)
+    app = create_app(Retriever.load(folder), Access())
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run([listening])
 
 
@@ -120,7 +118,6 @@ def main(
     passages: Annotated[int, typer.Option(help="Corpus size, about.")] = 5000,
     clients: Annotated[int, typer.Option(help="At the same time.")] = 50,
     seconds: Annotated[float, typer.Option(help="Of each row.")] = 60,
-    together: Annotated[int, typer.Option(help="Questions searched at once.")] = TOGETHER,
     markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
 ) -> None:
     """Start a server, and ask it."""
@@ -131,7 +128,7 @@ def main(
         known, fresh = questions[:_KNOWN], iter(questions[_KNOWN:])
         with listen("127.0.0.1", 0) as listening:
             process = multiprocessing.get_context("spawn").Process(
-                target=serve, args=(Path(folder, "idx"), together, listening)
+                target=serve, args=(Path(folder, "idx"), listening)
             )
             process.start()
             port = listening.getsockname()[1]

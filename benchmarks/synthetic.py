@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
 
-from uec_rag import UEC, Gaussian
+from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.properties import cached_property
 from uec_rag.encoders import Encoded
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 
 WIDTH = 384
 _CENTRES = 2000
@@ -96,7 +97,20 @@ class Corpus:
         """Each encoder's Gaussians of the first queries."""
         return self._parts(range(count), "query")
 
-    def matrix(self, store: MemoryStore) -> np.ndarray:
+    def matrix(self, store: LocalStore) -> np.ndarray:
         """The means as one matrix: the very one that the store searches, where it has one block."""
-        state = store._state
-        return state.means.rows(slice(state.rows))
+        state = store.snapshot().state
+        return state.means(np.arange(len(state.rows)))
+
+
+def with_encodings(
+    retriever: Retriever, texts: Sequence[str], parts: Sequence[Gaussian]
+) -> Retriever:
+    """A view of an index whose ensemble knows the Gaussians of these texts, so runs no model."""
+    rows = {text: row for row, text in enumerate(texts)}
+    view = retriever.snapshot()
+    view.uec = copy(retriever.uec)
+    vars(view.uec)["encode"] = lambda asked, *_, **__: [
+        part[[rows[text] for text in asked]] for part in parts
+    ]
+    return view

@@ -22,13 +22,13 @@ import typer
 from rich.console import Console
 
 from benchmarks.search import interleaved, machine
-from benchmarks.synthetic import Corpus
+from benchmarks.synthetic import Corpus, with_encodings
 from benchmarks.tables import print_table
 from uec_rag import UEC, Gaussian, Retriever
-from uec_rag.base.postings import Postings
+from uec_rag.base.counts import Counts
 from uec_rag.encoders import Encoded
 from uec_rag.retrieval.result import SearchResult
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 
 _VOCABULARY = 200_000
 _PASSAGE, _QUERY = 60, 6  # words
@@ -95,14 +95,14 @@ def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -
 def build(uec: UEC, corpus: Corpus, texts: Texts, count: int, folder: Path) -> Retriever:
     """An index of the first passages, saved in a folder and opened again, or opened at once."""
     if not folder.exists():
-        retriever = Retriever(uec, MemoryStore())
+        retriever = Retriever(uec, LocalStore())
         for start in range(0, count, _AT_ONCE):
             numbers = range(start, min(count, start + _AT_ONCE))
             passages = [Passage(str(i), str(i)) for i in numbers]
             retriever.add_encoded(passages, encoded(uec, corpus, texts, numbers, "passage"))
         folder.mkdir(parents=True)
         retriever.store.save(folder)
-    return Retriever(uec, MemoryStore.load(folder))
+    return Retriever(uec, LocalStore(folder))
 
 
 def saved_bytes(folder: Path) -> tuple[int, int]:
@@ -118,9 +118,8 @@ def indexing(uec: UEC, texts: Texts) -> tuple[float, float]:
     start = time.process_time()
     terms = uec.encoders[1].encode(given, "passage").terms
     split = time.process_time() - start
-    postings = Postings.none()
     for first in range(0, _AT_ONCE, _BATCH):
-        postings = postings.with_rows(first, terms[first : first + _BATCH])
+        Counts.from_terms(terms[first : first + _BATCH])
     return split / _AT_ONCE, (time.process_time() - start - split) / _AT_ONCE
 
 
@@ -136,7 +135,8 @@ def searches(
         )
         for numbers in batches
     ]
-    return lambda: [retriever.search_encoded(queries, parts, _K) for queries, parts in asked]
+    views = [(with_encodings(retriever, *each), each[0]) for each in asked]
+    return lambda: [view.search(queries, _K) for view, queries in views]
 
 
 def main(

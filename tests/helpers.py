@@ -4,12 +4,13 @@ import builtins
 import csv
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,16 +18,17 @@ from pathlib import Path
 import numpy as np
 
 from uec_rag import UEC, Retriever
+from uec_rag.base.files import DATABASE, ENSEMBLE, read_json
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.saved.generations import write_generation
-from uec_rag.base.saved.manifest import read_manifest
 from uec_rag.confidence.model import JUDGED
 from uec_rag.corpora import fitting_pairs
 from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
+from uec_rag.ensemble.save import _checksum
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.search import rank
+from uec_rag.stores.local.store import _setting_sum
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
@@ -142,17 +144,30 @@ DETAILS = METADATA_KEYS | {
 """What it adds where it is asked for details."""
 
 
-def files_of(path):
-    """Where the files of a saved folder lie: its generation."""
-    return path / read_manifest(path).generation
+@contextmanager
+def made_up(path, name="made up"):
+    """Yield the description of a copy of a saved ensemble, to be changed as if it were ours."""
+    folder = path.with_name(name)
+    shutil.copytree(path, folder, dirs_exist_ok=True)
+    state = read_json(folder / ENSEMBLE)
+    yield state
+    state["sha256"] = _checksum(state)
+    (folder / ENSEMBLE).write_text(json.dumps(state))
 
 
 @contextmanager
-def resaved(path, kind, name="made up"):
-    """Yield the files of a saved folder, to be changed and saved beside it as if they were ours."""
-    with write_generation(path.with_name(name), kind) as folder:
-        shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
-        yield folder
+def database_of(path):
+    """Yield a connection to the database of a saved index, to be changed by others than us."""
+    with closing(sqlite3.connect(path / DATABASE, isolation_level=None)) as connection:
+        yield connection
+
+
+def change_setting(database, key, value):
+    """Change a setting of an index as if it were ours."""
+    database.execute(
+        "UPDATE settings SET value = ?, sum = ? WHERE key = ?",
+        [value, _setting_sum(key, value), key],
+    )
 
 
 class _Silent(SimpleHTTPRequestHandler):

@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Forbid())
 from typer.testing import CliRunner
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.cli import app
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 
 folder = Path(sys.argv[1])
 owners = "Anna Boris Clara David Elena Fritz".split()
@@ -46,7 +46,7 @@ assert fitted.report.encoders["snowflake-arctic-embed-s"].prior_precision > 0
 fitted.save(folder / "uec")
 uec = UEC.load(folder / "uec")
 for number, options in enumerate([{}, {"dtype": "int8"}]):
-    retriever = Retriever(uec, MemoryStore(**options))
+    retriever = Retriever(uec, LocalStore(**options))
     retriever.add(texts, ids=[own for [own] in ids])
     retriever.save(folder / str(number))
     retriever = Retriever.load(folder / str(number))

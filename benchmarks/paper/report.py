@@ -23,7 +23,7 @@ from benchmarks.paper.results import (
     paper_table,
     system_table,
 )
-from uec_rag.base.saved.files import read_json
+from uec_rag.base.files import read_json
 
 _TITLES = {
     "retrieval": "Retrieval",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from uec_rag.base.saved.files import read_json, replace_file
+from uec_rag.base.files import read_json, replace_file
 
 Json = dict[str, object]
 

@@ -32,12 +32,11 @@ from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
+from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.retrieval.conversation import turns_of
-from uec_rag.retrieval.request import Query, texts_of
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
 _DEPTH = 10
@@ -136,17 +135,14 @@ class Index:
         self.uec = uec
         self._parts = uec.encode(passages, "passage")
         self._words = [
-            Postings.from_terms(part.terms[0]) if part.terms else None for part in self._parts
+            Words.from_terms(part.terms[0]) if part.terms else None for part in self._parts
         ]
-        self._corpus = Corpus(len(passages))
 
     def logits(self, parts: Sequence[Gaussian]) -> FloatArray:
         """``sum_k pi_k a_k s_k`` of queries and passages, shape (n, N), pi by the evidence."""
         fitted = self.uec.fitted
         own = [
-            part.mean @ held.mean.T
-            if words is None
-            else words.similarities(part.terms[0], self._corpus)
+            part.mean @ held.mean.T if words is None else words.similarities(part.terms[0])
             for part, held, words in zip(parts, self._parts, self._words, strict=True)
         ]
         assert fitted.evidence_weights is not None
@@ -212,9 +208,9 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
         for column, uec in enumerate(ensembles):
             history = turn.history if column else []
             start = time.perf_counter()
-            texts = texts_of([Query.parse(turn.text, history)])
-            parts = uec.encode(texts, "query")
-            retriever.search_encoded([turn.text], parts, texts=texts, history=[history])
+            view = retriever.snapshot()
+            view.uec = uec
+            view.search([turn.text], history=[history])
             times[row, column] = 1000 * (time.perf_counter() - start)
     times = times[2:]  # the first are slow for other reasons
     return [*np.median(times, axis=0), *np.median(times[:, 1:] / times[:, :1], axis=0)]

@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import softmax as expected_softmax
 
 from tests.helpers import random_gaussian
+from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Saturation, Terms
-from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.similarity import (
     best_rows,
     largest,
@@ -95,7 +95,7 @@ def test_variance_pulls_a_score_towards_0_and_never_past_it(mu, sigma2, beta):
 
 
 def test_sparse_blocks_add_to_the_mean_alone(rng):
-    """As BM25 has it, with the candidates as the corpus: its own tests are those of Postings."""
+    """As BM25 has it, with the candidates as the corpus: its own tests are those of Words."""
     q, c = random_gaussian(rng, 2, 6), random_gaussian(rng, 4, 6)
     asked = [Terms.from_keys(keys, Saturation()) for keys in ([[1, 2], [3]], [[5], [6, 1]])]
     held = [
@@ -103,9 +103,7 @@ def test_sparse_blocks_add_to_the_mean_alone(rng):
         for keys in ([[1, 1, 4], [2], [3, 1], [4]], [[5, 6], [1], [6], [7]])
     ]
     mu, sigma2 = moments(q.with_terms(asked), c.with_terms(held))
-    added = [
-        Postings.from_terms(h).similarities(a, Corpus(4)) for a, h in zip(asked, held, strict=True)
-    ]
+    added = [Words.from_terms(h).similarities(a) for a, h in zip(asked, held, strict=True)]
     assert all(part.any() for part in added)
     np.testing.assert_allclose(mu, moments(q, c)[0] + added[0] + added[1], rtol=1e-5)
     np.testing.assert_array_equal(sigma2, moments(q, c)[1])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers import data_of, python, rows_of
+from tests.helpers import data_of, database_of, python, rows_of
 from tests.markdown import ROOT
 from tests.stores.qdrant_server import new_place
 from uec_rag import UEC, Retriever
@@ -24,7 +24,6 @@ from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
 from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.stores.base import Passage
 from uec_rag.stores.urls import open_store
 
@@ -129,7 +128,7 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, row):
     (tmp_path / "docs" / "a.txt").write_text("Some text.")
     (tmp_path / "q.csv").write_text("query,relevant_ids\nWhat?,a\n")
     (tmp_path / "saved").mkdir()
-    (tmp_path / "saved" / "manifest.json").write_text("{}")
+    (tmp_path / "saved" / "index.db").write_bytes(bytes(68) + b"UECR")
     monkeypatch.chdir(tmp_path)
     result = run(*shlex.split(row["command"]), code=2)
     assert row["message"] in result.stderr.splitlines()[-1]
@@ -236,6 +235,18 @@ class TestUpdating:
         assert "2 unchanged, 1 empty (bees.md)" in told.stdout
 
 
+def test_an_index_is_checked_without_its_models(run, few_documents, words, tmp_path):
+    run("index", few_documents, "--out", tmp_path / "idx", "--model", words)
+    assert "undamaged" in run("check", tmp_path / "idx").stdout
+    told = run("check", tmp_path / "idx", "--json", json_output=True)
+    assert told["passages"] == len(Retriever.load(tmp_path / "idx"))
+    with database_of(tmp_path / "idx") as database:
+        database.execute("UPDATE passages SET text = 'forged' WHERE row = 0")
+    failed = run("check", tmp_path / "idx", code=2)
+    assert "its checksum differs" in failed.stderr
+    assert "build the index again" in failed.stderr
+
+
 class TestAnUpdateBesideOthers:
     @pytest.fixture
     def folder(self, tmp_path, few_documents):
@@ -256,7 +267,7 @@ class TestAnUpdateBesideOthers:
             def encoded(*given, **options):
                 files = of(*given, **options)
                 while left:
-                    LiveIndex(IndexLocation(index)).write(left.pop(0))
+                    left.pop(0)(Retriever.load(index))
                 return files
 
             monkeypatch.setattr(EncodedFiles, "from_documents", encoded)

@@ -12,7 +12,6 @@ from tests.cli.conftest import call
 from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index.agent import retriever_tool
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.retrieval.request import Diversity
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app
@@ -75,9 +74,6 @@ SEARCHES = {
     "search": lambda index, k: of_result(index.search([QUESTION], k)),
     "asearch": lambda index, k: of_result(asyncio.run(index.asearch([QUESTION], k))),
     "diverse": lambda index, k: of_result(index.search([QUESTION], k, diversity=Diversity())),
-    "search_encoded": lambda index, k: of_result(
-        index.search_encoded([QUESTION], index.uec.encode([QUESTION], "query"), k)
-    ),
     "a view": lambda index, k: of_result(index.snapshot().search([QUESTION], k)),
     "LangChain": lambda index, k: of_hits(langchain_of(index).invoke(QUESTION, k=k)),
     "LangChain, async": lambda index, k: of_hits(
@@ -121,7 +117,7 @@ def over_http(folder):
 
 
 def over_mcp(folder):
-    app = create_mcp_app(LiveIndex(IndexLocation(folder)), Access())
+    app = create_mcp_app(Retriever.load(folder), Access())
     with TestClient(app, base_url=f"http://{HOST}") as client:
         asked = call_rpc(client, "tools/call", name="ask", arguments={"question": QUESTION})
     return coded(asked.json()["result"]["structuredContent"])

@@ -64,9 +64,9 @@ def test_documents_of_all_folders_come_in_the_order_of_their_paths_and_hidden_or
 
 def test_an_index_in_the_folder_is_no_document(tmp_path):
     (tmp_path / "a.md").write_text("The honey.")
-    (tmp_path / "idx" / "generations" / "1").mkdir(parents=True)
-    (tmp_path / "idx" / "manifest.json").write_text("{}")
-    (tmp_path / "idx" / "generations" / "1" / "vocab.txt").write_text("honey hive")
+    (tmp_path / "idx").mkdir()
+    (tmp_path / "idx" / "index.db").write_bytes(bytes(68) + b"UECR")
+    (tmp_path / "idx" / "vocab.txt").write_text("honey hive")
     with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble"):
         [document] = read_folder(tmp_path)
     assert document.source == "a.md"

@@ -13,14 +13,12 @@ from tests.helpers import (
     bag_of_words,
     by_name,
     data_of,
-    files_of,
-    resaved,
+    made_up,
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.environment import TRUSTED
-from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.base.files import read_json
 from uec_rag.encoders import hub
-from uec_rag.ensemble.save import KIND
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
 
@@ -54,15 +52,14 @@ def test_a_fitted_ensemble_comes_back_bit_for_bit(tmp_path, fit_pairs, structure
 
 def test_saving_what_was_loaded_gives_the_same_files(fitted, saved, tmp_path):
     UEC.load(saved, encoders=by_name(fitted)).save(tmp_path / "again")
-    for name in ("posteriors.safetensors", "uec.json"):
-        again = files_of(tmp_path / "again") / name
-        assert again.read_bytes() == (files_of(saved) / name).read_bytes()
+    for file in saved.glob("*.*"):
+        assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes()
 
 
 def test_only_json_and_tensors_are_written(saved):
-    files = {file.name for file in saved.rglob("*") if file.is_file()}
+    tensors = f"posteriors-{read_json(saved / 'uec.json')['tensors'][:16]}.safetensors"
     # Some versions of filelock take the lock away once it is free.
-    assert files - {".lock"} == {"manifest.json", "uec.json", "posteriors.safetensors", ".held"}
+    assert {file.name for file in saved.iterdir()} - {".lock"} == {"uec.json", tensors}
 
 
 def test_an_ensemble_that_is_not_fitted_is_saved_too(encoders, tmp_path):
@@ -140,18 +137,36 @@ def test_what_is_not_a_saved_ensemble_is_not_loaded(tmp_path, fitted):
     with pytest.raises(FileNotFoundError, match="path: no saved UEC ensemble at"):
         UEC.load(tmp_path / "nowhere")
     Retriever(fitted).save(tmp_path / "index")
-    with pytest.raises(ValueError, match="holds a saved UEC index, expected a saved UEC ensemble"):
+    with pytest.raises(ValueError, match="holds an index, expected a UEC ensemble"):
         UEC.load(tmp_path / "index")
 
 
 def test_files_of_two_ensembles_cannot_be_mixed(fitted, saved, fit_pairs, encoders, tmp_path):
     """Of the same sizes, so that only hashes and the fingerprint tell."""
     UEC(encoders, seed=1).fit(fit_pairs).save(tmp_path / "other")
-    shutil.copy(files_of(tmp_path / "other") / "posteriors.safetensors", files_of(saved))
-    with pytest.raises(IndexCorrupted, match=r"posteriors\.safetensors' has other contents than w"):
-        UEC.load(saved, encoders=by_name(fitted))
+    [own], [other] = (path.glob("posteriors-*") for path in (saved, tmp_path / "other"))
+    with made_up(saved) as state:
+        state["tensors"] = read_json(tmp_path / "other" / "uec.json")["tensors"]
+        shutil.copy(other, tmp_path / "made up" / other.name)
     with pytest.raises(IndexCorrupted, match="has another fingerprint than it was saved with"):
-        UEC.load(saved, encoders=by_name(fitted), verify=False)
+        UEC.load(tmp_path / "made up", encoders=by_name(fitted))
+    shutil.copy(other, own)
+    with pytest.raises(IndexCorrupted, match="has other contents than were saved"):
+        UEC.load(saved, encoders=by_name(fitted))
+
+
+def test_a_save_that_is_killed_leaves_the_one_before(fitted, saved, encoders, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    other = UEC(encoders, coefficients="uniform")
+    with monkeypatch.context() as patch:
+        patch.setattr("uec_rag.ensemble.save.replace_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            other.save(saved)
+    assert_same(UEC.load(saved, encoders=by_name(fitted)), fitted)
+    other.save(saved)
+    assert not [*saved.glob("posteriors-*")]
 
 
 RELEVANCE = ("confidence_model", "relevance")
@@ -186,12 +201,10 @@ SUMMARY = ("posteriors", 1, "summary")
 def test_files_that_were_made_up_are_said_to_be_corrupted(
     fitted, saved, tmp_path, inside, name, value
 ):
-    state = read_json(files_of(saved) / "uec.json")
-    part = reduce(getitem, inside, state)
-    assert name in part
-    part[name] = value
-    with resaved(saved, KIND) as folder:
-        write_json(folder / "uec.json", state)
+    with made_up(saved) as state:
+        part = reduce(getitem, inside, state)
+        assert name in part
+        part[name] = value
     with pytest.raises(IndexCorrupted):
         UEC.load(tmp_path / "made up", encoders=by_name(fitted))
 
@@ -214,10 +227,8 @@ def naming(tmp_path):
 
     def make(spec):
         UEC([bag_of_words(8, "model")]).save(tmp_path / "saved")
-        with resaved(tmp_path / "saved", KIND, "naming") as folder:
-            state = read_json(folder / "uec.json")
+        with made_up(tmp_path / "saved", "naming") as state:
             state["encoders"][0]["spec"] = spec
-            write_json(folder / "uec.json", state)
         return tmp_path / "naming"
 
     return make

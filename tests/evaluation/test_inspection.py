@@ -38,7 +38,7 @@ def ids(ranking):
 
 def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, queries, parts, texts):
     found, stored = (
-        search_by_each_member(full, queries, parts, 5),
+        search_by_each_member(full, queries, 5),
         full.uec.encode(texts, "passage"),
     )
     assert [*found] == full.uec.names
@@ -50,5 +50,4 @@ def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, que
 def test_one_encoder_has_no_others(queries):
     words = Retriever(UEC(["bm25"], coefficients="uniform"))
     words.add(["ba de", "fi go"])
-    asked = words.uec.encode(queries, "query")
-    assert search_by_each_member(words, queries, asked, 1) == {}
+    assert search_by_each_member(words, queries, 1) == {}

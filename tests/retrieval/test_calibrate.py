@@ -23,7 +23,7 @@ from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.calibrate import FEWEST, corpus_fingerprint
 from uec_rag.retrieval.request import Diversity
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import LocalStore
 
 IDS = [f"p{i}" for i in range(150)]
 
@@ -136,7 +136,7 @@ def test_where_labels_say_what_is_not_answered_nothing_is_hidden(own, own_texts)
 
 def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts):
     """One that scores its candidates anew, exactly, would bring them back as irrelevant hits."""
-    compressed = index_of(fitted, own_texts, IDS, store=MemoryStore(dtype="int8"))
+    compressed = index_of(fitted, own_texts, IDS, store=LocalStore(dtype="int8"))
     asked, (queries, _) = labelled(own_texts, 200), labelled(own_texts, 100, seed=1)
     plain, found = (
         retriever.calibrate(*asked, unanswerable_rate=0.3).search(queries)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
+from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
 from uec_rag.retrieval.conversation import in_context, rows_of, turns_of
 from uec_rag.retrieval.request import Query, searched_turns, texts_of
@@ -29,7 +29,7 @@ def words(*texts: str) -> Gaussian:
 def bm25(part: Gaussian) -> np.ndarray:
     held = Lexical().encode(PASSAGES, "passage").terms
     assert held is not None
-    return Postings.from_terms(held).similarities(part.terms[0], Corpus(len(PASSAGES)))
+    return Words.from_terms(held).similarities(part.terms[0])
 
 
 def test_a_question_without_turns_before_is_its_own_context():

@@ -24,7 +24,7 @@ from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.request import Diversity
 from uec_rag.retrieval.result import surest_decision
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import LocalStore
 
 RISK = 0.25
 
@@ -41,7 +41,7 @@ def gate(of_800):
 
 @pytest.mark.parametrize("make", [Gate.from_labels, LabelledSearch.from_queries])
 def test_what_does_not_search_is_refused(full, make):
-    with pytest.raises(TypeError, match=r"retriever: expected a uec_rag\.Retriever, got Memory"):
+    with pytest.raises(TypeError, match=r"retriever: expected a uec_rag\.Retriever, got Local"):
         make(full.store, ["badero"], [["p0"]])
 
 
@@ -301,7 +301,7 @@ class TestOfOtherPassages:
             index.add(texts[3:4], ["p3"])  # as it was
 
 
-class Read(MemoryStore):
+class Read(LocalStore):
     """A store that counts how often all of its passages are read."""
 
     reads = 0
@@ -745,8 +745,11 @@ class TestOfAFolder:
     def test_it_is_looked_for_when_the_index_is_opened(self, small, file):
         Gate(0.9).save(file)
         opened = Retriever.load(file.parent, small.uec)
-        file.unlink()
         assert opened.gate == Gate(0.9)
+        Gate(0.8).save(file)
+        assert opened.gate == Gate(0.8)
+        file.unlink()
+        assert opened.gate is None
         assert Retriever.load(file.parent, small.uec).gate is None
 
     def test_a_damaged_one_is_reported_when_it_is_to_decide(self, small, file):

@@ -8,7 +8,7 @@ import pytest
 from examples.chat import PASSAGES
 from tests.helpers import agree, assert_same_bits, data_of, index_of
 from uec_rag import UEC
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
 
 TOWNS = ["Elkins", "Goodrich", "Lisbon", "Troy", "Salem", "Dover"]
@@ -24,7 +24,7 @@ def index(request, with_words, texts):
         with_words,
         [*texts[:60], *TEXTS],
         [*(f"p{i}" for i in range(60)), *TOWNS],
-        store=QdrantStore(location=":memory:") if elsewhere else MemoryStore(),
+        store=QdrantStore(location=":memory:") if elsewhere else LocalStore(),
     )
 
 

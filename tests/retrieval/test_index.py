@@ -9,7 +9,7 @@ from tests.helpers import FORGED, noise, refused
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.retrieval.request import Diversity
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 
 
 def test_ids_are_made_up_where_none_are_given(fitted, texts):
@@ -56,9 +56,9 @@ def test_unknown_keyword_arguments_are_refused(full):
 def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
     with pytest.raises(TypeError, match=r"uec: expected a UEC, got str; make one with UEC\("):
         Retriever("all-MiniLM-L6-v2")
-    for store in ([], MemoryStore):
+    for store in ([], LocalStore):
         with pytest.raises(
-            TypeError, match=r"store: expected a store, such as MemoryStore\(\), got"
+            TypeError, match=r"store: expected a store, such as LocalStore\(\), got"
         ):
             Retriever(full.uec, store)
 
@@ -132,7 +132,7 @@ def test_counts_may_be_any_integer(small):
     ],
 )
 def test_variances_whose_products_no_float32_holds_are_refused(gaussian):
-    store = MemoryStore()
+    store = LocalStore()
     with pytest.raises(ValueError, match=re.escape("gaussians: expected variances <= 1e+19, got")):
         store.add([Passage("a", "text")], gaussian)
     store.add([Passage("a", "text")], Gaussian([[1.0, 0.0]], [[9e18, 9e18]]))
@@ -143,7 +143,7 @@ def test_variances_whose_products_no_float32_holds_are_refused(gaussian):
 
 
 def test_means_whose_products_no_float32_holds_are_refused():
-    store = MemoryStore()
+    store = LocalStore()
     for mean in ([[1e7, 0.0]], [[0.0, -1e38]]):
         with pytest.raises(ValueError, match=re.escape("gaussians: expected means up to 1e+06")):
             store.add([Passage("a", "text")], Gaussian(mean, [[0.0, 0.0]]))

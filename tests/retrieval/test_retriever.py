@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, of_members, refused
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
-from uec_rag.stores import MemoryStore
+from uec_rag.stores.local import View
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8])
@@ -138,13 +138,13 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(
     full, queries, monkeypatch, room, expected
 ):
     whole, sizes = full.search(queries, k=5), []
-    compare = MemoryStore.compare
+    compare = View.compare
 
     def recorded(store, blocks):
         sizes.append(len(blocks[0]))
         return compare(store, blocks)
 
-    monkeypatch.setattr(MemoryStore, "compare", recorded)
+    monkeypatch.setattr(View, "compare", recorded)
     # So many queries, 3 + 1 matrices.
     monkeypatch.setattr("uec_rag.retrieval.search._BLOCK", room * 200 * 4)
     blocks = full.search(queries, k=5)
@@ -154,7 +154,7 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(
 
 
 async def test_an_asynchronous_search_leaves_the_event_loop_to_others(full, queries, monkeypatch):
-    threads, compare = [], MemoryStore.compare
+    threads, compare = [], View.compare
 
     class Noting(list):
         def __iter__(self):
@@ -165,7 +165,7 @@ async def test_an_asynchronous_search_leaves_the_event_loop_to_others(full, quer
         threads.append(threading.get_ident())
         return compare(store, blocks)
 
-    monkeypatch.setattr(MemoryStore, "compare", noted)
+    monkeypatch.setattr(View, "compare", noted)
     await full.asearch(Noting(queries[:2]), history=Noting([["before"], []]))
     assert len(threads) > 2
     assert threading.get_ident() not in threads

@@ -16,7 +16,7 @@ from tests.helpers import (
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
 from uec_rag.retrieval.request import Diversity
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
 TEXTS = [*(passage for _, passage in pairs(40, seed=3)), *passages(120, seed=4)]
@@ -30,7 +30,7 @@ def uec():
 
 def indexed(uec, texts=TEXTS, ids=IDS, **options):
     return index_of(
-        uec, texts, ids, [{"even": int(id_) % 2 == 0} for id_ in ids], store=MemoryStore(**options)
+        uec, texts, ids, [{"even": int(id_) % 2 == 0} for id_ in ids], store=LocalStore(**options)
     )
 
 

@@ -11,7 +11,6 @@ from starlette.testclient import TestClient
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval import Gate
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import LOGGING
@@ -81,11 +80,12 @@ def index(saved, tmp_path):
 
 @contextmanager
 def serving(index, *, write=False, gate=None, gated=True, raises=True, **access):
-    """A client of a running application, and its `live` index."""
-    live = LiveIndex(IndexLocation(index, gate=gate, gated=gated))
-    app = create_app(live, Access(**access), write=write)
+    """A client of a running application."""
+    opened = Retriever.load(index)
+    if gate is not None or not gated:
+        opened.gate = Gate(gate) if isinstance(gate, float) else gate and Gate.load(gate)
+    app = create_app(opened, Access(**access), write=write)
     with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=raises) as client:
-        client.live = live
         yield client
 
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from examples.chat import PASSAGES
 from tests.helpers import data_of
 from tests.server.conftest import HOST, call_rpc, serving
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
+from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app
 
@@ -34,7 +34,7 @@ def client(folder):
 @pytest.fixture(scope="module")
 def call(folder):
     """Call a tool of the server for agents."""
-    app = create_mcp_app(LiveIndex(IndexLocation(folder)), Access())
+    app = create_mcp_app(Retriever.load(folder), Access())
     with TestClient(app, base_url=f"http://{HOST}") as client:
 
         def called(tool, **arguments):

@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 from tests.server.conftest import HOST, STRICT, TEXTS, TOKEN, call_rpc, make
 from tests.server.test_processes import UEC_RAG, begun
 from uec_rag import Retriever, __version__
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app, create_server, uri_of
 from uec_rag.server.running import LogFormatter
@@ -135,7 +134,7 @@ async def test_what_goes_wrong_is_told_without_where_things_are(index, monkeypat
 
     monkeypatch.setattr(Retriever, "search", fails)
     monkeypatch.setattr(Retriever, "get", fails)
-    server = create_server(LiveIndex(IndexLocation(index)))
+    server = create_server(Retriever.load(index))
     for asked in (
         server.call_tool("ask", {"question": QUESTION}),
         server.read_resource(uri_of("parking")),
@@ -158,14 +157,14 @@ async def test_what_goes_wrong_is_told_without_where_things_are(index, monkeypat
     ],
 )
 async def test_wrong_arguments_are_refused_in_few_words(index, tool, wrong, message):
-    server = create_server(LiveIndex(IndexLocation(index)))
+    server = create_server(Retriever.load(index))
     with pytest.raises(Exception, match=message) as error:
         await server.call_tool(tool, {"question": QUESTION, **wrong})
     assert len(str(error.value)) < 200
 
 
 def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
-    app = create_mcp_app(LiveIndex(IndexLocation(index)), Access())
+    app = create_mcp_app(Retriever.load(index), Access())
     wrong = [
         {"name": ["who owns a zebra"]},
         {"name": "ask", "arguments": "who owns a zebra"},
@@ -184,7 +183,7 @@ def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
 
 
 def test_over_http_it_is_guarded_as_any_server(index):
-    app = create_mcp_app(LiveIndex(IndexLocation(index)), Access(token=TOKEN))
+    app = create_mcp_app(Retriever.load(index), Access(token=TOKEN))
     known = {"Authorization": f"Bearer {TOKEN}"}
     with TestClient(app, base_url=f"http://{HOST}") as client:
         for headers, status in [({}, 401), (known | {"Host": "evil.example"}, 421), (known, 200)]:

@@ -24,17 +24,17 @@ PARKING = {"question": "who may park in the yard", "k": 3}
 
 
 APP = """
-from pathlib import Path
-
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
+from uec_rag.retrieval import Retriever
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import log_to_stderr
+from uec_rag.stores.urls import open_store
 
 def app():
     log_to_stderr()
-    place = IndexLocation(Path({index!r}), {place!r})
-    return create_app(LiveIndex(place), Access(token={token!r}), write=True)
+    store = open_store({place!r}, existing=True)
+    opened = Retriever.load({index!r}, store=store)
+    return create_app(opened, Access(token={token!r}), write=True)
 """
 UVICORN = [sys.executable, "-m", "uvicorn", "--factory", "app:app", "--no-proxy-headers"]
 UVICORN += [
@@ -87,8 +87,8 @@ def test_what_cannot_be_served_is_said_before_anything_listens(row, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     make().save("idx")
     make().save("broken")
-    for file in (tmp_path / "broken/generations").rglob("passages*"):
-        file.write_bytes(b"x" * file.stat().st_size)
+    file = tmp_path / "broken" / "index.db"
+    file.write_bytes(file.read_bytes()[:100] + b"x" * 100_000)
     make().uec.save("model")
     result = CliRunner().invoke(app, shlex.split(row["command"]))
     assert result.exit_code == 2

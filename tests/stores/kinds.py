@@ -6,14 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.stores.edge_client import EdgeClient
 from tests.stores.qdrant_server import server_url
-from uec_rag.base.saved.files import read_json
-from uec_rag.stores import MemoryStore
+from uec_rag.base.files import read_json
+from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
 from uec_rag.stores.urls import open_store, saved_store
 
 KINDS = {
-    "memory": lambda folder: MemoryStore(),
-    "memory int8": lambda folder: MemoryStore(dtype="int8"),
+    "memory": lambda folder: LocalStore(),
+    "memory int8": lambda folder: LocalStore(dtype="int8"),
+    "folder": lambda folder: LocalStore(folder / "idx"),
+    "folder int8": lambda folder: LocalStore(folder / "idx", dtype="int8"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),
     "qdrant by http": lambda folder: QdrantStore(
@@ -27,7 +29,7 @@ if "QDRANT_URL" in os.environ:
         api_key=os.environ.get("QDRANT_API_KEY"),
         collection=f"test-{uuid.uuid4().hex}",
     )
-ENGINES = [kind for kind in KINDS if not kind.startswith("memory")]
+ENGINES = [kind for kind in KINDS if not kind.startswith(("memory", "folder"))]
 # The one in a folder searches as the one in memory does, and waits for the disk at each passage.
 DISTINCT = [kind for kind in KINDS if kind != "qdrant in a folder"]
 QUICK = [kind for kind in DISTINCT if kind in ENGINES]
@@ -42,11 +44,14 @@ def close(store):
 
 def reopened(store, folder):
     """A store as it is after it was saved to a folder of its own, and opened by another process."""
+    if isinstance(store, LocalStore):
+        store.save(folder)
+        close(store)
+        return LocalStore(folder)
     folder.mkdir()
     store.save(folder)
     close(store)
-    address = read_json(folder / "store.json").get("address")
-    return saved_store(folder, address and open_store(address))()
+    return saved_store(folder, open_store(read_json(folder / "store.json")["address"]))
 
 
 def beside(store):

@@ -11,7 +11,7 @@ from tests.stores.test_contract import assert_answers_alike, gaussians, halves, 
 from uec_rag import UEC
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import LocalStore
 
 SATURATION = Saturation()
 EXACT = [kind for kind in KINDS if kind != "memory int8"]
@@ -68,7 +68,7 @@ def contributions(store, query, hits):
 
 @every_search
 def test_words_count_as_in_memory_after_additions_replacements_and_deletions(store):
-    reference = MemoryStore()
+    reference = LocalStore()
     for step in (
         lambda s: s.add(numbered(range(100)), with_words(0, 100)),
         lambda s: s.add(numbered(range(80, 150), new=True), with_words(1, 70)),
@@ -117,7 +117,7 @@ def test_frequencies_are_exact_whatever_happened_before(kind, steps, tmp_path_fa
 
 @every_search
 def test_a_filter_leaves_rarity_as_it_is(store):
-    reference = MemoryStore()
+    reference = LocalStore()
     for one in (store, reference):
         one.add(numbered(range(120)), with_words(0, 120))
     found = alike(store, reference, filter={"third": True})
@@ -166,7 +166,7 @@ def test_words_alone_are_refused_by_an_engine(store):
 
 @pytest.mark.parametrize("kind", [kind for kind in SAVED if kind in EXACT])
 def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
-    reference = MemoryStore()
+    reference = LocalStore()
     for one in (store, reference):
         one.add(numbered(range(50)), with_words(0, 50))
     opened = reopened(store, tmp_path / "saved")
@@ -183,10 +183,10 @@ def test_the_order_of_candidates_is_that_of_an_exact_search_of_them(store, first
     given_ = stored.with_terms(with_words(0, 1000, long).terms)
     store.add(numbered(range(first)), given_[range(first)])
     store.add(numbered(range(first, 1000)), given_[range(first, 1000)])
-    reference = MemoryStore()
+    reference = LocalStore()
     reference.add(numbered(range(1000)), given_)
     by_mean = np.argsort(-(QUERY.mean @ given_.mean.T), axis=1)[:, :256]
-    by_words = reference.compare(QUERY.terms)[0]
+    by_words = reference.snapshot().compare(QUERY.terms)[0]
     found = store.search(QUERY, 10, beta=1.0)
     everything = reference.search(QUERY, 1000, beta=1.0)
     for row in range(len(QUERY)):

@@ -1,4 +1,4 @@
-"""Filters of a store in memory against a reading of them in plain Python."""
+"""Filters of a local index against a reading of them in plain Python."""
 
 import re
 import tracemalloc
@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import data_of, random_gaussian, refused
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, check_size, parse
-from uec_rag.stores.memory.state import MetadataIndex
 
 METADATA = data_of("filtered_metadata.json")
 COMPARISONS = [*data_of("filters.json"), {"$where": lambda passage: "1" in passage.text}]
@@ -80,7 +79,7 @@ def holds(condition, passage):
 @pytest.fixture(scope="module")
 def store():
     """Passages of which some were replaced and some are gone, with values of other types."""
-    store, rng = MemoryStore(), np.random.default_rng(0)
+    store, rng = LocalStore(), np.random.default_rng(0)
     gone = [Passage(f"p{i}", "", {"year": "old", "lang": 7, "note": 3}) for i in range(3)]
     store.add([*gone, Passage("gone", "", {"tags": 5})], random_gaussian(rng, 4, 2))
     store.add(
@@ -139,23 +138,6 @@ def test_a_filter_may_be_so_large(filter_, message):
     check_size(parse(filter_), 11, 23, 31)
 
 
-def test_metadata_is_read_once_whatever_is_asked_of_it():
-    class Counted(list):
-        read = 0
-
-        def __getitem__(self, row):
-            self.read += 1
-            return super().__getitem__(row)
-
-    passages = Counted(Passage(f"p{i}", "", m) for i, m in enumerate(METADATA))
-    index, rows = MetadataIndex(), np.arange(len(METADATA))
-    unknown = {f"key {i}": i for i in range(60)}
-    for filter_ in ({"lang": "en"}, {"year": 2020, "tags": "tax"}, {"$or": [{"note": 1}, unknown]}):
-        with warnings.catch_warnings(action="ignore"):
-            index.select(parse(filter_), passages, rows, {}.get)
-    assert passages.read == len(METADATA)
-
-
 def test_little_is_remembered_or_said_of_keys_that_no_passage_has(store):
     def ask(start, stop):
         with warnings.catch_warnings(record=True, action="always") as caught:
@@ -178,6 +160,6 @@ def test_little_is_remembered_or_said_of_keys_that_no_passage_has(store):
     [*refused("filter"), ({3: 1}, ValueError, "expected a metadata key")],
 )
 def test_what_is_no_filter_is_refused_by_an_empty_store_too(store, filter_, error, message):
-    for any_store in (store, MemoryStore()):
+    for any_store in (store, LocalStore()):
         with pytest.raises(error, match=re.escape(f"filter: {message}")):
             any_store.passages(filter_)

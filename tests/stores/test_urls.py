@@ -5,12 +5,11 @@ import warnings
 
 import pytest
 
-from tests.helpers import bag_of_words, index_of, resaved
+from tests.helpers import bag_of_words, index_of
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, Retriever
-from uec_rag.base.saved.files import write_json
-from uec_rag.retrieval.save import KIND
-from uec_rag.stores import MemoryStore
+from uec_rag.base.files import write_json
+from uec_rag.stores import LocalStore
 from uec_rag.stores.urls import open_store
 
 
@@ -56,9 +55,8 @@ def uec():
     ],
 )
 def test_a_place_that_a_folder_names_is_not_opened(small, tmp_path, noted, trust):
-    small.save(tmp_path / "mine")
-    with resaved(tmp_path / "mine", KIND, "gift") as folder:
-        write_json(folder / "store" / "store.json", noted)
+    small.save(tmp_path / "gift")
+    write_json(tmp_path / "gift" / "store.json", noted)
     with pytest.raises(ValueError, match="not opened just because a saved folder names it"):
         Retriever.load(tmp_path / "gift", small.uec, trust=trust)
 
@@ -94,7 +92,7 @@ def test_another_collection_of_the_same_ensemble_is_told_from_ones_own(uec, tmp_
 def test_a_store_is_given_where_there_is_one_and_must_be_one(uec, small, tmp_path):
     small.save(tmp_path / "index")
     with pytest.raises(ValueError, match="this index stores its own passages; omit store="):
-        Retriever.load(tmp_path / "index", small.uec, store=MemoryStore())
+        Retriever.load(tmp_path / "index", small.uec, store=LocalStore())
     with pytest.raises(TypeError, match=r"store: expected a store, .* got str") as said:
         Retriever.load(tmp_path / "index", small.uec, store="qdrant://me:secret@host/x")
     assert "secret" not in str(said.value)

@@ -16,7 +16,7 @@ from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.confidence.risk import risk_threshold
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.base import Passage
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import LocalStore
 
 pytestmark = FORKED
 
@@ -92,7 +92,7 @@ def _methods(index):
             ("queries", "relevant_ids", "risk", "certainty", "k", "filter"),
         ),
         "risk_threshold": (risk_threshold, ("confidence", "correct", "risk", "delta")),
-        "MemoryStore": (MemoryStore, ("index", "dtype", "device")),
+        "LocalStore": (LocalStore, ("index", "dtype", "device")),
         "save": (index.save, ("path",)),
         "load": (Retriever.load, ("path", "uec")),
     }

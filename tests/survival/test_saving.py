@@ -1,54 +1,289 @@
-"""Whatever ends a save, and whoever reads meanwhile: there is one whole index, old or new."""
+"""Whatever ends a change, and whoever reads meanwhile: what was acknowledged is there, whole."""
 
+import errno
+import json
 import os
 import random
+import resource
+import shutil
 import signal
+import sys
 import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.helpers import load_index, passages
-from tests.stores.kinds import close
-from tests.stores.qdrant_server import new_place
+from tests.helpers import load_index, passages, random_gaussian
 from tests.survival import in_a_child
 from tests.survival.scale import report, times
-from tests.survival.versions import Saver, after_a_while, fill, save, version_of, write
-from uec_rag import Retriever
+from uec_rag import Gaussian, Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.folder import read_files
-from uec_rag.stores.urls import open_store
+from uec_rag.stores import LocalStore, Passage
 
 pytestmark = in_a_child.FORKED
 
-_INTERRUPTS = 50  # of a child
-_HANGS = 100  # seconds that nothing here takes
+WIDTH = 8
+LARGE = 600  # passages, which are a file of their own
 
 
-@pytest.mark.parametrize("how", [save, fill])
-def test_kills_lose_and_mix_nothing(how, fitted, tmp_path):
-    rng, path, kills, during = random.Random(0), tmp_path / "index", times(25, 1000), 0
-    index = Retriever(fitted)
-    write(index, 0)
-    index.save(path)
-    version = 0
+def vector(id_, version):
+    """The mean that a passage of a version has: a mixture of two shows."""
+    seed = [version, *id_.encode()]
+    return np.random.default_rng(seed).standard_normal(WIDTH).astype(np.float32)
+
+
+def add(store, ids, version):
+    mean = np.array([vector(id_, version) for id_ in ids])
+    texts = [Passage(id_, f"{id_} of {version}", {"version": version}) for id_ in ids]
+    store.add(texts, Gaussian(mean, np.zeros_like(mean)))
+
+
+def steps_of(number, writer=""):
+    """The steps of an operation, by its number alone: what to do, and with which ids."""
+    chance, ids = random.Random(f"{writer}{number}"), [f"{writer}{i}" for i in range(40)]
+    how = chance.choice(["add", "add", "add", "delete", "both", "large", "gone", "copy"])
+    some = chance.sample(ids, chance.randint(1, 9))
+    large = [f"{writer}large {i}" for i in range(LARGE)]
+    return {
+        "add": [("add", some)],
+        "delete": [("delete", some)],
+        "both": [("add", some[::2]), ("delete", some[1::2])],
+        "large": [("add", large)],
+        "gone": [("delete", large[: LARGE * 3 // 4])],
+        "copy": [("copy", [])],
+    }[how]
+
+
+def operate(store, number, writer=""):
+    """Carry out an operation; those of several steps in one transaction."""
+    steps = steps_of(number, writer)
+    if steps[0][0] == "copy":
+        store.save(store.folder.with_name(f"copy{writer}"))
+        return
+    with store.changing():
+        for how, ids in steps:
+            add(store, ids, number) if how == "add" else store.delete(ids)
+
+
+def expect(held, number, writer=""):
+    """What a dict has after an operation."""
+    held = dict(held)
+    for how, ids in steps_of(number, writer):
+        for id_ in ids:
+            held.pop(id_, None)
+            if how == "add":
+                held[id_] = number
+    return held
+
+
+def held_by(store):
+    """The version of each passage, of which text, metadata and vector must be."""
+    view = store.snapshot()
+    found = {p.id: p.metadata["version"] for p in view.passages()}
+    assert [p.text for p in view.passages()] == [f"{i} of {v}" for i, v in found.items()]
+    means = view.vectors([*found]).mean
+    for mean, (id_, version) in zip(means, found.items(), strict=True):
+        np.testing.assert_array_equal(mean, vector(id_, version))
+    return found
+
+
+def write_on(folder, log, first, writer="", last=sys.maxsize):
+    """Carry out one operation after the other, and note when each is begun and done."""
+    notes = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    store = LocalStore(folder)
+    for number in range(first, last):
+        operate(store, number, writer)
+        os.write(notes, f"{number}\n".encode())
+
+
+def in_a_fork(work, *arguments):
+    child = os.fork()
+    if not child:
+        try:
+            work(*arguments)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    return child
+
+
+def last_of(log, before):
+    """The last operation that was noted as done."""
+    lines = log.read_text().split() if log.exists() else []
+    return int(lines[-1]) if lines else before
+
+
+def test_kills_lose_and_mix_nothing(tmp_path):
+    rng, folder, log = random.Random(0), tmp_path / "index", tmp_path / "log"
+    kills, held, done, in_flight = times(200, 1000), {}, -1, 0
+    states = [{}]
+    LocalStore(folder).close()
     for _ in range(kills):
-        before = len(os.listdir(path / "generations"))
-        saver = Saver(path, fitted, version + 1, how)
-        after_a_while(rng, 0.1)
-        saved = saver.kill()
-        during += len(os.listdir(path / "generations")) != before
-        found = version_of(load_index(path, fitted))
-        # What was said to be saved is saved, and at most the one after it.
-        last = version if saved is None else saved
-        assert found in (last, last + 1)
-        version = found
-    save(path, fitted, version + 1)
-    assert len(os.listdir(path / "generations")) == 1
-    assert set(os.listdir(tmp_path)) == {"index"}
-    half = f"{during} of them left a half-written generation"
-    report(f"{how.__name__}: {kills} kills, {half}; none lost or mixed")
+        writer = in_a_fork(write_on, folder, log, done + 1)
+        time.sleep(rng.random() * 0.15)
+        os.kill(writer, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(writer, 0)[1]), "the writer failed before it was killed"
+        # What the one before did unsaid is not in the log.
+        before, done = done, max(done, last_of(log, done))
+        for number in range(before + 1, done + 1):
+            held = expect(held, number)
+            states.append(held)
+        store = LocalStore(folder)
+        found = held_by(store)
+        if found != held:  # the one in flight
+            done, held, in_flight = done + 1, expect(held, done + 1), in_flight + 1
+            states.append(held)
+        assert found == held
+        if rng.random() < 0.1:
+            store.check()
+        store.close()
+        copy = folder.with_name("copy")
+        if (copy / "index.db").exists():  # one that was killed first may be empty
+            other = LocalStore(copy)
+            assert held_by(other) in states[-500:] or not len(other)
+            other.close()
+    named = len([*(folder / "segments").iterdir()]) if (folder / "segments").exists() else 0
+    assert named < 60
+    report(f"{kills} kills within {done} operations, {in_flight} done unsaid; none lost or mixed")
+
+
+def test_four_writers_and_four_readers_lose_nothing(tmp_path):
+    folder, operations = tmp_path / "index", times(25, 500)
+    LocalStore(folder).close()
+
+    def read(until):
+        store, query, count = LocalStore(folder), Gaussian(np.ones((1, WIDTH)), np.zeros((1, 8))), 0
+        while not until.exists():
+            held_by(store)
+            hits = store.search(query, 5, beta=1.0, filter={"version": {"$gte": 0}})
+            for passage, mu in zip(hits.passages[0], hits.mu[0], strict=True):
+                mean = vector(passage.id, passage.metadata["version"])
+                np.testing.assert_allclose(mu, mean.sum(), rtol=1e-4, atol=1e-5)
+            count += 1
+        assert count
+
+    names = "abcd"
+    logs = {name: tmp_path / f"{name}.log" for name in names}
+    writers = [in_a_fork(write_on, folder, logs[n], 0, n, operations) for n in names]
+    readers = [in_a_fork(read, tmp_path / "done") for _ in range(4)]
+    assert [os.waitpid(writer, 0)[1] for writer in writers] == [0] * 4
+    (tmp_path / "done").touch()
+    assert [os.waitpid(reader, 0)[1] for reader in readers] == [0] * 4
+    expected = {}
+    for name in names:
+        held = {}
+        for number in range(operations):
+            held = expect(held, number, name)
+        expected |= held
+    store = LocalStore(folder)
+    assert held_by(store) == expected
+    store.check()
+    report(f"4 writers of {operations} operations each beside 4 readers: nothing lost, no error")
+
+
+def test_a_disk_that_fills_changes_nothing(tmp_path):
+    def fill(how):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        store = LocalStore(tmp_path / how)
+        add(store, [str(i) for i in range(2000)], 1)
+        store.compact()
+        before, room = held_by(store), 40_000 if how == "log" else 300_000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+        many = [str(i) for i in range(1000 if how == "log" else 60_000)]
+        with pytest.raises(OSError, match=r"Nothing was changed|File too large") as error:
+            add(store, many, 2)
+        assert error.value.errno in (errno.ENOSPC, errno.EFBIG)
+        assert held_by(store) == before
+        with suppress(OSError), store.changing():
+            store.delete(["0"])
+            add(store, many, 3)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        assert held_by(store) == before
+        add(store, ["new"], 4)
+        assert held_by(store) == before | {"new": 4}
+        store.check()
+
+    assert in_a_child.run(fill, ["log", "segment"]) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="gives rights up")
+@pytest.mark.parametrize("with_log", [False, True])
+def test_where_nothing_can_be_written_it_is_read_or_that_is_said(with_log, tmp_path):
+    store = LocalStore(tmp_path / "index")
+    add(store, ["a", "b"], 1)
+    if with_log:  # as a writer that was killed leaves it
+        shutil.copytree(tmp_path / "index", tmp_path / "copy", ignore=_shared_memory)
+        assert (tmp_path / "copy" / "index.db-wal").stat().st_size
+    else:
+        store.close()
+        shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    for folder in (tmp_path, *tmp_path.parents):
+        if str(folder).startswith("/tmp/"):
+            folder.chmod(0o755)
+
+    def read(_):
+        os.setgid(65534)
+        os.setuid(65534)
+        if with_log:
+            with pytest.raises(PermissionError, match="holds changes that can only be read where"):
+                LocalStore(tmp_path / "copy", read_only=True)
+            return
+        opened = LocalStore(tmp_path / "copy", read_only=True)
+        assert held_by(opened) == {"a": 1, "b": 1}
+        with pytest.raises(PermissionError, match="read_only=True"):
+            opened.delete(["a"])
+        with pytest.raises(PermissionError, match="load the index with read_only=True"):
+            LocalStore(tmp_path / "copy")
+
+    assert in_a_child.run(read, [0]) == []
+
+
+def _shared_memory(_, names):
+    return [name for name in names if name.endswith("-shm")]
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_process_that_is_forked_while_others_search_and_write_goes_on(in_memory, tmp_path):
+    import threading
+
+    store = LocalStore(None if in_memory else tmp_path / "index")
+    add(store, [str(i) for i in range(300)], 0)
+    query, stop, wrong = random_gaussian(np.random.default_rng(0), 2, WIDTH), threading.Event(), []
+
+    def work(number):
+        try:
+            while not stop.is_set():
+                store.search(query, 3, beta=1.0, filter={"version": {"$gte": 0}})
+                add(store, [f"{number} {i}" for i in range(5)], 1)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+
+    def search_and_write(number):
+        store.search(query, 3, beta=1.0, filter={"version": {"$gte": 0}})
+        add(store, [f"child {number}"], 2)
+        assert store.get([f"child {number}"])
+
+    for number in range(times(10, 100)):
+        time.sleep(0.02)
+        assert in_a_child.run(search_and_write, [number]) == []
+        assert bool(store.get([f"child {number}"])) != in_memory
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    held_by(store)
 
 
 def in_a_child_that(work, longest=None):
@@ -63,7 +298,7 @@ def in_a_child_that(work, longest=None):
         finally:
             os._exit(code)
     if longest is not None:
-        after_a_while(random.Random(child), longest)
+        time.sleep(random.Random(child).random() * longest)
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert longest is not None or status == 0
@@ -71,33 +306,21 @@ def in_a_child_that(work, longest=None):
     return status == 0
 
 
-@pytest.mark.parametrize("kind", ["memory", "qdrant"])
-def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path, monkeypatch):
+def test_updates_that_are_killed_are_finished_by_the_next(fitted, tmp_path, monkeypatch):
     rng, path, folder = random.Random(2), tmp_path / "index", tmp_path / "folder"
-    kills, done, place = times(4, 1000), 0, new_place() if kind == "qdrant" else None
+    kills, done = times(4, 1000), 0
     folder.mkdir()
-
     loading = Retriever.load
-
-    def opened():
-        return loading(path, fitted, store=place and open_store(place))
 
     def update():
         app(["index", str(folder), "--out", str(path), "--update"], standalone_mode=False)
 
-    def stored():
-        index = opened()
-        found = sorted((p.metadata["source"], p.text) for p in index.passages())
-        close(index.store)
-        return found
-
-    monkeypatch.setattr(Retriever, "load", lambda *_, **__: opened())
+    monkeypatch.setattr(Retriever, "load", lambda *_, **__: loading(path, fitted))
     monkeypatch.setattr(cli_index, "say", lambda said: None)
-    index = Retriever(fitted, place and open_store(place))
+    index = Retriever(fitted)
     sources = ("gone.md", "stays.md")  # an update of a folder without any of the files is refused
     index.add(["badero"] * 2, metadatas=[{"source": s, "file_sha256": "ab"} for s in sources])
     index.save(path)
-    close(index.store)
     begun = time.monotonic()
     for kill in range(kills):
         for number in rng.sample(range(4), 2):
@@ -111,104 +334,51 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
         done += in_a_child_that(update, longest=max(0.1, min(took, 3)))
         in_a_child_that(update)
         read = passages_of(read_files(folder).documents)
-        assert stored() == sorted((p.metadata["source"], p.text) for p in read)
-    report(f"{kind}: {kills} kills of updates, {done} of them too late; the next brought all, once")
+        stored = sorted((p.metadata["source"], p.text) for p in index.passages())
+        assert stored == sorted((p.metadata["source"], p.text) for p in read)
+    report(f"{kills} kills of updates, {done} of them too late; the next brought all, once")
 
 
 def test_a_first_save_that_is_killed_can_be_done_again(fitted, tmp_path):
-    rng = random.Random(1)
-    for attempt in range(times(5, 100)):
+    rng, texts = random.Random(1), passages(8)
+    for attempt in range(times(10, 100)):
         path = tmp_path / str(attempt)
-        saver = Saver(path, fitted, 1)
-        after_a_while(rng, 0.05)
-        saver.kill()
-        index = Retriever(fitted)
-        write(index, 7)
-        index.save(path)
-        assert version_of(load_index(path, fitted)) == 7
+
+        def save(path=path):
+            index = Retriever(fitted)
+            index.add(texts)
+            index.save(path)
+
+        in_a_child_that(save, longest=rng.random() * 0.3)
+        save()
+        assert [p.text for p in load_index(path, fitted).passages()] == texts
 
 
 @pytest.mark.interrupts
-def test_interrupts_lose_and_mix_nothing(fitted, tmp_path):
-    # In children: an interrupt inside filelock's own bookkeeping is for the life of its process.
-    seeds = range(times(1, 80))
+def test_interrupts_lose_and_mix_nothing(tmp_path):
+    def interrupt(*_):
+        raise KeyboardInterrupt
 
     def interrupted(seed):
-        hits = _interrupted_saves(fitted, tmp_path / str(seed), random.Random(seed))
-        (tmp_path / f"{seed}.hits").write_text(str(hits))
-
-    assert in_a_child.run_all(interrupted, seeds, 10) == []
-    hits = sum(int((tmp_path / f"{seed}.hits").read_text()) for seed in seeds)
-    of_all = _INTERRUPTS * len(seeds)
-    report(f"{of_all} interrupts, {hits} of them inside a save; none lost or mixed")
-
-
-def _interrupted_saves(fitted, path, rng):
-    """How many of the interrupts came inside a save."""
-    index, version, hit = Retriever(fitted), 0, 0
-    write(index, 0)
-    index.save(path)
-    signal.signal(signal.SIGALRM, _interrupt)
-    for _ in range(_INTERRUPTS):
-        write(index, version + 1)
-        done = False
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 1e-4 + rng.random() * 0.03)
-            index.save(path)
-            done = True
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        except (KeyboardInterrupt, TypeError):  # NumPy makes the latter of one in its writing
-            hit += not done
-        except OSError as error:  # and shutil.rmtree this, closing a file twice
-            if not isinstance(error.__context__, KeyboardInterrupt):
-                raise
-            hit += 1
-        signal.alarm(_HANGS)
-        found = version_of(load_index(path, fitted))
-        assert found == version + 1 if done else found in (version, version + 1)
-        version = found
-    index.save(path)
-    signal.alarm(0)
-    assert len(os.listdir(path / "generations")) == 1
-    return hit
-
-
-def _interrupt(number, frame):
-    raise KeyboardInterrupt
-
-
-def test_readers_beside_a_saver_see_one_version_each(fitted, tmp_path):
-    path, reads, seen = tmp_path / "index", times(60, 5000), []
-    saver = Saver(path, fitted, 1)
-    saver.wait_for_first()
-    try:
-        for _ in range(reads):
-            seen.append(version_of(load_index(path, fitted)))
-    finally:
-        saver.kill()
-    assert seen == sorted(seen)  # never back
-    report(f"{reads} reads beside {seen[-1]} saves; none failed or mixed")
-
-
-def test_of_two_who_save_at_once_each_saves_or_is_told(fitted, tmp_path):
-    path = tmp_path / "index"
-    saver, told, saved = Saver(path, fitted, 1), 0, 0
-    saver.wait_for_first()
-    os.kill(saver.pid, signal.SIGSTOP)  # perhaps in the middle of a save
-    try:
-        for version in range(1000, 1000 + times(10, 200)):
+        rng, store, held, hits = random.Random(seed), LocalStore(tmp_path / str(seed)), {}, 0
+        signal.signal(signal.SIGALRM, interrupt)
+        for number in range(60):
+            after, done = expect(held, number), False
             try:
-                save(path, fitted, version)
-                saved += 1
-                assert version_of(load_index(path, fitted)) == version
-            except BlockingIOError:
-                told += 1
-                os.kill(saver.pid, signal.SIGCONT)
-                after_a_while(random.Random(version), 0.02)
-                os.kill(saver.pid, signal.SIGSTOP)
-    finally:
-        os.kill(saver.pid, signal.SIGCONT)
-        os.kill(saver.pid, signal.SIGKILL)
-        os.waitpid(saver.pid, 0)
-    version_of(load_index(path, fitted))
-    report(f"{saved} saves beside another process's, {told} told to wait")
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 + rng.random() * 0.02)
+                operate(store, number)
+                done = True
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                hits += not done
+            signal.alarm(100)
+            found = held_by(store)
+            assert found == after if done else found in (held, after)
+            held = found
+        store.check()
+        Path(tmp_path / f"{seed}.hits").write_text(json.dumps(hits))
+
+    seeds = [*range(times(2, 80))]
+    assert in_a_child.run_all(interrupted, seeds, 10) == []
+    hits = sum(json.loads((tmp_path / f"{seed}.hits").read_text()) for seed in seeds)
+    report(f"{60 * len(seeds)} interrupts, {hits} of them inside a change; none lost or mixed")

@@ -17,7 +17,6 @@ from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
 from uec_rag.server.running import listen
@@ -57,7 +56,6 @@ class Writers:
             index.add([text_of(writer, slot, version)], [f"{writer}#{slot}"])
         else:
             index.delete([f"{writer}#{slot}"])
-        index.save(self.index)
         return True
 
     def update(self, writer, slot, version):
@@ -95,7 +93,7 @@ class Child:
 
 def serve(index, listening):
     """A worker as `uec-rag serve --write --workers` has several of one address."""
-    made = create_app(LiveIndex(IndexLocation(index)), Access(), write=True)
+    made = create_app(Retriever.load(index), Access(), write=True)
     uvicorn.Server(uvicorn.Config(made, log_level="critical")).run([listening])
 
 

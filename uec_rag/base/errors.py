@@ -21,10 +21,9 @@ def corruption(path: Path, what: str) -> IndexCorrupted:
 
 
 class SavedMeanwhile(BlockingIOError):
-    """Raised if another process has saved to a folder since it was loaded.
+    """Raised if another process has changed what was to be replaced.
 
-    Nothing was saved, since that would undo the other save. Load the folder and make the change
-    again, or save to another folder.
+    Nothing was changed, since that would undo what it did. Make the change again.
     """
 
 

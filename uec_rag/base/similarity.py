@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import PROBIT, FloatArray, Gaussian, probit
-from uec_rag.base.postings import Corpus, Postings
 
 
 def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArray]:
@@ -62,7 +62,7 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
         )
     mu: FloatArray = query.mean @ candidate.mean.T
     for terms, stored in zip(query.terms, candidate.terms, strict=True):
-        mu += Postings.from_terms(stored).similarities(terms, Corpus(len(stored)))
+        mu += Words.from_terms(stored).similarities(terms)
     second = query.mean**2 + query.variance
     weights = second if candidate.profile is None else second @ candidate.profile.T
     sigma2: FloatArray = weights @ candidate.scales.T + query.variance @ (candidate.mean**2).T

@@ -42,6 +42,7 @@ for command in (
     ask.ask,
     gate.gate,
     gate.questions,
+    index.check,
     serve.serve,
     serve.explore,
     serve.mcp,

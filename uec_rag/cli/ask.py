@@ -25,7 +25,7 @@ from uec_rag.cli.console import (
     StoreUrl,
     Threshold,
     Trust,
-    location_of,
+    check_deciding,
     note,
     open_index,
     out,
@@ -153,19 +153,17 @@ def ask(
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
-    location = location_of(index, store, trust, gate, no_gate, threshold)
+    check_deciding(index, gate, no_gate=no_gate, threshold=threshold)
     from uec_rag.retrieval.gate import OUTDATED
-    from uec_rag.retrieval.live import set_gate
 
-    retriever = open_index(index, store, trust)
-    set_gate(location, retriever)
+    retriever = open_index(index, store, trust, gate, no_gate=no_gate, threshold=threshold)
     decides = retriever.gate
     if decides is not None and decides.threshold >= 1:
         raise ValueError(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
             "with 'uec-rag gate', from more questions or with a higher --max-wrong or --max-risk"
         )
-    if decides is not None and location.gate is None:
+    if decides is not None and gate is None and threshold is None:
         say(f"The index's gate decides (use --no-gate to turn it off). {decides.report}")
     if decides is not None:
         compared = replace(decides, corpus="")  # a search would compare, and warn, again

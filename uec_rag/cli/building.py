@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uec_rag.base.checks import pluralize
+from uec_rag.base.files import ENSEMBLE, is_saved
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.cli.console import note, say
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
 
 def load_ensemble(path: Path) -> UEC:
     """Load the ensemble that --uec names; FileNotFoundError if there is none."""
-    from uec_rag.ensemble.save import KIND
-
-    if not (path / MANIFEST).is_file() or read_manifest(path).kind != KIND:
+    if not (path / ENSEMBLE).is_file():
         raise FileNotFoundError(
             f"--uec: there is no ensemble in {str(path)!r}; expected a folder that UEC.save wrote"
         )
@@ -89,11 +87,7 @@ def check_writable(folder: Path, argument: str) -> None:
 
 def check_output(path: Path, argument: str = "--out") -> None:
     """Raise an error if a path would replace anything that uec-rag did not save."""
-    if (
-        path.exists()
-        and not (path / MANIFEST).is_file()
-        and (path.is_file() or any(path.iterdir()))
-    ):
+    if path.exists() and not is_saved(path) and (path.is_file() or any(path.iterdir())):
         raise FileExistsError(
             f"{argument}: {str(path)!r} exists and was not made by uec-rag; choose another path"
         )
@@ -108,7 +102,7 @@ def gate_of(index: Retriever, other: Retriever) -> tuple[Gate | None, bool]:
     from uec_rag.retrieval.gate import Gate
 
     try:
-        gate = Gate.load_from_index(index)
+        gate = Gate.load_from(index.folder)
         return gate, gate is None or gate.fits(other)
     except ValueError:  # damaged
         return None, False

@@ -17,13 +17,12 @@ from rich.markup import escape
 
 from uec_rag.base.checks import one_line, pluralize, visible, visible_json
 from uec_rag.base.errors import UECWarning
-from uec_rag.base.saved.manifest import MANIFEST
+from uec_rag.base.files import DATABASE, is_index
 from uec_rag.stores.urls import check_address, open_store
 
 if TYPE_CHECKING:
     from uec_rag.corpora.tables import Labels
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.live import IndexLocation
 
 
 P = ParamSpec("P")
@@ -145,15 +144,10 @@ Threshold: TypeAlias = Annotated[
 ]
 
 
-def location_of(
-    index: Path,
-    store: str | None,
-    trust: bool,
-    gate: Path | None,
-    no_gate: bool,
-    threshold: float | None,
-) -> IndexLocation:
-    """Return the location of the index and its gate, after checking that they exist.
+def check_deciding(
+    index: Path, gate: Path | None, *, no_gate: bool, threshold: float | None
+) -> None:
+    """Check that an index and the gate that decides exist, before anything is loaded.
 
     Raises ValueError if several options choose a gate or the file has none, and FileNotFoundError
     if the index does not exist.
@@ -169,9 +163,6 @@ def location_of(
     check_index(index)
     if gate is not None:
         check_gate(gate)
-    from uec_rag.retrieval.live import IndexLocation
-
-    return IndexLocation(index, store, trust, threshold if gate is None else gate, not no_gate)
 
 
 def check_gate(gate: Path) -> None:
@@ -187,13 +178,30 @@ def check_gate(gate: Path) -> None:
         ) from None
 
 
-def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
-    """Load a saved index, with its passages in the Qdrant `store` if one is given."""
-    say(f"Opening {index} ...")
-    from uec_rag.retrieval import Retriever
+def open_index(
+    index: Path,
+    store: str | None,
+    trust: bool,
+    gate: Path | None = None,
+    *,
+    no_gate: bool = False,
+    threshold: float | None = None,
+) -> Retriever:
+    """Load a saved index, with its passages in the Qdrant `store` if one is given.
+
+    The gate in the file `gate`, none or a plain threshold decides instead of that of the index.
+    """
+    say(f"Opening {index.name} ...")
+    from uec_rag.retrieval import Gate, Retriever
 
     engine = None if store is None else open_store(store, existing=True)
-    return Retriever.load(index, store=engine, trust=trust)
+    writable = os.access(index, os.W_OK) and os.access(index / DATABASE, os.W_OK)
+    retriever = Retriever.load(index, read_only=not writable, store=engine, trust=trust)
+    if gate is not None:
+        retriever.gate = Gate.load(gate)
+    elif no_gate or threshold is not None:
+        retriever.gate = None if threshold is None else Gate(threshold)
+    return retriever
 
 
 def note_labels(labels: Labels, table: str, gate: Path) -> None:
@@ -229,7 +237,7 @@ def check_file(path: Path, argument: str) -> None:
 
 def check_index(index: Path, argument: str = "INDEX") -> None:
     """Raise FileNotFoundError if a folder is not an index, before anything is loaded."""
-    if not (index / MANIFEST).is_file():
+    if not is_index(index):
         raise FileNotFoundError(
             f"{argument}: there is no index in {str(index)!r}; make one: uec-rag index FOLDER "
             "--out IDX"

@@ -10,7 +10,6 @@ import typer
 
 from uec_rag.base.checks import check_share, six_digits
 from uec_rag.base.errors import SavedMeanwhile
-from uec_rag.base.saved.generations import is_last
 from uec_rag.cli.console import (
     Index,
     Json,
@@ -105,6 +104,7 @@ def gate(
     labels = find_labels(asked, retriever.passages(), questions.name)
     note_labels(labels, questions.name, own)
     relevant = [*labels.relevant.values()]
+    changes = retriever.changes
     searched = LabelledSearch.from_queries(retriever, [*labels.relevant], relevant, k=k)
     for said in doubtful_labels(searched.result, searched.relevant, k):
         note(said)
@@ -112,8 +112,7 @@ def gate(
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(_too_little(searched, made.guarantee))
-    was_saved_again = not all(map(is_last, retriever.saved_as))
-    if was_saved_again and not made.fits(open_index(index, store, trust)):
+    if retriever.changes != changes and not made.fits(retriever):
         raise SavedMeanwhile(
             "no gate was saved: the index changed while the questions were being searched, so "
             "the gate's guarantee would not hold for it; run 'uec-rag gate' again"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uec_rag.base.checks import pluralize
-from uec_rag.base.saved.manifest import MANIFEST
+from uec_rag.base.files import is_index
 from uec_rag.cli.building import (
     add_passages,
     build_ensemble,
@@ -20,11 +20,14 @@ from uec_rag.cli.building import (
     overwrite_index,
 )
 from uec_rag.cli.console import (
+    Index,
     Json,
     Models,
     StoreUrl,
     Trust,
+    check_index,
     note,
+    open_index,
     print_json,
     print_text,
     say,
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
     from uec_rag.ensemble.uec import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
-    from uec_rag.retrieval.live import LiveIndex
     from uec_rag.stores.qdrant import QdrantStore
 
 
@@ -269,19 +271,16 @@ def _say_how_to_ask(index: Path, store: str | None) -> None:
 
 def update_index(source: Source, to: Path, store: str | None, *, trust: bool, json: bool) -> None:
     """Update an index from its folder, and print what has changed."""
-    if not (to / MANIFEST).is_file():
+    if not is_index(to):
         raise FileNotFoundError(
             f"--update: there is no index in {str(to)!r}; leave it out to make one"
         )
-    say(f"Opening {to} ...")
     from uec_rag.base.errors import SavedMeanwhile
     from uec_rag.retrieval.files import cut_of
     from uec_rag.retrieval.gate import OUTDATED
-    from uec_rag.retrieval.live import IndexLocation, LiveIndex
 
-    live = LiveIndex(IndexLocation(to, store, trust))
-    with live.use() as opened:
-        own = cut_of(opened.retriever)
+    retriever = open_index(to, store, trust)
+    own = cut_of(retriever)
     if source.cut not in ("", own):
         raise ValueError(
             f"--update splits files as {str(to)!r} was made: expected {_option(own)}, got "
@@ -289,17 +288,15 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
         )
     for left in reversed(range(_ATTEMPTS)):
         try:
-            changes, read, files = _read_changes(live, source)
+            changes, read, files = _read_changes(retriever, source)
             break
         except SavedMeanwhile:
             if not left:
                 raise
             say("Another process has changed these files in the index; comparing again ...")
-            live.refresh()
-    with live.use() as opened:
-        passages = len(opened.retriever)
-        if opened.gate is not None and not opened.gate.fits(opened.retriever):
-            note(OUTDATED)
+    passages, gate = len(retriever), retriever.gate
+    if gate is not None and not gate.fits(retriever):
+        note(OUTDATED)
     new = changes.new & {document.source for document in read.documents} - read.unreadable.keys()
     # A file that no longer contains text is counted as empty instead.
     changed = changes.changed - read.unreadable.keys() - read.empty.keys()
@@ -339,7 +336,7 @@ def _check_removed(changes: Changes, source: Source) -> None:
         )
 
 
-def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead, EncodedFiles]:
+def _read_changes(retriever: Retriever, source: Source) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read the changed files of a folder, and replace their passages in an index."""
     from uec_rag.base.errors import SavedMeanwhile
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
@@ -348,8 +345,7 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
     hashes, unreadable = file_hashes(source.folder, **source.selection)
     for name, problem in unreadable.items():
         note(f"left out {name}, which {problem}")
-    with live.use() as opened:
-        retriever = opened.retriever
+    before = retriever.changes
     changes = changes_since(retriever, hashes, unreadable)
     _check_removed(changes, source)
     _note_other_files(source)
@@ -368,15 +364,12 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
     expected = {name: hashes[name] for name in gone & hashes.keys()}
     expected |= {document.source: document.sha256 for document in read.documents}
 
-    def replace(index: Retriever) -> set[str]:
-        """Replace passages, unless others have updated the index from a later state of the folder.
-
-        The index itself does not show that: what they added, they may have removed again. Returns
-        the files that have changed since they were read, whose passages stay.
-        """
-        # Qdrant is written by all at the same time anyway.
-        if index is not retriever and not index.store.remote:
-            more = changes_since(index, hashes, unreadable).pending - changes.pending
+    with retriever.changing():
+        # Others may have updated the index from a later state of the folder, which the index
+        # itself does not show: what they added, they may have removed again. An engine is written
+        # by all at the same time anyway.
+        if retriever.changes != before and not retriever.store.remote:
+            more = changes_since(retriever, hashes, unreadable).pending - changes.pending
             if more:
                 raise SavedMeanwhile(
                     f"{pluralize(len(more), 'file')} were changed in the index meanwhile"
@@ -384,17 +377,16 @@ def _read_changes(live: LiveIndex, source: Source) -> tuple[Changes, FolderRead,
         now: dict[str, str] = {}
         if files.sources:
             now, _ = file_hashes(source.folder, only=files.sources, **source.selection)
+        # Of files that have changed since they were read, the passages stay.
         late = {name for name in files.sources if now.get(name) != expected.get(name)}
-        (files.without(late) if late else files).replace_in(index)
-        return late
-
-    for name in sorted(live.write(replace)):
+        (files.without(late) if late else files).replace_in(retriever)
+    for name in sorted(late):
         read.empty.pop(name, None)
         read.unreadable[name] = "was changed while it was read"
         note(f"left out {name}, which {read.unreadable[name]}")
-    with live.use() as opened:
-        if opened.retriever.store.remote and files.sources:  # the folder also holds its calibration
-            opened.retriever.save(live.location.index)
+    if retriever.store.remote and files.sources:  # the folder also holds its calibration
+        assert retriever.folder is not None
+        retriever.save(retriever.folder)
     read.unreadable.update(unreadable)
     return changes, read, files
 
@@ -404,3 +396,18 @@ def _note_other_files(source: Source) -> None:
 
     if files := other_files(source.folder, **source.selection):
         note(f"left out {pluralize(len(files), 'file')} of other kinds{list_first(files)}")
+
+
+def check(index: Index, json: Json = False) -> None:
+    """Verify the checksums of an index: of its vectors, words, passages and ensemble.
+
+    Example: uec-rag check idx
+    """
+    check_index(index)
+    from uec_rag.retrieval.save import check_index as check_contents
+
+    count = check_contents(index.absolute())
+    if json:
+        print_json({"path": str(index), "passages": count})
+    else:
+        print_text(f"{index}: {pluralize(count, 'passage')}, undamaged.")

@@ -15,11 +15,12 @@ from uec_rag.cli.console import (
     StoreUrl,
     Threshold,
     Trust,
+    check_deciding,
     check_file,
     check_gate,
-    location_of,
+    check_index,
     note,
-    say,
+    open_index,
 )
 
 if TYPE_CHECKING:
@@ -98,17 +99,17 @@ def serve(
 
     In a browser, / and /docs show these paths and let you try them.
 
-    If a new version of the index is saved, it is used without a restart.
+    What other processes write to the index is found without a restart.
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
-    location = location_of(index, store, trust, gate, no_gate, threshold)
+    check_deciding(index, gate, no_gate=no_gate, threshold=threshold)
     require_server()
     access = access_of(host, token, allow_host, limit, cors)
-    say(f"Opening {index.name} ...")
     from uec_rag.server.http import run
 
-    run(location, access, port, write=write)
+    opened = open_index(index, store, trust, gate, no_gate=no_gate, threshold=threshold)
+    run(opened, access, port, write=write)
 
 
 def explore(
@@ -130,7 +131,7 @@ def explore(
 
     Example: uec-rag explore idx
     """
-    location = location_of(index, store, trust, None, no_gate=False, threshold=None)
+    check_index(index)
     if gate is not None:
         check_file(gate, "--gate")
         if gate.exists():
@@ -139,8 +140,7 @@ def explore(
     from uec_rag.server.explore import LARGEST_TABLE, run
 
     access = access_of(host, token, allow_host, [f"body={LARGEST_TABLE}", *(limit or ())])
-    say(f"Opening {index.name} ...")
-    run(location, access, port, gate)
+    run(open_index(index, store, trust), access, port, gate)
 
 
 def mcp(
@@ -170,12 +170,12 @@ def mcp(
     """
     if token is not None and not http:
         note("--token, or UEC_TOKEN: not used over stdin; with --http, requests must send it")
-    location = location_of(index, store, trust, gate, no_gate, threshold)
+    check_deciding(index, gate, no_gate=no_gate, threshold=threshold)
     require_server("mcp")
     if not http and (allow_host or limit or (host, port) != (_HOST, _PORT)):
         raise ValueError("--host, --port, --allow-host and --limit: expected --http with them")
     access = access_of(host, token, allow_host, limit) if http else None
-    say(f"Opening {index.name} ...")
     from uec_rag.server.mcp import run
 
-    run(location, access, port, name, description)
+    opened = open_index(index, store, trust, gate, no_gate=no_gate, threshold=threshold)
+    run(opened, access, port, name, description)

@@ -50,8 +50,7 @@ class Decision:
     threshold : float
         The confidence above which to answer.
     unfamiliar : str
-        How the query differs from those that confidence was learned from, or how its spelling was
-        corrected; "" if neither.
+        How the query differs from those that confidence was learned from; "" if it does not.
     basis : str
         Fingerprint of the settings that confidence depends on (see `Retriever._method`); "" if
         unknown.

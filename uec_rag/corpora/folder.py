@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict, Unpack
 from uec_rag.base.checks import as_list, pluralize, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
+from uec_rag.base.files import is_saved
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
-from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST
 from uec_rag.corpora.document import Document, Section, has_words
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
@@ -472,7 +472,7 @@ def _entries(root: Path, selection: Selection, rare: list[str] | None = None) ->
     failed: list[OSError] = []
     for here, folders, names in _walk(root, follow_symlinks, failed):
         folders[:] = sorted(name for name in folders if is_selected(here, name, True))
-        for name in [name for name in folders if _is_saved(Path(here, name))]:
+        for name in [name for name in folders if is_saved(Path(here, name))]:
             folders.remove(name)
             yield _Entry(Path(here, name), True, "is an index or an ensemble that uec-rag saved")
         for name in folders:
@@ -486,12 +486,6 @@ def _entries(root: Path, selection: Selection, rare: list[str] | None = None) ->
         if Path(failure.filename) == root:
             raise failure
         yield _Entry(Path(failure.filename), True, _why(failure))
-
-
-def _is_saved(folder: Path) -> bool:
-    """Return whether uec-rag saved the folder, whose files then are not documents."""
-    # pathlib would raise an error if the folder cannot be entered.
-    return os.path.isfile(folder / MANIFEST) and os.path.isdir(folder / GENERATIONS)
 
 
 def _problem(path: Path, follow_symlinks: bool) -> str | None:

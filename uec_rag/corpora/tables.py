@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uec_rag.base.checks import pluralize
-from uec_rag.base.saved.files import replace_file
+from uec_rag.base.files import replace_file
 from uec_rag.corpora.passages import anchor
 from uec_rag.stores.base import Passage
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -22,9 +23,17 @@ from uec_rag.base.errors import (
     as_save_check,
     warn,
 )
+from uec_rag.base.files import (
+    ENSEMBLE,
+    is_index,
+    is_saved,
+    lock_file,
+    read_json,
+    read_tensors,
+    replace_file,
+    to_disk,
+)
 from uec_rag.base.records import Record
-from uec_rag.base.saved.files import read_json, read_tensors, write_json
-from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
 from uec_rag.encoders.bundled.packages import PRESETS
@@ -60,17 +69,12 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
 def _check_outside(folder: Path) -> None:
     path = folder.resolve()
     for outer in (path, *path.parents):
-        if not (outer / MANIFEST).is_file():
-            continue
-        try:
-            read_manifest(outer)
-        except IndexCorrupted:
-            continue  # a manifest of another program
-        raise IndexCorrupted(
-            f"encoders: the saved ensemble names the folder {str(folder)!r}, which lies inside the "
-            f"saved folder {str(outer)!r}; such a model is not loaded. Give the encoder, as in "
-            "encoders={...: ...}, if you trust it."
-        )
+        if is_saved(outer):
+            raise IndexCorrupted(
+                f"encoders: the saved ensemble names the folder {str(folder)!r}, which lies inside "
+                f"the saved folder {str(outer)!r}; such a model is not loaded. Give the encoder, "
+                "as in encoders={...: ...}, if you trust it."
+            )
 
 
 @dataclass(frozen=True)
@@ -123,17 +127,20 @@ class SavedModel(Record):
 
 
 KIND = "UEC ensemble"
+_LOCK, _PATIENCE = ".lock", 10.0  # file that is locked while writing, and seconds to wait for it
+_TENSORS = "posteriors-{}.safetensors"
 
 
 @dataclass(frozen=True)
 class SavedEnsemble(Record):
-    """The saved state of an ensemble, but for the arrays of its posteriors."""
+    """The saved state of an ensemble; `tensors`: the SHA-256 of the file of its posteriors."""
 
     encoders: tuple[SavedModel, ...]
     options: FitOptions
     rule: dict[str, Any]
     vector_fingerprint: str
     posteriors: tuple[dict[str, Any], ...] = ()
+    tensors: str = ""
     source: str = ""
     seconds: tuple[float, float] = (0.0, 0.0)
     confidence_model: ConfidenceModel | None = None
@@ -168,15 +175,35 @@ def _hash(state: str, posteriors: tuple[Posterior, ...]) -> str:
     return digest.hexdigest()[:32]
 
 
+def save_ensemble(
+    path: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
+) -> None:
+    """Write an ensemble to a folder of its own; see `UEC.save`."""
+    if path.exists() and not (path.is_dir() and (_is_ensemble(path) or not any(path.iterdir()))):
+        raise FileExistsError(
+            f"path: {str(path)!r} exists and is not a saved {KIND}; choose another path or remove "
+            "it."
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    busy = f"path: another process is saving a {KIND} at {str(path)!r}; wait for it."
+    with lock_file(path / _LOCK, busy, _PATIENCE):
+        write_ensemble(path, encoders, fitted, options)
+
+
+def _is_ensemble(path: Path) -> bool:
+    return (path / ENSEMBLE).is_file() or {file.name for file in path.iterdir()} <= {_LOCK}
+
+
 def write_ensemble(
     folder: Path,
     encoders: Sequence[Encoder],
     fitted: Fitted,
     options: FitOptions,
 ) -> None:
-    """Write the files of an ensemble into an existing folder, and check that they can be read.
+    """Write the files of an ensemble into an existing folder, after checking that they load.
 
-    A save that could not be loaded thus fails at once, and the previous one is kept.
+    The tensors are in a file that is named after their hash; the description, which names it, is
+    replaced at the end, so that a reader finds the ensemble that was there or the new one.
 
     Raises
     ------
@@ -185,7 +212,7 @@ def write_ensemble(
     RuntimeError
         If the files cannot be read.
     """
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     restore_rule(fitted.rule.metadata())  # raises for a custom rule, which could not be loaded
     state = SavedEnsemble(
@@ -214,11 +241,28 @@ def write_ensemble(
             for i, posterior in enumerate(fitted.posteriors)
             for key, array in posterior.arrays().items()
         }
-        save_file(tensors, folder / "posteriors.safetensors")
-    write_json(folder / "uec.json", state.metadata())
+        content = save(tensors)
+        digest = hashlib.sha256(content).hexdigest()
+        file = folder / _TENSORS.format(digest[:16])
+        file.write_bytes(content)
+        to_disk(file)
+        state = replace(state, tensors=digest)
+    saved = state.metadata()
+    saved["sha256"] = _checksum(saved)
+    text = json.dumps(saved, ensure_ascii=False, indent=1)
     models: dict[str, EncoderLike] = dict(zip(fitted.names, encoders, strict=True))
     with as_save_check("ensemble"):
-        read_ensemble(folder, models, None, trust=False)
+        _load(read_fit(folder, json.loads(text)), folder, models, None, trust=False)
+    replace_file(folder / ENSEMBLE, text)
+    for file in folder.glob(_TENSORS.format("*")):
+        if file.name != _TENSORS.format(state.tensors[:16]):
+            file.unlink(missing_ok=True)
+
+
+def _checksum(state: Mapping[str, object]) -> str:
+    """Return the hash of a description without its own."""
+    own = {key: value for key, value in state.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -231,16 +275,19 @@ class SavedFit:
     fingerprint: str
 
 
-def read_fit(folder: Path) -> SavedFit:
-    """Read the files of `write_ensemble`."""
-    file = folder / "uec.json"
+def read_fit(folder: Path, state: dict[str, Any] | None = None) -> SavedFit:
+    """Read the files of `write_ensemble`; `state`: the description, if it was read already."""
+    file = folder / ENSEMBLE
+    state = read_json(file) if state is None else state
     with as_corrupted(file):
-        saved = SavedEnsemble.restore(read_json(file))
+        if state.pop("sha256", None) != _checksum(state):
+            raise ValueError("its checksum differs")
+        saved = SavedEnsemble.restore(state)
         names = tuple(encoder.name for encoder in saved.encoders)
         options = saved.options
         fitted = Fitted(names, options.space, restore_rule(saved.rule), options.beta)
         if saved.posteriors:
-            tensors = read_tensors(folder / "posteriors.safetensors")
+            tensors = read_tensors(folder / _TENSORS.format(saved.tensors[:16]), saved.tensors)
             posteriors = tuple(
                 Posterior.restore(
                     {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata
@@ -270,11 +317,32 @@ def read_ensemble(
 ) -> tuple[Fitted, dict[str, Any]]:
     """Read a fit, and the arguments of its `UEC`, from the files in a folder; see `UEC.load`.
 
-    `own_encoders`: encoders in place of saved ones, by name.
+    `own_encoders`: encoders, by name. FileNotFoundError if there is no ensemble.
     """
+    if not os.path.lexists(folder / ENSEMBLE):
+        if is_index(folder):
+            raise IndexCorrupted(f"path: {str(folder)!r} holds an index, expected a {KIND}.")
+        raise FileNotFoundError(
+            f"path: no saved {KIND} at {str(folder)!r}; expected {ENSEMBLE} there."
+        )
     expected = "a mapping of names to encoders, such as {'my-model': model}"
     check_type(own_encoders, Mapping, "encoders", expected)
-    saved = read_fit(folder)
+    try:
+        saved = read_fit(folder)
+    except IndexCorrupted:  # another process may have replaced the tensors since they were named
+        saved = read_fit(folder)
+    return _load(saved, folder, own_encoders, device, trust=trust)
+
+
+def _load(
+    saved: SavedFit,
+    folder: Path,
+    own_encoders: Mapping[str, EncoderLike],
+    device: str | None,
+    *,
+    trust: bool,
+) -> tuple[Fitted, dict[str, Any]]:
+    """Load the models of a saved ensemble."""
     fitted, options = saved.fitted, saved.options
     names = [model.name for model in saved.encoders]
     unknown = sorted({*own_encoders} - {*names})

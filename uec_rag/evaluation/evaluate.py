@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.environment import require
-from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import TermEncoder
+from uec_rag.ensemble.known_vectors import with_caches
 from uec_rag.evaluation.baselines import baselines
 from uec_rag.evaluation.inspection import Ranking, fuse, search_by_each_member, search_by_member
 from uec_rag.evaluation.labels import doubtful_labels
@@ -105,11 +105,11 @@ def evaluate(
             f"questions: expected some with an answer in the index, got {len(queries)} questions, "
             f"{sum(map(bool, relevant))} with relevant_ids."
         )
-    parts, depth = view.uec.encode(queries, "query"), max(k, _DEPTH)
-    result = _search(view, queries, parts, depth)
+    view.uec, depth = with_caches(view.uec), max(k, _DEPTH)
+    result = _search(view, queries, depth)
     relevant = [one.merge_copies(ids) for one, ids in zip(result, relevant, strict=True)]
     rankings = {"ensemble": result.passages}
-    members = search_by_each_member(view, queries, parts, depth)
+    members = search_by_each_member(view, queries, depth)
     rankings |= {name: outcome.passages for name, outcome in members.items()}
     if members:
         rankings["reciprocal rank fusion"] = fuse(
@@ -121,7 +121,7 @@ def evaluate(
     confidence = confidence_at(result, JUDGED)[kept]
     right = _right(result.passages, relevant, JUDGED)[kept]
     best = _best_member(view, scores)
-    members = members or {best: search_by_member(view, best, queries, parts, JUDGED)}
+    members = members or {best: search_by_member(view, best, queries, JUDGED)}
     members = {name: _rows(one, kept) for name, one in members.items()}
     wanted = [relevant[row] for row in kept]
     return Evaluation(
@@ -152,15 +152,13 @@ def evaluate(
     )
 
 
-def _search(
-    view: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], depth: int
-) -> SearchResult:
-    """Search for encoded questions in batches, with a progress bar."""
+def _search(view: Retriever, queries: Sequence[str], depth: int) -> SearchResult:
+    """Search for questions in batches, with a progress bar."""
     results: list[Result] = []
     with progress_bar("Searching", len(queries)) as bar:
         for start in range(0, len(queries), _BATCH):
             rows = slice(start, start + _BATCH)
-            results += view.search_encoded(queries[rows], [part[rows] for part in parts], depth)
+            results += view.search(queries[rows], depth)
             bar.update(len(queries[rows]))
     return SearchResult(results)
 

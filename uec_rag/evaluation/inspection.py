@@ -9,7 +9,6 @@ from itertools import islice
 from typing import TypeAlias
 
 from uec_rag.base.checks import visible
-from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders.lexical import writings
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
@@ -51,14 +50,9 @@ _C = 60  # the constant of Cormack et al.
 
 
 def search_by_each_member(
-    retriever: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], k: int
+    retriever: Retriever, queries: Sequence[str], k: int
 ) -> dict[str, SearchResult]:
     """Search by each encoder's similarity alone.
-
-    Parameters
-    ----------
-    parts : sequence of K Gaussian
-        Gaussians of the queries from each encoder, as `UEC.encode` returns them.
 
     Returns
     -------
@@ -66,18 +60,18 @@ def search_by_each_member(
         Searches by the encoder's name; empty if there is a single block of vectors.
     """
     names = retriever.uec.names
-    if len(parts) < 2:
+    if len(retriever.uec.fitted.block_names) < 2:
         return {}
-    return {name: search_by_member(retriever, name, queries, parts, k) for name in names}
+    return {name: search_by_member(retriever, name, queries, k) for name in names}
 
 
 def search_by_member(
-    retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
+    retriever: Retriever, name: str, queries: Sequence[str], k: int
 ) -> SearchResult:
     """Search by one encoder's similarity, which is then `mu`."""
     view = retriever.with_weights({other: float(other == name) for other in retriever.uec.names})
     view.uec.fitted = replace(view.uec.fitted, beta=0.0)
-    return view.search_encoded(queries, parts, k)
+    return view.search(queries, k)
 
 
 def fuse(rankings: Sequence[Ranking]) -> Ranking:

@@ -96,7 +96,7 @@ class UECVectorStore(VectorStore):
         `UEC()`, which is fitted, by default. With any other LangChain `Embeddings`, the search is a
         plain vector search with variance 0. A `uec_rag.Retriever` is used with its passages.
     store : Store, optional
-        Where vectors and documents are stored: `MemoryStore` (default) or `QdrantStore`.
+        Where vectors and documents are stored: `LocalStore` (default) or `QdrantStore`.
 
     Attributes
     ----------
@@ -395,10 +395,6 @@ class UECVectorStore(VectorStore):
         """Save documents, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
         self.retriever.save(path)
 
-    def dump(self, path: str | os.PathLike[str]) -> None:
-        """Run `save`, under the name that it has in LangChain's `InMemoryVectorStore`."""
-        self.save(path)
-
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], embedding: UEC | Embeddings | None = None, **kwargs: Any
@@ -411,8 +407,8 @@ class UECVectorStore(VectorStore):
         embedding : UEC, UECEmbeddings or Embeddings, optional
             The embedding that the store was created with; by default, the saved ensemble is loaded.
         **kwargs
-            `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`, as are the
-            errors.
+            `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are
+            the errors.
         """
         uec = None if embedding is None else as_ensemble(embedding)
         return cls(Retriever.load(path, uec, **kwargs))

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import FloatArray, Terms
-from uec_rag.base.postings import Corpus, Postings
 
 Negatives = Literal["hard", "random"]
 """The negatives of a query: a random and a hard passage, or only a random one."""
@@ -202,14 +202,13 @@ class TermSimilarities:
     """Similarities of terms; document frequencies are those of the passages."""
 
     def __init__(self, queries: Terms, passages: Terms) -> None:
-        self._queries, self._corpus = queries, Corpus(len(passages))
-        self._postings = Postings.from_terms(passages)
+        self._queries, self._words = queries, Words.from_terms(passages)
 
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
         """See `VectorSimilarities`."""
         out = np.empty(passage.shape, dtype=np.float32)
         order = np.argsort(query, kind="stable")  # to compute a query's similarities once
-        for part in _slices(len(query), self._corpus.rows):
+        for part in _slices(len(query), len(self._words)):
             rows, positions = np.unique(query[order[part]], return_inverse=True)
             out[order[part]] = self.to_all(rows)[positions[:, None], passage[order[part]]]
         return out
@@ -220,7 +219,7 @@ class TermSimilarities:
 
     def to_all(self, query: NDArray[np.int64]) -> FloatArray:
         """See `VectorSimilarities`."""
-        return self._postings.similarities(self._queries[query], self._corpus)
+        return self._words.similarities(self._queries[query])
 
 
 Similarities: TypeAlias = VectorSimilarities | TermSimilarities

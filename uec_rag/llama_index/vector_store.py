@@ -85,7 +85,7 @@ class UECVectorStore(BasePydanticVectorStore):
         `UEC()`, which is fitted, by default. With an embedding other than `UECEmbedding`, the
         search is a plain vector search with variance 0. A `Retriever` is used with its passages.
     store : Store, optional
-        Where vectors and nodes are stored: `MemoryStore` (default) or `QdrantStore`.
+        Where vectors and nodes are stored: `LocalStore` (default) or `QdrantStore`.
 
     Raises
     ------
@@ -159,8 +159,8 @@ class UECVectorStore(BasePydanticVectorStore):
         path : path
         uec : UEC, optional
         **kwargs
-            `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`, as are the
-            errors.
+            `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are
+            the errors.
         """
         return cls(Retriever.load(path, uec, **kwargs))
 
@@ -393,8 +393,8 @@ class UECVectorStore(BasePydanticVectorStore):
         fs : fsspec file system, optional
             As in `persist`.
         **kwargs
-            `uec`, `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`, as
-            are the errors.
+            `uec`, `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`,
+            as are the errors.
         """
         _check_local(fs)
         return cls(Retriever.load(persist_path, **kwargs))

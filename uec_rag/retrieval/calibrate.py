@@ -18,7 +18,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.search import Method, rank
 from uec_rag.stores.base import Passage, Store
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import LocalStore
 
 _ENOUGH = 100  # labels from which an unfitted ensemble learns more than the shipped model knows
 
@@ -237,7 +237,7 @@ _MOST_PASSAGES = 3000
 
 def make_trial(
     uec: UEC, store: Store, most: int = 300, seed: int = 0
-) -> tuple[list[str], list[set[str]], MemoryStore]:
+) -> tuple[list[str], list[set[str]], LocalStore]:
     """Make questions from the passages, to evaluate a search without labels.
 
     Parameters
@@ -255,7 +255,7 @@ def make_trial(
         Headings or first sentences, which are harder to answer than the questions of users.
     relevant : list of set of str
         Ids of the passages that answer each question; none for every fifth question.
-    trial : MemoryStore
+    trial : LocalStore
         The passages, or a sample of them, to ask the questions of. Passages that a question was
         made from only have the text that answers it, and the answers of every fifth question are
         left out.
@@ -278,7 +278,7 @@ def make_trial(
     gaussians = _with_answers(uec, store, sample, made.answers, texts)
     gone = {position for answers in made.relevant[::_UNANSWERED] for position in answers}
     there = [position for position in range(len(sample)) if position not in gone]
-    tried = MemoryStore()
+    tried = LocalStore()
     tried.bind(uec.fingerprint)
     tried.add(
         [replace(sample[position], text=texts[position]) for position in there], gaussians[there]

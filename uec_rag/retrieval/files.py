@@ -75,7 +75,7 @@ def changes_since(
     `hashes` and `unreadable`: results of `file_hashes`. Files that cannot be read now do not count
     as removed; passages without a file are ignored.
     """
-    # An index in a folder is written atomically, but one in an engine passage by passage.
+    # A local index is written atomically, but one in an engine passage by passage.
     piecemeal = retriever.store.remote
     states: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     listed = set()
@@ -260,11 +260,12 @@ class EncodedFiles:
         old = {p.id: p for p in retriever.passages() if file_of(p) in self.sources}
         if any(p not in (self.known.get(p.id), new.get(p.id)) for p in old.values()):
             raise SavedMeanwhile("the files were changed in the index by another process meanwhile")
-        for passages, gaussians in self.kept:
-            retriever._add_vectors(passages, gaussians)
-        for passages, parts in self.batches:
-            retriever.add_encoded(passages, parts)
-        retriever.delete([id_ for id_ in old if id_ not in new])
+        with retriever.changing():
+            for passages, gaussians in self.kept:
+                retriever._add_vectors(passages, gaussians)
+            for passages, parts in self.batches:
+                retriever.add_encoded(passages, parts)
+            retriever.delete([id_ for id_ in old if id_ not in new])
         return len(old)
 
 

@@ -18,10 +18,9 @@ import numpy as np
 
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
+from uec_rag.base.files import read_json, replace_file
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.base.saved.files import read_json, replace_file
-from uec_rag.base.saved.generations import Saved
 from uec_rag.base.spans import span
 from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
 from uec_rag.confidence.decision import Decision, apply_advice, decide_again, outcome
@@ -708,16 +707,14 @@ class Gate(Record):
         return gate if advisor is None else replace(gate, advisor=advisor)
 
     @classmethod
-    def load_from_index(cls, retriever: Saved) -> Self | None:
+    def load_from(cls, folder: Path | None) -> Self | None:
         """Load the gate of an index, `GATE_FILE` in its folder; None if there is none.
 
         Raises the errors of `load`.
         """
-        for generation in retriever.saved_as[-1:]:
-            file = generation.parent.parent / GATE_FILE
-            if file.exists():
-                return cls.load(file)
-        return None
+        if folder is None or not (folder / GATE_FILE).exists():
+            return None
+        return cls.load(folder / GATE_FILE)
 
     @property
     def report(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from uec_rag.base.checks import check_text
-from uec_rag.base.saved.files import lock_file
+from uec_rag.base.files import lock_file
 from uec_rag.corpora.tables import read_questions, write_questions
 
 LABELS_FILE = "questions.csv"

@@ -18,7 +18,7 @@ from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.known_vectors import encode, encode_with_vectors
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import View
 
 Find = Callable[[str], Sequence[Passage]]
 """A search of another package: the candidates for a question, best first."""
@@ -71,12 +71,12 @@ class Candidates:
         """Return 0, since the size of the other store is not known."""
         return 0
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Return the candidates for a question, each once, that match the filter."""
         stored = {passage.id: passage for passage in self._find(question) if passage.text.strip()}
         passages = [*stored.values()]
         if not passages:
-            return MemoryStore()
+            return View.empty()
         if self._vectors is None:
             parts = encode(self._uec, [passage.searched for passage in passages], "passage")
         else:
@@ -89,7 +89,7 @@ class Candidates:
             texts = [passage.text for passage in passages]
             parts = encode_with_vectors(self._uec, texts, [vectors[id_] for id_ in stored])
         gaussians = self._uec.fitted.combine_as(parts, "passage")
-        return MemoryStore.document_frequency(passages, gaussians).snapshot(self._filter)
+        return View.from_passages(passages, gaussians).snapshot(self._filter)
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter."""

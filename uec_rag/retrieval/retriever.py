@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -16,7 +16,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_unanswerable_rate
-from uec_rag.base.errors import warn
+from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import outcome
@@ -36,7 +36,7 @@ from uec_rag.retrieval.calibrate import (
 )
 from uec_rag.retrieval.conversation import rows_of
 from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.gate import OUTDATED, Gate, PendingSearch, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate, PendingSearch, check_gate
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.over import Candidates
@@ -53,12 +53,19 @@ from uec_rag.retrieval.request import (
     with_turns,
 )
 from uec_rag.retrieval.result import Result, SearchResult
-from uec_rag.retrieval.save import filling_index, load_index, save_index
+from uec_rag.retrieval.save import (
+    check_ensemble,
+    learned,
+    load_index,
+    read_learned,
+    record_ensemble,
+    save_index,
+)
 from uec_rag.retrieval.search import Method, run
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.filters import parse
-from uec_rag.stores.memory import MemoryStore
-from uec_rag.stores.memory.vectors import Dtype
+from uec_rag.stores.local import LocalStore
+from uec_rag.stores.local.view import with_fresh_view
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
@@ -102,7 +109,7 @@ class Retriever(Index):
     >>> result.ids[0], [decision.action for decision in result.decisions]
     (['cats'], ['answer', 'abstain'])
 
-    Save and load:
+    Save and load; what is changed from then on is on disk at once:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -120,12 +127,17 @@ class Retriever(Index):
         language: str | None = None,
     ) -> None:
         share = None if unanswerable_rate is None else check_unanswerable_rate(unanswerable_rate)
-        super().__init__(uec, MemoryStore() if store is None else store)
+        super().__init__(uec, LocalStore() if store is None else store)
         self.unanswerable_rate, self.language = share, language
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
-        self.saved_as: tuple[Path, ...] = ()  # see `Saved`
-        self._gate: tuple[Gate | None, ...] = ()  # none before `gate` has looked for it
+        self._changes_noticed = -1
+        # The index in the folder, which has the settings; None for an engine without a folder.
+        self._home = self.store if isinstance(self.store, LocalStore) else None
+        self._settings: Mapping[str, Any] | None = None  # those that were read last
+        self._reload: Callable[[], UEC] | None = None  # loads the ensemble again
+        self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
+        self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
         # By a gate's corpus: the state it was compared with, and whether it was the same.
         self._compared: dict[str, tuple[int, bool]] = {}
         self._is_snapshot = False
@@ -150,13 +162,35 @@ class Retriever(Index):
 
         If none is set, it is that in the folder that the index was loaded from, "gate.json".
         """
-        if not self._gate:
-            self._gate = (Gate.load_from_index(self),)
-        return self._gate[0]
+        if self._gate:
+            return self._gate[0]
+        stamp: tuple[int, ...] = ()
+        with suppress(OSError):
+            if self.folder is not None:
+                state = os.stat(self.folder / GATE_FILE)
+                stamp = state.st_ino, state.st_mtime_ns, state.st_size
+        is_there = self.folder is None or self.folder.exists()  # a deleted folder removes no gate
+        if stamp != self._gate_of_folder[0] and is_there:
+            self._gate_of_folder = stamp, Gate.load_from(self.folder) if stamp else None
+        return self._gate_of_folder[1]
 
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
         self._gate = (check_gate(gate),)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: the passages in memory, and the gate that decides."""
+        own = {"_home": None, "_reload": None, "_settings": None, "_is_snapshot": False}
+        return {**self.__dict__, **own, "_gate": self._gate or (self.gate,)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._home = self.store if isinstance(self.store, LocalStore) else None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the index; None if it is in memory."""
+        return None if self._home is None else self._home.folder
 
     def _has_corpus_of(self, gate: Gate) -> bool:
         """Return whether the passages are those of a gate, reading them once after each change.
@@ -166,7 +200,7 @@ class Retriever(Index):
         """
         if not gate.corpus or self.store.remote or len(self) > _MOST_COMPARED:
             return True
-        changes, (state, same) = self._changes, self._compared.get(gate.corpus, (-1, True))
+        changes, (state, same) = self.changes, self._compared.get(gate.corpus, (-1, True))
         if same and state != changes:
             same = gate.corpus == corpus_fingerprint(self.store)
             self._compared[gate.corpus] = changes, same
@@ -178,6 +212,21 @@ class Retriever(Index):
         if gate is not None and not self._has_corpus_of(gate):
             gate._warn_once(OUTDATED)
         return gate
+
+    def gate_fits(self) -> bool:
+        """Return whether the gate, if there is one, was made for what the index has now.
+
+        If not, that is not warned of again.
+        """
+        gate = self.gate
+        if gate is None or (
+            gate.basis in ("", self._method().basis)
+            and gate.size in (0, len(self))
+            and self._has_corpus_of(gate)
+        ):
+            return True
+        gate._warnings_given.add(OUTDATED)
+        return False
 
     def _with_gate(self, gate: Gate | None) -> Self:
         """Return a read-only view of the current index, in which another gate decides."""
@@ -255,45 +304,12 @@ class Retriever(Index):
         if options.get("diversity") is not None and not self._is_snapshot:
             return self.snapshot()._begin(queries, k, options)  # of which no passage is deleted
         gate, request = self._request(queries, k, options)
-        result = self._run(request, self.uec.encode(request.texts, "query"))
+        result = self._run(request)
         if gate is None:
             return PendingSearch.decided(result)
         # A rewrite may lead away from a reading that was chosen.
         again = None if request.is_narrowed else partial(self._search_rewrites, request)
         return gate.begin(result, request.history, again, gate.hits_needed(k))
-
-    def search_encoded(
-        self,
-        queries: Sequence[str],
-        parts: Sequence[Gaussian],
-        k: int = 4,
-        *,
-        texts: Sequence[str] | None = None,
-        **options: Unpack[Options],
-    ) -> SearchResult:
-        """Search for queries that are already encoded.
-
-        If the gate has an advisor, no rewrite is searched for.
-
-        Parameters
-        ----------
-        queries : sequence of str
-        parts : sequence of Gaussian
-            Each encoder's Gaussians of the queries, as `UEC.encode` returns them.
-        texts : sequence of str, optional
-            The texts that `parts` are of instead of the queries, in that order: with `history`,
-            those of `uec_rag.retrieval.request.texts_of`, among others.
-
-        Raises
-        ------
-        ValueError
-            If a query or a turn was not encoded.
-        """
-        gate, request = self._request(queries, k, options)
-        result = self._run(request, parts, request.said if texts is None else texts)
-        if gate is None:
-            return result
-        return gate.begin(result, request.history, None, gate.hits_needed(k)).finish()
 
     def _check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -306,7 +322,7 @@ class Retriever(Index):
         if filter is None:
             return
         condition = parse(filter)
-        check = getattr(self.store, "check", None)  # Qdrant cannot run every filter
+        check = getattr(self.store, "check_filter", None)  # Qdrant cannot run every filter
         if check is not None:
             check(condition)
 
@@ -314,6 +330,7 @@ class Retriever(Index):
         self, queries: Sequence[str], k: int, options: Options
     ) -> tuple[Gate | None, Request]:
         """Return the gate that decides, and the parsed request for as many hits as it needs."""
+        self._follow()
         gate = self._active_gate()
         k = check_k(k)
         return gate, self._parse(queries, k if gate is None else max(k, gate.k), **options)
@@ -379,9 +396,9 @@ class Retriever(Index):
                 f"relevant_ids: expected ids of passages in the index, got {unknown[0]!r:.100}; "
                 "pass [] if nothing in the index answers the question."
             )
-        if not self.saved_as:
+        if self.folder is None:
             raise ValueError("label: the index has no folder; save it first.")
-        LabelFile(self.saved_as[-1].parent.parent).write(question, ids)
+        LabelFile(self.folder).write(question, ids)
 
     def _search_rewrites(self, request: Request, rewrites: Sequence[str]) -> SearchResult:
         """Search for what an advisor rewrote, which needs no turns before it, without a gate."""
@@ -389,13 +406,12 @@ class Retriever(Index):
             rewrites, request.k, filter=request.filter, unanswerable_rate=request.unanswerable_rate
         )
         again = replace(again, diversity=request.diversity)
-        return self._run(again, self.uec.encode(again.texts, "query"))
+        return self._run(again)
 
-    def _run(
-        self, request: Request, parts: Sequence[Gaussian], texts: Sequence[str] | None = None
-    ) -> SearchResult:
-        """Search for the questions of a request, given the Gaussians of its texts."""
-        rows = rows_of(request.texts if texts is None else texts, parts)
+    def _run(self, request: Request) -> SearchResult:
+        """Search for the questions of a request."""
+        parts = self.uec.encode(request.texts, "query")
+        rows = rows_of(request.texts, parts)
         if request.is_narrowed:
             count = len(request.queries)
             results = [self._run_chosen(request, row, rows, parts) for row in range(count)]
@@ -477,10 +493,11 @@ class Retriever(Index):
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
         self._notice_changes()
-        store = self.store.snapshot(among)
         method = self._method(request.filter, request.unanswerable_rate)
         with span("search", queries=len(queries), k=request.k) as note:
-            results = run(method, store, queries, rows, parts, request.k)
+            results = with_fresh_view(
+                lambda: run(method, self.store.snapshot(among), queries, rows, parts, request.k)
+            )
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
             shown = results[0].trace_attributes if len(results) == 1 else dict
@@ -566,7 +583,8 @@ class Retriever(Index):
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._notice_changes()
-        view = copy(self)
+        view = type(self).__new__(type(self))
+        view.__dict__ |= self.__dict__  # a copy would have passages of its own
         view.store, view._is_snapshot = self.store.snapshot(), True
         return view
 
@@ -621,7 +639,7 @@ class Retriever(Index):
         k = check_k(k)
         check_unanswerable_rate(unanswerable_rate)
         store = self.store.snapshot()
-        wanted, changes = check_labels(queries, relevant_ids, store), self._changes
+        wanted, changes = check_labels(queries, relevant_ids, store), self.changes
         calibration = calibrate_with_labels(
             self.uec,
             store,
@@ -632,20 +650,45 @@ class Retriever(Index):
             k=k,
             fingerprint=corpus_fingerprint(store),
         )
-        self._set_calibration(calibration, current=changes == self._changes)
+        self._set_calibration(calibration, current=changes == self.changes)
         return self
 
     def _set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` is whether the corpus is still the calibrated one."""
         self.calibration = calibration
-        self._changes_at_calibration = self._changes if current else -1
+        self._changes_at_calibration = self.changes if current else -1
+        if self._home is not None and not self._home.read_only and not self._is_snapshot:
+            self._home.change_settings(learned(calibration, self._changes_at_calibration))
+            self._settings = self._home.settings
+
+    def _follow(self) -> None:
+        """Read what other processes have recorded in the folder: an ensemble, a calibration.
+
+        FingerprintMismatch if the ensemble is another one, and was not loaded from the folder.
+        """
+        home = self._home
+        if home is None or self._is_snapshot or home.settings is self._settings:
+            return
+        settings, before = home.settings, self._settings or {}
+        expected = settings.get("ensemble_fingerprint")
+        if expected not in (None, self.uec.fingerprint) and len(self):
+            if self._reload is None:
+                raise FingerprintMismatch(
+                    "index: it was built again with another ensemble; load it again."
+                )
+            self.uec = self._reload()
+            self._posteriors = self.uec.fitted.posteriors
+        names = ("calibration", "calibrated_at")
+        if home.folder is not None and any(settings.get(n) != before.get(n) for n in names):
+            self.calibration, self._changes_at_calibration = read_learned(settings, home.folder)
+        self._settings = settings
 
     def _notice_changes(self) -> None:
         """Warn once if the index has changed since its calibration; a snapshot does not."""
         if self._is_snapshot or self.calibration is None:
             return
-        if self._changes != self._changes_at_calibration:
-            self._changes_at_calibration = self._changes
+        if self.changes not in (self._changes_at_calibration, self._changes_noticed):
+            self._changes_noticed = self.changes
             warn(
                 "The index changed after calibration, so confidence may be off. "
                 "Run calibrate() again."
@@ -677,68 +720,60 @@ class Retriever(Index):
         return " ".join([rests, *notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save index and ensemble to a folder, atomically.
+        """Copy the index with its ensemble to a folder, in place of an index that is there.
+
+        An index in memory has that folder from then on: later changes are written through. One
+        that was loaded from `path` only records its ensemble and calibration there, since its
+        passages are there.
 
         Raises
         ------
         FileExistsError
             If `path` exists and is not a saved index.
         BlockingIOError
-            If another process is saving there.
-        SavedMeanwhile
-            If this index was loaded from or saved to `path`, and another process has saved there
-            since. It is also a BlockingIOError.
+            If another process writes there for longer than a minute.
         OSError
-            If the disk is full.
+            If the disk is full; what was there is unchanged.
         """
-        save_index(path, self.uec, self.store.snapshot(), self.calibration, self)
+        target = Path(path).absolute()
+        current = self._changes_at_calibration == self.changes
+        home = self._home
+        if home is not None and home.folder == target and not self._is_snapshot:
+            with home.changing():
+                if isinstance(self.store, LocalStore):
+                    self.store.bind(self.uec.fingerprint)
+                else:
+                    self.store.save(target)
+                at = self.changes if current else -1
+                home.change_settings(learned(self.calibration, at))
+                record_ensemble(home, self.uec)
+            self._settings = home.settings
+            return
+        made = save_index(target, self.uec, self.store, self.calibration, current=current)
+        if self._is_snapshot or (home is not None and home.folder is not None):
+            made.close()
+            return
+        if home is None:
+            self._home = made
+        else:
+            home.move_to(made)
+            self._changes_at_calibration = self.changes if current else -1
+        assert self._home is not None
+        self._settings = self._home.settings
 
-    @classmethod
-    def filling(
-        cls,
-        path: str | os.PathLike[str],
-        uec: UEC,
-        *,
-        dtype: Dtype = "float32",
-    ) -> AbstractContextManager[Index]:
-        """Write a saved index of more passages than fit in memory, as a context manager.
+    def check(self) -> None:
+        """Verify the checksums of the saved ensemble, and of all vectors and passages.
 
-        Passages added in the block are written to the folder's files immediately; only ids and
-        postings of words stay in memory. At the end of the block, the index is complete, as if
-        written by `save`. If the block fails, `path` is unchanged. Passages can only be added in
-        the block, not replaced.
-
-        Parameters
-        ----------
-        path : path
-            Where to save; an index there is replaced.
-        uec : UEC
-        dtype
-            As in `MemoryStore`. With "int8", a search reads a quarter of the bytes, and the float32
-            means stay on disk.
+        Passages in an engine are not read.
 
         Raises
         ------
-        FileExistsError, BlockingIOError
-            As in `save`.
-        ValueError
-            As in `add`, and if an id was added before, or if the ensemble was fitted meanwhile.
-
-        Examples
-        --------
-        >>> import numpy as np, tempfile, warnings
-        >>> from uec_rag import UEC
-        >>> def letters(texts):
-        ...     return np.array([[t.count(c) + 0.1 for c in "abc"] for t in texts])
-        >>> with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")  # not fitted: variance 0
-        ...     uec = UEC([letters], coefficients="uniform")
-        ...     with Retriever.filling(f"{folder}/idx", uec, dtype="int8") as filled:
-        ...         ids = filled.add(text for text in ["aa", "bb", "cc"])
-        ...     len(Retriever.load(f"{folder}/idx", uec))
-        3
+        IndexCorrupted
+            If something is damaged; the message names the file and what to do.
         """
-        return filling_index(path, uec, dtype)
+        if self._home is not None:
+            self._home.check()
+            check_ensemble(self._home)
 
     @classmethod
     def load(
@@ -746,13 +781,16 @@ class Retriever(Index):
         path: str | os.PathLike[str],
         uec: UEC | None = None,
         *,
+        read_only: bool = False,
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
         store: Store | None = None,
         trust: bool = False,
-        verify: bool = True,
     ) -> Self:
-        """Load a saved index.
+        """Open a saved index; what is changed is on disk when the call returns.
+
+        Other processes may write at the same time; a search sees what they have written. `check`
+        verifies all checksums, of which opening reads few.
 
         Parameters
         ----------
@@ -760,6 +798,8 @@ class Retriever(Index):
             The folder; a gate in it, "gate.json", decides in every search.
         uec : UEC, optional
             The ensemble that the index was made with; by default, the saved one is loaded.
+        read_only : bool
+            Whether the folder is only read, as where nothing can be written.
         encoders : mapping, optional
             As in `UEC.load`, for encoders that cannot be loaded by name.
         device : str, optional
@@ -768,8 +808,6 @@ class Retriever(Index):
             The store of an index in an engine, which is never opened from the saved folder alone.
         trust : bool
             Whether to trust the folder and download the models that it names, as in `UEC.load`.
-        verify : bool
-            As in `UEC.load`.
 
         Raises
         ------
@@ -779,25 +817,33 @@ class Retriever(Index):
             If the saved index is damaged.
         FingerprintMismatch
             If `uec` or one of its encoders is not the one that the index was made with.
+        PermissionError
+            If nothing can be written there, and `read_only` is false.
         ValueError
             If an encoder or the store must be passed, if a model needs to be downloaded without
             `trust`, or if torch cannot use the device.
         """
-        saved = load_index(
-            path,
+        home, held, own, reload = load_index(
+            Path(path).absolute(),
             uec,
             encoders or {},
             device,
             store=store,
             trust=trust,
-            verify=verify,
+            read_only=read_only,
         )
-        retriever = cls(saved.uec, saved.store)
-        retriever._set_calibration(saved.calibration, current=saved.current)
-        retriever.saved_as = (saved.generation,)
+        retriever = cls(own, held)
+        retriever._home, retriever._reload, retriever._settings = home, reload, home.settings
+        learned_there = read_learned(home.settings, Path(path))
+        retriever.calibration, retriever._changes_at_calibration = learned_there
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
-            retriever._gate = (Gate.load_from_index(retriever),)
+            _ = retriever.gate
         return retriever
+
+    def close(self) -> None:
+        """Close the files of the index; it cannot be used after."""
+        for store in {id(one): one for one in (self._home, self.store)}.values():
+            getattr(store, "close", lambda: None)()
 
 
 @lru_cache

@@ -1,147 +1,186 @@
-"""A saved index: the files of the store and of the ensemble, and the calibration."""
+"""The folder of an index: the passages, the ensemble and the calibration.
+
+The local index holds what is learned among its settings, and names the folder of the ensemble, so
+that a transaction replaces all of it at once. If the passages are in an engine, the index in the
+folder has only the settings, and "store.json" says where they are.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from uec_rag.base.checks import check_type
-from uec_rag.base.errors import FingerprintMismatch, as_corrupted, as_save_check, corruption
-from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.base.saved.generations import Saved, read_generation, write_generation
+from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
 from uec_rag.encoders.loading import EncoderLike
-from uec_rag.ensemble.save import write_ensemble
+from uec_rag.ensemble.save import read_fit, write_ensemble
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
-from uec_rag.retrieval.index import Index
+from uec_rag.retrieval.calibrate import CorpusCalibration
 from uec_rag.stores.base import Store
-from uec_rag.stores.memory.saved import StreamedStore
-from uec_rag.stores.memory.vectors import Dtype
-from uec_rag.stores.urls import saved_store
+from uec_rag.stores.local import LocalStore, View
+from uec_rag.stores.local.store import copy_view
+from uec_rag.stores.urls import STORE, saved_store
 
 KIND = "UEC index"
+_ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
-@dataclass(frozen=True)
-class SavedIndex:
-    """The content of a saved index.
+def learned(calibration: CorpusCalibration | None, changes: int) -> dict[str, Any]:
+    """Return the settings of a calibration. `changes`: those at which the corpus was calibrated."""
+    state = None if calibration is None else calibration.metadata()
+    return {"calibration": state, "calibrated_at": changes}
 
-    Attributes
-    ----------
-    current : bool
-        Whether the calibration was learned on the corpus as saved; true if there is none.
-    generation : Path
-        Absolute path of the generation that was loaded (see `Saved`).
-    """
 
-    uec: UEC
-    store: Store
-    calibration: CorpusCalibration | None
-    current: bool
-    generation: Path
+def read_learned(settings: Mapping[str, Any], path: Path) -> tuple[CorpusCalibration | None, int]:
+    """Return the calibration of settings, and the changes at which the corpus was calibrated."""
+    state = settings.get("calibration")
+    if state is None:
+        return None, -1
+    with as_corrupted(path / DATABASE):
+        return CorpusCalibration.restore(state), int(settings.get("calibrated_at", -1))
+
+
+def record_ensemble(index: LocalStore, uec: UEC) -> None:
+    """Write an ensemble into the folder of an index, in place of the one that is there."""
+    if index.folder is None:
+        return
+    ensembles, name = index.folder / _ENSEMBLES, secrets.token_hex(8)
+    with index.changing():
+        folder = ensembles / name
+        folder.mkdir(parents=True)
+        try:
+            write_ensemble(folder, uec.encoders, uec.fitted, uec.options)
+            index.change_settings({"ensemble": name, "ensemble_fingerprint": uec.fingerprint})
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    with suppress(OSError):  # another process may be removing the same ones
+        for other in ensembles.iterdir():
+            if other.name != index.setting("ensemble"):
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def save_index(
-    path: str | os.PathLike[str],
+    path: Path,
     uec: UEC,
     store: Store,
     calibration: CorpusCalibration | None,
-    of: Saved,
-) -> None:
-    """Write an index to the folder `path`; see `Retriever.save`. `of`: the object saved."""
-    with write_generation(path, KIND, of=of) as folder:
-        (folder / "store").mkdir()
-        store.save(folder / "store")
-        corpus = None if calibration is None else corpus_fingerprint(store)
-        _write_rest(folder, uec, calibration, corpus)
-        _prove(folder, store)
+    *,
+    current: bool,
+) -> LocalStore:
+    """Write an index to a folder; return the open index there. See `Retriever.save`.
+
+    `current`: whether the calibration was learned on these passages.
+    """
+    is_new = not is_index(path)
+    home = LocalStore(path)
+    try:
+        with home.changing():
+            if isinstance(store, LocalStore | View):
+                settings = {} if isinstance(store, View) else dict(store.settings)
+                settings["fingerprint"] = uec.fingerprint
+                copy_view(store.snapshot(), home, settings)
+                (path / STORE).unlink(missing_ok=True)
+            else:
+                store.save(path)
+            changes = getattr(home if isinstance(store, LocalStore | View) else store, "changes", 0)
+            home.change_settings(learned(calibration, changes if current else -1))
+            record_ensemble(home, uec)
+    except BaseException:
+        home.close()
+        if is_new:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    home.compact()
+    return home
 
 
-@contextmanager
-def filling_index(path: str | os.PathLike[str], uec: UEC, dtype: Dtype) -> Iterator[Index]:
-    """Write an index to the folder `path` while it is filled; see `Retriever.filling`."""
-    with write_generation(path, KIND) as folder:
-        (folder / "store").mkdir()
-        with StreamedStore(folder / "store", dtype=dtype) as store:
-            yield Index(uec, cast(Store, store))
-            if store.fingerprint not in (None, uec.fingerprint):
-                raise ValueError(
-                    f"uec: it was fitted while {len(store):,} passages were added, whose vectors "
-                    "are of the previous fit; fill a new index."
-                )
-            store.finish()
-        _write_rest(folder, uec, None, None)
-        _prove(folder, cast(Store, store))
+def open_home(path: Path, *, read_only: bool) -> LocalStore:
+    """Open the index in a folder; FileNotFoundError if there is none."""
+    if not (path / DATABASE).exists():
+        if (path / ENSEMBLE).is_file():
+            raise corruption(path, f"holds a saved UEC ensemble, expected a saved {KIND}.")
+        raise FileNotFoundError(
+            f"path: no saved {KIND} at {str(path)!r}; expected {DATABASE} there."
+        )
+    return LocalStore(path, read_only=read_only)
 
 
-def _write_rest(
-    folder: Path, uec: UEC, calibration: CorpusCalibration | None, corpus: str | None
-) -> None:
-    """Write everything except the store."""
-    (folder / "ensemble").mkdir()
-    write_ensemble(folder / "ensemble", uec.encoders, uec.fitted, uec.options)
-    state: dict[str, object] = {"fingerprint": uec.fingerprint, "calibration": None}
-    if calibration is not None:
-        state["calibration"] = calibration.metadata()
-        state["corpus"] = corpus
-    write_json(folder / "index.json", state)
+def load_ensemble(home: LocalStore, **options: Any) -> UEC:
+    """Load the ensemble of an index. `options`: as in `UEC.load`, as are the errors."""
+    assert home.folder is not None
+    name = home.setting("ensemble")
+    if not isinstance(name, str) or not name.isalnum():
+        raise corruption(
+            home.folder / DATABASE,
+            "names no ensemble: its first save was interrupted, or it was filled by a store alone; "
+            "load it with the ensemble (uec=...), or build it again.",
+        )
+    return UEC.load(home.folder / _ENSEMBLES / name, **options)
 
 
-def _prove(folder: Path, store: Store) -> None:
-    """Check that the written files load before they replace a saved index; RuntimeError if not."""
-    with as_save_check(KIND):
-        _read_learned(folder)
-        if getattr(store, "remote", False):  # an open engine may refuse to be opened again
-            read_json(folder / "store" / "store.json")
-        else:
-            saved_store(folder / "store")()
+def check_index(path: Path) -> int:
+    """Verify all checksums of an index, without loading its models; return its passages.
+
+    IndexCorrupted if something is damaged, FileNotFoundError if there is no index.
+    """
+    home = open_home(path, read_only=True)
+    try:
+        home.check()
+        check_ensemble(home)
+        return len(home)
+    finally:
+        home.close()
 
 
-def _read_learned(folder: Path) -> tuple[str, CorpusCalibration | None, str | None]:
-    """Read the fingerprints of the ensemble and of the saved corpus, and the calibration."""
-    state = read_json(folder / "index.json")
-    with as_corrupted(folder / "index.json"):
-        saved, corpus = state["fingerprint"], state.get("corpus")
-        assert isinstance(saved, str)
-        if state["calibration"] is None:
-            return saved, None, corpus
-        return saved, CorpusCalibration.restore(state["calibration"]), corpus
+def check_ensemble(home: LocalStore) -> None:
+    """Verify the checksums of the ensemble of an index; IndexCorrupted if they differ."""
+    name = home.setting("ensemble")
+    if home.folder is not None and name is not None:
+        read_fit(home.folder / _ENSEMBLES / name)
 
 
 def load_index(
-    path: str | os.PathLike[str],
+    path: Path,
     uec: UEC | None,
     encoders: Mapping[str, EncoderLike],
     device: str | None,
     *,
     store: Store | None,
     trust: bool,
-    verify: bool,
-) -> SavedIndex:
-    """Read an index from the folder `path`; see `Retriever.load`."""
+    read_only: bool,
+) -> tuple[LocalStore, Store, UEC, partial[UEC] | None]:
+    """Open an index; see `Retriever.load`.
+
+    Returns the index in the folder, the store of the passages, the ensemble, and what loads it
+    again, if it was loaded.
+    """
     check_type(uec, UEC | None, "uec", "a UEC or None")
-    with read_generation(path, KIND, verify=verify) as folder:
-        open_saved = saved_store(folder / "store", store)
-        saved, calibration, corpus = _read_learned(folder)
-        if uec is None:
-            uec = UEC.read(folder / "ensemble", encoders=encoders, device=device, trust=trust)
-        if uec.fingerprint != saved:
+    home = open_home(path, read_only=read_only)
+    try:
+        held = saved_store(path, store) or home
+        load = partial(load_ensemble, home, encoders=encoders, device=device, trust=trust)
+        own = load() if uec is None else uec
+        expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
+        if expected not in (None, own.fingerprint):
             raise FingerprintMismatch(
-                f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
-                f"{saved[:12]!r}: other models, revisions or posterior. Load the index "
+                f"uec: its fingerprint {own.fingerprint[:12]!r} is not that of the index, "
+                f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
                 "with its own ensemble (uec=None), or build it again with this one."
             )
-        store = open_saved()
-        if len(store) and store.sample(1).dimension != uec.dimension:
+        if len(held) and (width := held.sample(1).dimension) != own.dimension:
             raise corruption(
-                folder / "store",
-                "holds vectors of width "
-                f"{store.sample(1).dimension}, expected {uec.dimension} as the ensemble gives: it "
-                "is another index's; save the index again.",
+                path,
+                f"holds vectors of width {width}, expected {own.dimension} as the ensemble gives: "
+                "it is another index's; build the index again.",
             )
-    current = calibration is None or calibration.corpus == corpus
-    return SavedIndex(uec, store, calibration, current, folder.absolute())
+    except BaseException:
+        home.close()
+        raise
+    return home, held, own, load if uec is None else None

@@ -49,7 +49,7 @@ from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.result import Members, Result, own_copy
 from uec_rag.retrieval.words import UNKNOWN, evidence, match
 from uec_rag.stores.base import Passage, Store, Top
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.local import View
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
@@ -97,7 +97,7 @@ class Method:
 class RemoteStore(Protocol):
     """A store whose passages are stored elsewhere."""
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Fetch at least `count` passages that probably have the highest mu_s for one query.
 
         Parameters
@@ -116,7 +116,7 @@ class Ranking:
     Attributes
     ----------
     method : Method
-    view : MemoryStore
+    view : View
     queries : sequence of n Query
     parts : sequence of K Gaussian
         The Gaussians of the queries in each block (`Fitted.blocks`).
@@ -146,7 +146,7 @@ class Ranking:
     """
 
     method: Method
-    view: MemoryStore
+    view: View
     queries: Sequence[Query]
     parts: Sequence[Gaussian]
     coefficients: FloatArray
@@ -164,7 +164,7 @@ class Ranking:
 
     @classmethod
     def empty(
-        cls, method: Method, view: MemoryStore, queries: Sequence[Query], parts: Sequence[Gaussian]
+        cls, method: Method, view: View, queries: Sequence[Query], parts: Sequence[Gaussian]
     ) -> Self:
         """Return the ranking of a search without any passages."""
         count = len(queries)
@@ -338,7 +338,7 @@ def _rank_block(
     method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
 ) -> Ranking:
     """Rank queries that are compared with the same passages."""
-    fitted, view = method.fitted, cast(MemoryStore, store)
+    fitted, view = method.fitted, cast(View, store if store.remote else store.snapshot())
     if store.remote:  # the candidates of a query
         [query], combined = queries, fitted.combine_as(parts, "query")
         fewest = _FEWEST * max(k, NEAREST)
@@ -373,7 +373,7 @@ def _rank_block(
     return replace(ranking, features=features_of(ranking, store, foreign))
 
 
-def compare(fitted: Fitted, view: MemoryStore, parts: Sequence[Gaussian]) -> list[FloatArray]:
+def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> list[FloatArray]:
     """Compare the Gaussians of the questions with the passages, block by block.
 
     Returns `Ranking.to_columns`.
@@ -396,7 +396,7 @@ def fuse(fitted: Fitted, to_columns: list[FloatArray], pi: FloatArray) -> FloatA
 
 
 def top_k(
-    fitted: Fitted, view: MemoryStore, query: Gaussian, mu: FloatArray, different: int
+    fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, different: int
 ) -> tuple[Top, list[list[Passage]], NDArray[np.intp], NDArray[np.intp]]:
     """Find the best columns until they hold `different` different texts.
 
@@ -425,7 +425,7 @@ def top_k(
 
 
 def contribute(
-    view: MemoryStore,
+    view: View,
     parts: Sequence[Gaussian],
     to_columns: Sequence[FloatArray],
     columns: NDArray[np.int64],

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
-import weakref
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,13 +27,12 @@ from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.gate import GATE_FILE
 from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.labelled import LabelledSearch
-from uec_rag.retrieval.live import IndexLocation, LiveIndex, Opened
 from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.server.access import Access, Guard, describe_error, problem, sanitise
 from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, validation_error_response
 from uec_rag.server.labels import add_labels, labels_view
-from uec_rag.server.running import log_to_stderr, serve
+from uec_rag.server.running import log_gate, log_to_stderr, serve
 from uec_rag.server.static import add_pages
 from uec_rag.server.views import (
     View,
@@ -74,32 +72,33 @@ class Session:
 
     Parameters
     ----------
-    live : LiveIndex
+    index : Retriever
+        With a folder.
     gate_file : Path, optional
         File that a gate is saved to, and loaded from if it exists; "gate.json" in the folder of the
         index by default.
     """
 
-    def __init__(self, live: LiveIndex, gate_file: Path | None = None) -> None:
-        self.live = live
-        self.folder = Path(live.location.index).absolute()
+    def __init__(self, index: Retriever, gate_file: Path | None = None) -> None:
+        assert index.folder is not None
+        self.index, self.folder = index, index.folder
         self.gate_path = gate_file or self.folder / GATE_FILE
         self.labels = LabelFile(self.folder)
         self.asked = deque[View](maxlen=_REMEMBERED)
         self.tuned: LabelledSearch | None = None
-        self._known: dict[str, tuple[tuple[weakref.ref[Retriever], int], View]] = {}  # by name
+        self._known: dict[str, tuple[int, View]] = {}  # by name
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def gate(self, opened: Opened) -> Gate | None:
+    def gate(self) -> Gate | None:
         """Return the gate that decides."""
-        return Gate.load(self.gate_path) if self.gate_path.exists() else opened.gate
+        return Gate.load(self.gate_path) if self.gate_path.exists() else self.index.gate
 
     def cache_view(self, name: str, view: Callable[[Retriever], View]) -> View:
         """Return a cached view of the index, recomputed if the index has changed."""
-        with self.live.use() as opened, self._locks[name]:
-            state = weakref.ref(opened.retriever), len(opened.retriever)
+        with self._locks[name]:
+            state = self.index.changes
             if name not in self._known or self._known[name][0] != state:
-                self._known[name] = state, view(opened.retriever)
+                self._known[name] = state, view(self.index)
             return self._known[name][1]
 
     def remember(self, view: View, before: list[str]) -> None:
@@ -113,12 +112,11 @@ class Session:
 
     def tune(self, name: str, table: bytes, k: int) -> View:
         """Search the questions of a table, or questions made from the passages without a name."""
-        with self.live.use() as opened:
-            if name:
-                queries, relevant = _labelled(opened.retriever, _plain_name(name), table)
-                tuned = LabelledSearch.from_queries(opened.retriever, queries, relevant, k=k)
-            else:
-                tuned = LabelledSearch.from_passages(opened.retriever, k=k)
+        if name:
+            queries, relevant = _labelled(self.index, _plain_name(name), table)
+            tuned = LabelledSearch.from_queries(self.index, queries, relevant, k=k)
+        else:
+            tuned = LabelledSearch.from_passages(self.index, k=k)
         self.tuned = tuned
         return tune_view(name, tuned)
 
@@ -132,14 +130,11 @@ class Session:
         if gate.guarantee is None or not gate.guarantee.answered:
             raise HTTPException(422, f"Not saved. {gate.report}")
 
-        def save(retriever: Retriever) -> None:
-            if not gate.fits(retriever):
-                raise HTTPException(
-                    409, "The index has changed since these questions were searched; search again."
-                )
-            gate.save(self.gate_path)
-
-        self.live.write(save)  # the newest saved version, while no other process can save one
+        if not gate.fits(self.index):
+            raise HTTPException(
+                409, "The index has changed since these questions were searched; search again."
+            )
+        gate.save(self.gate_path)
         return guarantee_view(gate) | {"file": self.gate_path.name}
 
     def questions_alone(self) -> list[str]:
@@ -153,14 +148,14 @@ class Session:
         return headings
 
 
-def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> Guard:
+def explorer(index: Retriever, access: Access, gate_file: Path | None = None) -> Guard:
     """Make the application, which closes the index at shutdown; `gate_file` as in `Session`."""
-    session = Session(live, gate_file)
+    session = Session(index, gate_file)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        live.close()
+        index.close()
 
     async def error_response(_: Request, error: Exception) -> Response:
         return problem(*describe_error(error))
@@ -180,25 +175,22 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     app.include_router(index_routes(session, access.limits.body))
     app.include_router(ask_routes(session))
     app.include_router(tune_routes(session))
-    add_labels(app, live, session.labels, session.questions_alone, session.headings)
+    add_labels(app, index, session.labels, session.questions_alone, session.headings)
     return Guard(app, replace(access, open=(*access.open, *_PAGES)))
 
 
 def index_routes(session: Session, largest_table: int) -> APIRouter:
     """Make the routes of the view of the whole index, and of its files."""
-    routes, live = APIRouter(prefix="/api"), session.live
+    routes = APIRouter(prefix="/api")
 
     @routes.get("/index")
     def described() -> View:
-        live.refresh()
-        with live.use() as opened:
-            gate = session.gate(opened)
-            fits = gate is not None and gate.fits(opened.retriever)
+        gate = session.gate()
+        fits = gate is not None and gate.fits(session.index)
         return session.cache_view("index", index_view) | {
             "name": session.folder.name,
             "gate": gate and {**guarantee_view(gate), "k": gate.k, "fits": fits},
             "largest_table": largest_table,
-            "problem": sanitise(live.problem),
         }
 
     @routes.get("/writing")
@@ -207,25 +199,22 @@ def index_routes(session: Session, largest_table: int) -> APIRouter:
 
     @routes.get("/file")
     def file(id: str, start: Annotated[int | None, Query(ge=0)] = None) -> View:
-        with live.use() as opened:
-            return file_view(opened.retriever, id, start)
+        return file_view(session.index, id, start)
 
     return routes
 
 
 def ask_routes(session: Session) -> APIRouter:
     """Make the routes of the view of a question."""
-    routes, live = APIRouter(prefix="/api"), session.live
+    routes = APIRouter(prefix="/api")
 
     @routes.post("/ask")
     def ask(question: Question) -> View:
-        live.refresh()
-        with live.use() as opened:
-            index = opened.retriever.snapshot()
-            index.gate = session.gate(opened)
-            view = ask_view(
-                index, question.question, question.k, turns(question.history), question.within
-            )
+        index = session.index.snapshot()
+        index.gate = session.gate()
+        view = ask_view(
+            index, question.question, question.k, turns(question.history), question.within
+        )
         view["labels"] = labels_view(session.labels, question.question)
         if question.within is None:  # a chosen reading continues a question that is in the list
             session.remember(
@@ -261,13 +250,14 @@ def tune_routes(session: Session) -> APIRouter:
     return routes
 
 
-def run(location: IndexLocation, access: Access, port: int, gate_file: Path | None = None) -> None:
+def run(index: Retriever, access: Access, port: int, gate_file: Path | None = None) -> None:
     """Serve the page until the process is told to stop.
 
-    Raises the errors of `LiveIndex`, before the port is opened, and OSError if the port is taken.
+    Raises OSError if the port is taken.
     """
     log_to_stderr()
-    serve(explorer(LiveIndex(location), access, gate_file), port, "open %s")
+    log_gate(index)
+    serve(explorer(index, access, gate_file), port, "open %s")
 
 
 def _plain_name(name: str) -> str:

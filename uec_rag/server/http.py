@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from uec_rag.base.checks import six_digits
+from uec_rag.base.environment import cores
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
@@ -25,7 +26,6 @@ from uec_rag.confidence.sentences import Code
 from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.retrieval.request import LONGEST_QUERY, check_history
 from uec_rag.server.access import (
     Access,
@@ -33,11 +33,9 @@ from uec_rag.server.access import (
     describe_error,
     describe_invalid_request,
     problem,
-    sanitise,
 )
-from uec_rag.server.batching import BATCHES, TOGETHER, Batcher, WaitingQuery
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
-from uec_rag.server.running import Metrics, log_to_stderr, serve
+from uec_rag.server.running import Metrics, log_gate, log_to_stderr, serve
 from uec_rag.server.static import add_pages
 from uec_rag.stores.base import check_stored_text
 from uec_rag.stores.filters import check_size, parse
@@ -45,7 +43,6 @@ from uec_rag.stores.filters import check_size, parse
 # Limits of one request: hits, characters of a passage, passages to add or delete.
 LARGEST_K, LONGEST_PASSAGE, MOST_PASSAGES = 100, 1_000_000, 1_000
 _WRITERS = 8  # write requests that may be in progress or waiting
-_WATCH = 1.0  # seconds between two checks for a newly saved version
 
 
 class Route(NamedTuple):
@@ -187,26 +184,18 @@ def passages_of(result: SearchResult) -> list[Hit]:
 
 
 class Service:
-    """The index of a server, with its batches, metrics and handlers of requests.
+    """The index of a server, with its metrics and handlers of requests."""
 
-    `together`: largest number of queries in a batch.
-    """
-
-    def __init__(self, live: LiveIndex, access: Access, together: int) -> None:
-        self.live, self.limits, self.metrics = live, access.limits, Metrics()
-        self._batcher = Batcher(live, self.metrics, access.limits, together)
+    def __init__(self, index: Retriever, access: Access) -> None:
+        self.index, self.limits, self.metrics = index, access.limits, Metrics()
+        self._searches, self._waiting = asyncio.Semaphore(cores()), 0
         self._lock, self._writers = asyncio.Lock(), 0
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        """Answer queries until shutdown, and then close the index."""
-        runs = [self._batcher.run() for _ in range(BATCHES)]
-        tasks = [asyncio.create_task(each) for each in (*runs, _watch(self.live))]
+        """Close the index at shutdown."""
         yield  # uvicorn continues only after it has answered all accepted requests
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self.live.close()
+        self.index.close()
 
     def _check(self, question: Question) -> Sequence[str]:
         """Return the turns before a question; TypeError or ValueError if it cannot be searched."""
@@ -217,20 +206,41 @@ class Service:
         if question.filter is not None:
             most, condition = self.limits, parse(question.filter)
             check_size(condition, most.conditions, most.values, most.characters)
-            with self.live.use() as opened:
-                check = getattr(opened.retriever.store, "check", None)  # Qdrant's filters are fewer
-                if check is not None:
-                    check(condition)
+            check = getattr(self.index.store, "check_filter", None)  # Qdrant's are fewer
+            if check is not None:
+                check(condition)
         return before
 
     async def _result(self, question: Question) -> SearchResult:
         with _to_http_error():
             before = await asyncio.to_thread(self._check, question)
-        text, k, filter, within = question.question, question.k, question.filter, question.within
-        with _to_http_error(mine=False), span("request", k=k) as note:
-            result = await self._batcher.search(WaitingQuery(text, k, filter, before, within))
+        with _to_http_error(mine=False), span("request", k=question.k) as note:
+            result = await self._search(question, before)
             note(result[0].trace_attributes, **outcome(result.decisions))
         return result
+
+    async def _search(self, question: Question, before: Sequence[str]) -> SearchResult:
+        """Search as soon as a processor is free; QueueFull if too many questions are waiting."""
+        if self._waiting >= self.limits.queue:
+            raise asyncio.QueueFull
+        self._waiting += 1
+        seconds = self.metrics.stages
+        try:
+            with seconds.labels("wait").time():
+                await self._searches.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            with seconds.labels("search").time():
+                return await self.index.asearch(
+                    [question.question],
+                    question.k,
+                    filter=question.filter,
+                    history=[before],
+                    within=question.within,
+                )
+        finally:
+            self._searches.release()
 
     async def search(self, question: Question) -> SearchResponse:
         """Find the passages with the highest scores."""
@@ -242,8 +252,7 @@ class Service:
         """Find passages, and decide whether they answer the question."""
         result = await self._result(question)
         decision = result.decisions[0]
-        with self.live.use() as opened:
-            self.metrics.count_decision(decision, opened.gate)
+        self.metrics.count_decision(decision, self.index.gate)
         return Answer(**six_digits(decision.metadata()), passages=passages_of(result))
 
     async def healthy(self) -> dict[str, str]:
@@ -251,10 +260,10 @@ class Service:
         return {"status": "ok"}
 
     async def ready(self) -> dict[str, int | str]:
-        """Report whether the store answers; warn if the newest saved version cannot be opened."""
-        with self.live.use() as opened, _to_http_error(mine=False):
-            count = await asyncio.to_thread(len, opened.retriever)
-        return {"status": "ready", "passages": count, "warning": sanitise(self.live.problem)}
+        """Report whether the store answers."""
+        with _to_http_error(mine=False):
+            count = await asyncio.to_thread(len, self.index)
+        return {"status": "ready", "passages": count}
 
     async def counted(self) -> Response:
         """Return metrics for Prometheus: latencies, decisions and confidence."""
@@ -268,7 +277,7 @@ class Service:
             self._writers += 1
             try:
                 async with self._lock:
-                    return await asyncio.to_thread(self.live.write, change)
+                    return await asyncio.to_thread(change, self.index)
             finally:
                 self._writers -= 1
 
@@ -289,9 +298,10 @@ class Service:
         """Delete passages, /passages?id=ONE&id=ANOTHER. Returns their number and unknown ids."""
 
         def change(index: Retriever) -> dict[str, Any]:
-            there = {passage.id for passage in index.get(id)}
-            unknown = [name for name in id if name not in there]
-            return {"deleted": index.delete([*there]) if there else 0, "unknown": unknown}
+            with index.changing():
+                there = {passage.id for passage in index.get(id)}
+                unknown = [name for name in id if name not in there]
+                return {"deleted": index.delete([*there]) if there else 0, "unknown": unknown}
 
         done = await self._write(change)
         if not done["deleted"]:
@@ -300,20 +310,17 @@ class Service:
 
     async def label(self, new: NewLabel) -> dict[str, int]:
         """Label a question for the next gate, in place of what it had. Returns their number."""
-        with _to_http_error(), self.live.use() as opened:
-            await asyncio.to_thread(opened.retriever.label, new.question, new.relevant_ids)
+        with _to_http_error():
+            await asyncio.to_thread(self.index.label, new.question, new.relevant_ids)
         return {"relevant_ids": len(new.relevant_ids)}
 
 
-def create_app(
-    live: LiveIndex, access: Access, *, write: bool = False, together: int = TOGETHER
-) -> Guard:
+def create_app(index: Retriever, access: Access, *, write: bool = False) -> Guard:
     """Make the application, which closes the index at shutdown.
 
     `write`: whether to provide POST and DELETE /passages. POST /labels needs it or a token.
-    `together`: largest number of queries in a batch.
     """
-    service = Service(live, access, together)
+    service = Service(index, access)
     app = FastAPI(
         title="uec-rag",
         version=__version__,
@@ -362,13 +369,6 @@ def _field(argument: re.Match[str]) -> str:
     return ".".join(filter(None, ["passages", argument[2], _FIELDS[argument[1]]]))
 
 
-async def _watch(live: LiveIndex) -> None:
-    """Reload the index when another process has saved it."""
-    while True:
-        await asyncio.sleep(_WATCH)
-        await asyncio.to_thread(live.refresh)
-
-
 async def http_error_response(request: Request, error: Exception) -> Response:
     """Explain errors 404 and 405 of the router; other HTTP errors keep their detail."""
     assert isinstance(error, StarletteHTTPException)
@@ -395,13 +395,13 @@ async def validation_error_response(request: Request, error: Exception) -> Respo
     return problem(422, describe_invalid_request(error.errors(), depth=1))
 
 
-def run(location: IndexLocation, access: Access, port: int, *, write: bool = False) -> None:
+def run(index: Retriever, access: Access, port: int, *, write: bool = False) -> None:
     """Serve until the process is told to stop; accepted requests are answered first.
 
     `port`: 0 for any free port.
 
-    Raises the errors of `LiveIndex`, and OSError if the port is taken, before any request is
-    accepted.
+    Raises OSError if the port is taken, before any request is accepted.
     """
     log_to_stderr()
-    serve(create_app(LiveIndex(location), access, write=write), port)
+    log_gate(index)
+    serve(create_app(index, access, write=write), port)

@@ -8,8 +8,8 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
 from uec_rag.evaluation.inspection import passage_at
+from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.label_file import LabelFile
-from uec_rag.retrieval.live import LiveIndex
 from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.server.views import View
 
@@ -35,7 +35,7 @@ def labels_view(labels: LabelFile, question: str) -> View:
 
 def add_labels(
     app: FastAPI,
-    live: LiveIndex,
+    index: Retriever,
     labels: LabelFile,
     asked: Callable[[], Iterable[str]],
     headings: Callable[[], Iterable[str]],
@@ -60,7 +60,6 @@ def add_labels(
     @app.post("/api/label")
     def give(label: Label) -> View:
         if label.id is not None:
-            with live.use() as opened:
-                passage_at(opened.retriever, label.id)
+            passage_at(index, label.id)
         labels.mark(label.question, label.id, holds=label.holds)
         return labels_view(labels, label.question)

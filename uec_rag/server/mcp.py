@@ -17,14 +17,13 @@ from pydantic import BaseModel, Field, ValidationError
 from uec_rag.base.checks import check_texts, six_digits
 from uec_rag.base.version import __version__
 from uec_rag.confidence.sentences import Code
-from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
+from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.server.access import Access, Guard, describe_invalid_request, log, sanitise
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.http import LARGEST_K
-from uec_rag.server.running import log_to_stderr, serve
+from uec_rag.server.running import log_gate, log_to_stderr, serve
 
 _URI = "uec-rag://passage/"
 _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True}
@@ -149,7 +148,7 @@ def _to_tool_error(kind: type[Exception]) -> Iterator[None]:
 
 
 def create_server(
-    live: LiveIndex, name: str = "uec-rag", description: str | None = None, **settings: Any
+    index: Retriever, name: str = "uec-rag", description: str | None = None, **settings: Any
 ) -> FastMCP:
     """Make an MCP server with the tools `search` and `ask`, and the passages as resources.
 
@@ -166,9 +165,7 @@ def create_server(
         def search() -> SearchResult:
             check_texts([query], "question")
             before = [turns(history)]
-            live.refresh()
-            with live.use() as opened:
-                return opened.retriever.search([query], k, history=before, within=within)
+            return index.search([query], k, history=before, within=within)
 
         with _to_tool_error(ToolError):
             return await asyncio.to_thread(search)
@@ -191,8 +188,8 @@ def create_server(
 
     async def passage(address: str) -> str:
         """Return the text of a passage that a search found, by its URI."""
-        with _to_tool_error(ResourceError), live.use() as opened:
-            there = await asyncio.to_thread(opened.retriever.get, [_id_at(address)])
+        with _to_tool_error(ResourceError):
+            there = await asyncio.to_thread(index.get, [_id_at(address)])
             if not there:
                 raise ValueError("uri: there is no such passage; search again")
             return there[0].text
@@ -206,13 +203,13 @@ def create_server(
 
 
 def create_mcp_app(
-    live: LiveIndex, access: Access, name: str = "uec-rag", description: str | None = None
+    index: Retriever, access: Access, name: str = "uec-rag", description: str | None = None
 ) -> Guard:
     """Make the application that serves MCP at /mcp, without sessions."""
     # `Guard` checks Host and Origin.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     server = create_server(
-        live,
+        index,
         name,
         description,
         json_response=True,
@@ -223,15 +220,15 @@ def create_mcp_app(
 
 
 def run(
-    location: IndexLocation, access: Access | None, port: int, name: str, description: str | None
+    index: Retriever, access: Access | None, port: int, name: str, description: str | None
 ) -> None:
     """Serve over stdio until the client ends, or over HTTP if `access` is given."""
     log_to_stderr()
-    live = LiveIndex(location)
+    log_gate(index)
     try:
         if access is None:
-            create_server(live, name, description).run("stdio")
+            create_server(index, name, description).run("stdio")
         else:
-            serve(create_mcp_app(live, access, name, description), port, "serving on %s/mcp")
+            serve(create_mcp_app(index, access, name, description), port, "serving on %s/mcp")
     finally:
-        live.close()
+        index.close()

@@ -25,7 +25,8 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from uec_rag.confidence.decision import Decision
-from uec_rag.retrieval import Gate
+from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval.gate import OUTDATED
 from uec_rag.server.access import Guard, Limits, log, sanitise
 
 # Connections that may be accepted before they are counted. Together with `Limits.connections`, they
@@ -122,6 +123,14 @@ SETTINGS: dict[str, Any] = {
 """The settings of uvicorn."""
 
 
+def log_gate(index: Retriever) -> None:
+    """Log the gate that decides, and warn if it was made for other passages."""
+    if index.gate is not None:
+        log.info("a gate decides: %s", index.gate.report)
+    if not index.gate_fits():
+        log.warning(OUTDATED)
+
+
 def serve(app: Guard, port: int, said: str = "serving on %s") -> None:
     """Serve one application until the process is told to stop.
 
@@ -156,7 +165,6 @@ SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which several processes share their metrics."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 _SHARES = tuple(tenth / 10 for tenth in range(1, 11))
 
 
@@ -165,9 +173,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._own = CollectorRegistry()
-        stages = "Seconds per stage: waiting; encoding and searching a batch."
+        stages = "Seconds per stage of a question: waiting for a processor, searching."
         self.stages = self._histogram("stage_seconds", stages, _SECONDS, ["stage"])
-        self.batches = self._histogram("batch_queries", "Queries searched at once.", _BATCHES)
         confidence = "Confidence of /ask; its mean is the sum over the count."
         self.confidence = self._histogram("confidence", confidence, _SHARES)
         self._calibrated: Gauge | None = None  # created at the first decision of a gate

@@ -147,8 +147,7 @@ def ask_view(
         "exact": result.exact,
         "passages": hits,
     }
-    parts = retriever.uec.encode([question], "query")
-    members = search_by_each_member(retriever, [question], parts, _FUSED)
+    members = search_by_each_member(retriever, [question], _FUSED)
     rankings = {name: search_result.passages for name, search_result in members.items()}
     if not rankings or not hits:
         return view | {"others": []}

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from uec_rag.stores.base import Filter, Passage, Store
-from uec_rag.stores.memory.store import MemoryStore
+from uec_rag.stores.local.store import LocalStore
 
 if TYPE_CHECKING:
     from uec_rag.stores.qdrant import QdrantStore
 
-__all__ = ["Filter", "MemoryStore", "Passage", "QdrantStore", "Store"]
+__all__ = ["Filter", "LocalStore", "Passage", "QdrantStore", "Store"]
 
 
 def __getattr__(name: str) -> object:

@@ -2,12 +2,13 @@
 
 Metadata is what JSON brings back as it was. What one engine would change, miss or refuse is refused
 here, for all of them and for what a filter asks: whole numbers beyond 2**53, which engines compare
-as floats, NaN and infinity, which JSON lacks, and NUL characters, which databases may cut.
+as floats, infinity, which JSON lacks, and NUL characters, which databases may cut.
 """
 
 from __future__ import annotations
 
 import datetime
+import decimal
 import hashlib
 import json
 import math
@@ -15,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -127,7 +128,7 @@ def check_store(store: object) -> None:
     """Raise TypeError if something is not a store, without its value, which may be an address."""
     if isinstance(store, type) or not callable(getattr(store, "bind", None)):
         got = store if isinstance(store, type) else type(store)
-        raise TypeError(f"store: expected a store, such as MemoryStore(), got {got.__name__}.")
+        raise TypeError(f"store: expected a store, such as LocalStore(), got {got.__name__}.")
 
 
 def check_query(query: Gaussian, dimension: int) -> None:
@@ -202,11 +203,60 @@ _LARGEST = 1e19  # so that the product of two variances does not overflow float3
 _T = TypeVar("_T")
 
 
+class DateText(str):
+    """The ISO 8601 text of a date, or of a date and a time, which filters compare as a moment.
+
+    Attributes
+    ----------
+    first : str
+        Its moment, or that at which its day begins, in UTC, as a text whose order is that in time.
+    after : str
+        The first such text of what is later; of a date, that of the next day.
+    key : str
+        Its moment as a text that a date and the beginning of its day do not share.
+
+    Examples
+    --------
+    >>> day = DateText.from_date(datetime.date(2024, 1, 31))
+    >>> day, day.first, day.after
+    ('2024-01-31', '2024-01-31T00:00:00.000000', '2024-02-01T00:00:00.000000')
+    """
+
+    first: str
+    after: str
+    key: str
+
+    @classmethod
+    def from_date(cls, value: datetime.date) -> Self:
+        """Make the text of a date or a datetime; one without a time zone is in UTC."""
+        made = cls(value.isoformat())
+        is_time = isinstance(value, datetime.datetime)
+        moment = value if is_time else datetime.datetime(value.year, value.month, value.day)
+        assert isinstance(moment, datetime.datetime)
+        try:
+            moment = moment.astimezone(datetime.UTC) if moment.tzinfo else moment
+            following = moment + datetime.timedelta(days=1)
+        except OverflowError:  # at the ends of the calendar
+            following = datetime.datetime.max
+        made.first = moment.replace(tzinfo=None).isoformat(timespec="microseconds")
+        made.key = made.first if is_time else made.first + "d"
+        made.after = made.first + "e" if is_time else following.isoformat(timespec="microseconds")
+        return made
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Restore the text of a date; ValueError if it is not one."""
+        kind = datetime.date if len(text) == len("2024-01-31") else datetime.datetime
+        return cls.from_date(kind.fromisoformat(text))
+
+
 def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Copy metadata, converting values to strings, numbers, booleans, None, lists and dicts.
 
-    Dates and times become ISO 8601 strings, NumPy scalars become Python's, and tuples become lists,
-    so that a search returns the same metadata before saving and after loading.
+    Dates and times become ISO 8601 strings, which filters by a date compare as moments
+    (`DateText`). Paths and UUIDs become strings, NumPy scalars and Decimals numbers, NaN becomes
+    None, and tuples become lists, so that a search returns the same metadata before saving and
+    after loading.
 
     Parameters
     ----------
@@ -219,7 +269,7 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     TypeError
         If a value or a key has another type; the message has the path to it.
     ValueError
-        If a string is not valid Unicode or contains NUL, if a number is not finite or is an integer
+        If a string is not valid Unicode or contains NUL, if a number is infinite or is an integer
         beyond 2**53, or if the nesting is too deep or circular.
 
     Examples
@@ -237,8 +287,11 @@ dict, which are what a saved index keeps, got set; convert it first.
 def normalise_value(value: object, where: str) -> Any:  # noqa: ANN401
     """Convert one value as `normalise` does; return one of an unsupported type unchanged.
 
-    ValueError if the type is supported, but `normalise` would reject the value.
+    ValueError if the type is supported, but `normalise` would reject the value, or if it is NaN,
+    which equals nothing.
     """
+    if isinstance(value, float | np.floating | decimal.Decimal) and math.isnan(value):
+        raise ValueError(f"{where}: expected a finite number, got {value}; ask for None.")
     try:
         return _value(value, where, 0)
     except TypeError:
@@ -256,10 +309,25 @@ def check_stored_text(text: str, where: str) -> str:
     return str.__str__(text)  # of a subclass, too
 
 
-def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
+def _plain(value: object) -> object:
+    """Convert a value of another library, a path, a date or NaN to what JSON knows."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, bool):
+    if isinstance(value, decimal.Decimal):
+        whole = value.is_finite() and value == value.to_integral_value()
+        value = int(value) if whole else float(value)
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, PurePath | uuid.UUID):
+        return str(value)
+    if isinstance(value, datetime.date):  # a datetime is a date
+        return DateText.from_date(value)
+    return value.isoformat() if isinstance(value, datetime.time) else value
+
+
+def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
+    value = _plain(value)
+    if value is None or isinstance(value, bool | DateText):
         return value
     if isinstance(value, str):
         return check_stored_text(value, where)
@@ -271,11 +339,9 @@ def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
             )
         return int(value)
     if isinstance(value, float):
-        if not math.isfinite(value):
+        if math.isinf(value):
             raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")
         return float(value)
-    if isinstance(value, (datetime.date, datetime.time)):  # a datetime is a date
-        return value.isoformat()
     if isinstance(value, Mapping):
         return _mapping(value, where, depth + 1)
     if isinstance(value, (list, tuple)):
@@ -321,8 +387,8 @@ def make_passages(
 
     Metadata is copied by `normalise`.
 
-    TypeError or ValueError if a text is empty or not a string, if an id occurs twice, if the
-    lengths differ, or if an id or metadata could not be saved.
+    TypeError or ValueError if a text is empty or not a string, if an id is given with two texts, if
+    the lengths differ, or if an id or metadata could not be saved.
     """
     checked = check_texts(texts)
     for number, text in enumerate(checked):
@@ -334,19 +400,37 @@ def make_passages(
             raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(values)}.")
     for name in names:
         _check_id(name)
-    _check_distinct(names, set())
     return [
         stored_passage(name, text, _Checked(metadata))
         for name, text, metadata in zip(names, checked, extra, strict=True)
     ]
 
 
+def last_of_each(passages: Sequence[Passage]) -> list[int]:
+    """Return the positions of the passages to keep: of equal ids, the last.
+
+    ValueError if an id is given with two texts.
+    """
+    kept = dict[str, int]()
+    for position, passage in enumerate(passages):
+        before = kept.pop(passage.id, None)
+        if before is not None and passages[before].text != passage.text:
+            raise ValueError(
+                f"ids: {passage.id!r} is given twice, with the texts "
+                f"{passages[before].text!r:.60} and {passage.text!r:.60}; expected one text for "
+                "an id. Nothing was added."
+            )
+        kept[passage.id] = position
+    return [*kept.values()]
+
+
 class _Checked(dict[str, Any]):
     """The metadata of a passage that was already checked and copied."""
 
 
-def _check_distinct(ids: Iterable[str], seen: set[str]) -> None:
-    """Raise ValueError if an id occurs twice or was seen before."""
+def _check_distinct(ids: Iterable[str]) -> None:
+    """Raise ValueError if an id occurs twice."""
+    seen = set[str]()
     for id_ in ids:
         if id_ in seen:
             raise ValueError(f"ids: {id_!r} is given twice; expected distinct ids in one call.")
@@ -386,7 +470,7 @@ def stream_passages(
     """
     if isinstance(ids, str):
         raise TypeError(f"ids: expected an iterable of strings, got one string {ids!r}.")
-    texts, start, seen = iter(texts), 0, set[str]()
+    texts, start, seen = iter(texts), 0, dict[str, int]()
     id_of = None if ids is None else iter(ids)
     metadata_of = None if metadatas is None else iter(metadatas)
     while some := list(islice(texts, size)):
@@ -396,8 +480,12 @@ def stream_passages(
             _next(id_of, len(some), "ids", start),
             _next(metadata_of, len(some), "metadatas", start),
         )
-        if ids is not None:
-            _check_distinct((passage.id for passage in passages), seen)
+        for passage in passages if ids is not None else ():
+            if seen.setdefault(passage.id, hash(passage.text)) != hash(passage.text):
+                raise ValueError(
+                    f"ids: {passage.id!r} is given twice, with two texts; expected one text for an "
+                    "id."
+                )
         yield passages
     for name, values in (("ids", id_of), ("metadatas", metadata_of)):
         if values is not None and list(islice(values, 1)):
@@ -445,7 +533,7 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
         else check_passage(passage)
         for passage in passages
     ]
-    _check_distinct((passage.id for passage in checked), set())
+    _check_distinct(passage.id for passage in checked)
     return checked
 
 

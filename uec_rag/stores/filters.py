@@ -11,8 +11,12 @@ text has a part, and `$exists` whether there is a value. `$and` and `$or` (lists
 `$not` (a filter, or operators on a key) combine them; `$id` lists the ids of passages. A value that
 is missing or None only matches `$ne`, `$nin`, `{"$exists": False}` and, if the key exists,
 `{"$eq": None}`. Numbers are compared with numbers and texts with texts (Qdrant orders numbers
-only); a value of another type does not match. A store in memory also accepts a
-callable(passage) -> bool, as the filter or as `$where`.
+only); a value of another type does not match.
+
+A local index also accepts a callable(passage) -> bool, as the filter or as `$where`; operators on
+what a dict holds, as in `{"loc": {"page": {"$gte": 2}}}`; and dates. A date or datetime is compared
+with the dates of metadata as a moment, in UTC if it has no time zone: `$lte` and `$gt` of a date
+mean the whole day, `$gte` and `$lt` its first moment. Texts that look like dates stay texts.
 """
 
 from __future__ import annotations
@@ -26,7 +30,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from uec_rag.base.checks import check_type
-from uec_rag.stores.base import DEEPEST, Filter, Passage, check_stored_text, normalise_value
+from uec_rag.stores.base import (
+    DEEPEST,
+    DateText,
+    Filter,
+    Passage,
+    check_stored_text,
+    normalise_value,
+)
 
 Operator = Literal[
     "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"
@@ -40,6 +51,14 @@ class Compare:
     key: str
     operator: Operator
     value: Any
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A condition on what a dict under a metadata key holds."""
+
+    key: str
+    condition: Condition
 
 
 @dataclass(frozen=True)
@@ -77,7 +96,7 @@ class Not:
     condition: Condition
 
 
-Condition: TypeAlias = Compare | HasId | Predicate | And | Or | Not
+Condition: TypeAlias = Compare | Nested | HasId | Predicate | And | Or | Not
 
 
 def parse(filter: Filter) -> Condition:
@@ -165,6 +184,8 @@ def _entry(key: str, value: object) -> Condition:
 def _parse_value(key: str, value: object) -> Condition:
     """Parse the condition on the value of a key."""
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
+        if isinstance(value, Mapping) and _has_operators(value):
+            return _join([Nested(key, _entry(name, item)) for name, item in value.items()])
         return Compare(key, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
     for name, operand in value.items():
@@ -189,6 +210,13 @@ def _parse_value(key: str, value: object) -> Condition:
             raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
         conditions.append(Compare(key, name, limit))
     return _join(conditions)
+
+
+def _has_operators(value: object) -> bool:
+    """Return whether a mapping has operators, at any depth of mappings."""
+    return isinstance(value, Mapping) and any(
+        str(name).startswith("$") or _has_operators(item) for name, item in value.items()
+    )
 
 
 def _as_list(name: str, value: object) -> Sequence[Any]:
@@ -219,7 +247,7 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
         match node:
             case And(inner) | Or(inner):
                 left += inner
-            case Not(negated):
+            case Not(negated) | Nested(_, negated):
                 left.append(negated)
             case HasId(ids):
                 pending += ids
@@ -249,9 +277,86 @@ def keys_of(condition: Condition) -> set[str]:
             return set[str]().union(*map(keys_of, conditions))
         case Not(negated):
             return keys_of(negated)
-        case Compare(key, _, _):
+        case Compare(key, _, _) | Nested(key, _):
             return {key}
     return set()
+
+
+_MISSING = object()
+
+
+def matches(condition: Condition, passage: Passage) -> bool:
+    """Return whether a passage satisfies a condition: what a filter means.
+
+    Examples
+    --------
+    >>> matches(parse({"year": {"$gte": 2020}}), Passage("a", "text", {"year": 2021}))
+    True
+    """
+    return _holds(condition, passage.metadata, passage)
+
+
+def _holds(condition: Condition, metadata: Mapping[str, Any], passage: Passage) -> bool:
+    match condition:
+        case And(conditions):
+            return all(_holds(one, metadata, passage) for one in conditions)
+        case Or(conditions):
+            return any(_holds(one, metadata, passage) for one in conditions)
+        case Not(negated):
+            return not _holds(negated, metadata, passage)
+        case HasId(ids):
+            return passage.id in ids
+        case Predicate(predicate):
+            return bool(predicate(passage))
+        case Nested(key, inner):
+            below = metadata.get(key)
+            return _holds(inner, below if isinstance(below, Mapping) else {}, passage)
+        case Compare(key, operator, value):
+            return compare(metadata.get(key, _MISSING), operator, value)
+
+
+def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN401
+    """Return whether a value of metadata satisfies an operator."""
+    match operator:
+        case "$eq" | "$ne":
+            return _is_equal(value, asked) == (operator == "$eq")
+        case "$in" | "$nin":
+            return any(_is_equal(value, one) for one in asked) == (operator == "$in")
+        case "$exists":
+            return bool(asked) == (value is not _MISSING and value is not None)
+        case "$contains":
+            if isinstance(value, str):
+                return isinstance(asked, str) and asked in value
+            return isinstance(value, list | tuple | Mapping) and asked in [*value]
+    return _is_on_side(value, operator, asked)
+
+
+def _is_equal(value: object, asked: object) -> bool:
+    if isinstance(value, DateText) and isinstance(asked, DateText):
+        return bool(value.key == asked.key)
+    return value is not _MISSING and bool(value == asked)
+
+
+def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
+    """Return whether a value is on one side of a limit of the same kind."""
+    left: Any
+    if isinstance(limit, DateText):
+        if not isinstance(value, DateText):
+            return False
+        left = value.key
+        limit = limit.first if operator in ("$gte", "$lt") else limit.after
+        return bool(left >= limit) if operator in ("$gt", "$gte") else bool(left < limit)
+    if isinstance(value, str) != isinstance(limit, str) or not isinstance(value, str | int | float):
+        return False
+    left = value
+    match operator:
+        case "$gt":
+            return bool(left > limit)
+        case "$gte":
+            return bool(left >= limit)
+        case "$lt":
+            return bool(left < limit)
+    return bool(left <= limit)
 
 
 # Metadata as keywords, so that engines filter exactly as a store in memory does.
@@ -360,7 +465,16 @@ def rewrite_by_facts(
     if isinstance(asked, Predicate):
         raise ValueError(
             f"filter: {engine} cannot run a Python callable; use operators "
-            "(uec_rag.stores.filters) or a MemoryStore."
+            "(uec_rag.stores.filters) or a local index."
+        )
+    if isinstance(asked, Nested):
+        path, below = [asked.key], asked.condition
+        while isinstance(below, Nested):
+            path, below = [*path, below.key], below.condition
+        path += sorted(keys_of(below))[:1]
+        raise ValueError(
+            f"filter: {engine} cannot look into the dict of {'.'.join(path)!r:.100}; store the "
+            "value under a key of its own, or use a local index."
         )
     if not isinstance(asked, Compare):
         return asked

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 from uec_rag.base.errors import warn
-from uec_rag.base.saved.files import read_json
+from uec_rag.base.files import read_json
 from uec_rag.stores.base import Store, check_store
-from uec_rag.stores.memory.store import MemoryStore
 
 if TYPE_CHECKING:
     from uec_rag.stores.qdrant import QdrantStore
 
 _SCHEMES = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
 _EXPECTED = "expected qdrant://HOST:PORT/COLLECTION or qdrant:///FOLDER/COLLECTION"
+
+
+STORE = "store.json"
+"""The file name of the address of an engine, in the folder of an index in it."""
 
 
 def check_address(address: str) -> None:
@@ -83,8 +84,8 @@ def open_store(address: str, *, existing: bool = False) -> QdrantStore:
     return QdrantStore(path=str(path.parent), collection=path.name)
 
 
-def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]:
-    """Return a function that opens a saved store in memory, or returns the given one.
+def saved_store(folder: Path, store: Store | None) -> Store | None:
+    """Return the store that an index's folder names; None if its passages are in the folder.
 
     Qdrant is never opened from the address in a saved folder: a folder from an untrusted source
     could name a server that steals the user's key, or a database that executes code when read.
@@ -99,12 +100,12 @@ def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]
     """
     if store is not None:
         check_store(store)
-    noted = read_json(folder / "store.json")
-    if noted.get("store", "memory") == "memory":
+    if not os.path.lexists(folder / STORE):
         if store is not None:
             raise ValueError("this index stores its own passages; omit store=")
-        return partial(MemoryStore.load, folder)
-    address = noted.get("address", noted["store"])
+        return None
+    noted = read_json(folder / STORE)
+    address = str(noted.get("address"))
     if store is None:
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
@@ -113,7 +114,7 @@ def saved_store(folder: Path, store: Store | None = None) -> Callable[[], Store]
         )
     if hasattr(store, "address"):
         _check_collection(cast("QdrantStore", store), noted, address)
-    return lambda: store
+    return store
 
 
 def _check_collection(store: QdrantStore, noted: dict[str, Any], address: str) -> None:

@@ -19,7 +19,6 @@ from uec_rag.corpora.tables import read_questions
 from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import fuse, search_by_each_member
 from uec_rag.retrieval.files import EncodedFiles
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.views import AT_ONCE, SHOWN, whole_view
@@ -30,7 +29,7 @@ from uec_rag.stores.urls import open_store
 @contextmanager
 def exploring(index, gate=None, body=LARGEST_TABLE, **access):
     allowed = Access(limits=Limits(body=body), **access)
-    app = explorer(LiveIndex(IndexLocation(index)), allowed, gate)
+    app = explorer(Retriever.load(index), allowed, gate)
     with TestClient(app, base_url=f"http://{HOST}") as client:
         yield client
 
@@ -100,8 +99,7 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
 def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, index):
     question = "the hive and the anchor"
     shown, retriever = ask(client, question, 3), Retriever.load(index)
-    parts = retriever.uec.encode([question], "query")
-    alone = search_by_each_member(retriever, [question], parts, 100)
+    alone = search_by_each_member(retriever, [question], 100)
     first = max(shown["weights"], key=shown["weights"].get)
     own, fusion = ([hit["id"] for hit in one["passages"]] for one in shown["others"])
     assert own == [*alone[first][0].ids[:3]]
@@ -386,13 +384,6 @@ def test_a_question_must_be_one(client):
         assert client.post("/api/ask", json=wrong).status_code == 422
 
 
-def test_an_index_that_others_break_is_said_to_be_and_the_one_before_answers(client, index):
-    (index / "manifest.json").write_text("{")
-    described = client.get("/api/index").json()
-    assert "new version of the index cannot be opened" in described["problem"]
-    assert ask(client, "keep the honey dry")["passages"]
-
-
 def test_passages_in_an_engine_are_shown(index, tmp_path):
     retriever = Retriever.load(index)
     place = f"qdrant:///{tmp_path}/engine/passages"
@@ -400,8 +391,7 @@ def test_passages_in_an_engine_are_shown(index, tmp_path):
     over = Retriever(retriever.uec, store)
     over.add([passage.text for passage in retriever.passages()])
     over.save(tmp_path / "over")
-    store.close()
-    app = explorer(LiveIndex(IndexLocation(tmp_path / "over", place)), Access())
+    app = explorer(Retriever.load(tmp_path / "over", store=store), Access())
     with TestClient(app, base_url=f"http://{HOST}") as client:
         assert ask(client, "keep the honey dry")["others"]
         assert client.get("/api/index").json()["store"] == "QdrantStore"

@@ -17,7 +17,6 @@ from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.corpora.tables import read_questions
 from uec_rag.evaluation.evaluate import evaluate
-from uec_rag.retrieval.live import IndexLocation, LiveIndex
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.http import create_app
@@ -50,7 +49,7 @@ def browser():
 def served(index, **access):
     """The address of an explorer."""
     allowed = Access(limits=Limits(body=LARGEST_TABLE), **access)
-    return running(explorer(LiveIndex(IndexLocation(index)), allowed))
+    return running(explorer(Retriever.load(index), allowed))
 
 
 @contextmanager
@@ -510,7 +509,7 @@ def test_a_report_fits_a_page_and_a_screen(browser, index, tmp_path):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_paths_of_the_service_are_tried_on_its_page(browser, index, width):
     token = "a-token-of-more-than-16-letters"
-    app = create_app(LiveIndex(IndexLocation(index)), Access(token=token), write=True)
+    app = create_app(Retriever.load(index), Access(token=token), write=True)
     with running(app) as address:
         page = browser.new_page(viewport={"width": width, "height": 800})
         said = []

@@ -496,7 +496,6 @@ async function showFacts() {
   $("#name").textContent = facts.name;
   document.title = `${facts.name} – uec-rag explore`;
   const gate = facts.gate, language = h("span", {}, "Looking …");
-  if (facts.problem) say($(".message", $("#index")), facts.problem, true);
   const rows = {
     Passages: facts.passages.toLocaleString("en"),
     "Stored in": facts.exact ? "memory and the index's folder, searched exactly" : `${facts.store}, searched approximately`,

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.counts import Frequencies, shares
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
-from uec_rag.base.postings import Frequencies, shares
 from uec_rag.stores.base import Passage
 
 _NOTHING = np.zeros(0, dtype=np.float32)

@@ -25,15 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_type
+from uec_rag.base.counts import Frequencies
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import FingerprintMismatch, warn
+from uec_rag.base.files import write_json
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.postings import Frequencies
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.saved.files import write_json
 from uec_rag.stores.base import Filter, Passage, StoreHits, check_addition, check_query
 from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
-from uec_rag.stores.memory.store import MemoryStore
+from uec_rag.stores.local.view import View
 from uec_rag.stores.qdrant.points import CollectionSchema, Point, point_id, points_of
 
 try:
@@ -295,7 +295,7 @@ class QdrantStore:
             if not wanted.dimension:
                 raise ValueError(
                     "store: Qdrant needs vectors, and this ensemble has only words; add "
-                    "an encoder to it, or use a MemoryStore."
+                    "an encoder to it, or use a LocalStore."
                 )
             self._make(replace(wanted, id=uuid.uuid4().hex))
             self._read.schema = None
@@ -326,7 +326,7 @@ class QdrantStore:
         if filter is None:
             return view
         condition = parse(filter)
-        self.check(condition)
+        self.check_filter(condition)
         room = _CHECKED_KEYS - len(self._looked_up)
         for key in sorted(keys_of(condition) - self._looked_up)[:room] if self._count(None) else ():
             self._looked_up.add(key)
@@ -336,7 +336,7 @@ class QdrantStore:
         view._condition = condition if before is None else And((before, condition))
         return view
 
-    def check(self, condition: Condition) -> None:
+    def check_filter(self, condition: Condition) -> None:
         """Raise ValueError if Qdrant cannot run a condition."""
         qdrant_filter(condition)
 
@@ -394,15 +394,15 @@ class QdrantStore:
             shared.clear()
         return counted
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
-        """Fetch the candidates of one query as a memory store.
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+        """Fetch the candidates of one query as a view.
 
         These are at least `count` passages of approximately the highest mu_s, and as many by the
         words of each block; all passages if there are no more.
         """
         schema, size = self.schema(), len(self)
         if schema is None or not size:
-            return MemoryStore()
+            return View.empty()
         check_query(query, schema.dimension)
         count, frequencies = max(count, self.candidates), self._frequencies(query.terms)
         words = [
@@ -414,7 +414,7 @@ class QdrantStore:
             points = self._near(query.mean[0], words, count, exact=True)
         self._points_by_id(points)
         passages = [point.passage for point in points]
-        return MemoryStore.document_frequency(passages, self._gaussians(points), frequencies)
+        return View.from_passages(passages, self._gaussians(points), frequencies)
 
     def save(self, folder: Path) -> None:
         """Write the address of the passages into an existing folder; they stay in Qdrant."""

@@ -1,9 +1,8 @@
-import gc
 import os
 import signal
+import sqlite3
 import sys
 import time
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -15,7 +14,8 @@ from hypothesis import strategies as st
 from tests.helpers import beside, python, random_gaussian
 from uec_rag import Gaussian
 from uec_rag.base.similarity import moments, probit, score
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
+from uec_rag.stores.local.segments import error_bound
 
 PROFILE = np.float32([[0.5, 0.0, 1.0], [0.25, 2.0, 0.0]])
 IDS = [*"abcdefghij"]
@@ -40,7 +40,7 @@ def gaussian(mean, scales, factored):
 
 @pytest.fixture
 def store():
-    store = MemoryStore()
+    store = LocalStore()
     rng = np.random.default_rng(0)
     store.add([passage(id_, f"text of {id_}") for id_ in "abcd"], random_gaussian(rng, 4, 3, 2))
     return store
@@ -104,7 +104,7 @@ def histories(draw):
 def test_search_equals_scoring_everything_whatever_was_written_before(
     dtype, writes, factored, queries, k, beta, letters
 ):
-    store, expected = MemoryStore(dtype=dtype), {}
+    store, expected = LocalStore(dtype=dtype), {}
     for chosen, rows in writes:
         before, there = store.snapshot(), [*store.passages()]
         if rows is None:
@@ -131,7 +131,7 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
 
     queries = np.float32(queries)
     query = gaussian(queries[:, :3], queries[:, 3:], factored)
-    similarities = store.compare([query.mean])[0]
+    similarities = store.snapshot().compare([query.mean])[0]
     if dtype == "float32":
         np.testing.assert_array_equal(similarities, query.mean @ stored.mean.T)
     in_letters = lambda p: p.id in letters  # noqa: E731
@@ -155,7 +155,7 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_a_store_of_which_most_was_deleted_is_searched_exactly_and_a_view_is_of_before(dtype):
     """What is left is copied together, its compressed means, too."""
-    store, rng = MemoryStore(dtype=dtype), np.random.default_rng(0)
+    store, rng = LocalStore(dtype=dtype), np.random.default_rng(0)
     store.add([passage(str(i)) for i in range(1000)], random_gaussian(rng, 1000, 32))
     view, query = store.snapshot(), random_gaussian(rng, 5, 32)
     store.delete([str(i) for i in range(750)])
@@ -171,7 +171,7 @@ def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch)
     """All similarities are negative: their variance is bounded by the store's largest."""
     rng, looked_at = np.random.default_rng(0), []
     mean = np.abs(rng.standard_normal((4000, 3)))
-    written = MemoryStore()
+    written = LocalStore()
     stored = Gaussian.from_factors(mean, rng.uniform(0.01, 0.02, (4000, 2)), PROFILE)
     written.add([passage(str(i)) for i in range(4000)], stored)
     query = Gaussian(-np.ones((1, 3)), np.full((1, 3), 0.01))
@@ -182,18 +182,18 @@ def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch)
         return probit(mu, sigma2, beta)
 
     monkeypatch.setattr("uec_rag.base.similarity.probit", counted)
-    for store in (written, MemoryStore.load(tmp_path)):
+    for store in (written, LocalStore(tmp_path)):
         looked_at.clear()
         assert ids(store.search(query, 5, beta=1.0)) == everything(store, query, 5, 1.0)[0]
         assert sum(looked_at) < 400
 
 
 def test_an_interrupted_write_leaves_the_store_as_it_was(store, monkeypatch):
-    def interrupt(state):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("uec_rag.stores.memory.store.compact", interrupt)
+        patch.setattr(LocalStore, "_name", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.add(*more(store, ["b", "lost", "also lost"]))
     assert [p.text for p in store.get(["a", "b", "lost"])] == ["text of a", "text of b"]
@@ -205,53 +205,50 @@ def test_an_interrupted_write_leaves_the_store_as_it_was(store, monkeypatch):
 
 
 @pytest.mark.parametrize("gone", ["", "a", "ad", "bc", "abcd", "eh", "bdfh"])
-def test_a_loaded_store_is_saved_byte_for_byte_as_one_that_never_was(tmp_path, store, gone):
-    for folder in ("first", "loaded", "other"):
-        (tmp_path / folder).mkdir()
+def test_a_copy_has_the_same_passages_and_goes_its_own_way(tmp_path, store, gone):
     store.save(tmp_path / "first")
-    files = {file: file.read_bytes() for file in (tmp_path / "first").iterdir()}
-    loaded = MemoryStore.load(tmp_path / "first")
-    for one in (loaded, store):
+    copy = LocalStore(tmp_path / "first")
+    for one in (copy, store):
         one.add(*more(store, ["e", "f", "b", "g", "h"]))
         one.delete([*gone])
-    assert {file: file.read_bytes() for file in (tmp_path / "first").iterdir()} == files
-    loaded.save(tmp_path / "loaded")
-    store.save(tmp_path / "other")
-    for file in (tmp_path / "other").iterdir():
-        assert (tmp_path / "loaded" / file.name).read_bytes() == file.read_bytes(), file.name
-    assert [*MemoryStore.load(tmp_path / "loaded").passages()] == [*store.passages()]
+    copy.save(tmp_path / "other")
+    for one in (copy, LocalStore(tmp_path / "other"), LocalStore(tmp_path / "first")):
+        assert [*one.passages()] == [*store.passages()]
+        ids = [passage.id for passage in store.passages()]
+        np.testing.assert_array_equal(one.vectors(ids).mean, store.vectors(ids).mean)
+        one.check()
+    copy.delete([p.id for p in copy.passages()])
+    assert len(store) == len(LocalStore(tmp_path / "other")) == 8 - len(gone)
 
 
-def test_files_that_do_not_belong_together_are_refused(tmp_path, store):
-    store.save(tmp_path)
-    np.save(tmp_path / "mean.0.npy", np.zeros((3, 3), dtype=np.float32))
-    with pytest.raises(ValueError, match="Save the index again"):
-        MemoryStore.load(tmp_path)
+def test_values_are_indexed_at_the_first_filter_and_opened_with_their_indexes(tmp_path):
+    store, mean = LocalStore(tmp_path / "idx"), np.ones((3000, 2), dtype=np.float32)
+    keys = ["plain", "it's", 'a "quote"', "a.b"]
+    given = [passage(str(i), **dict.fromkeys(keys, i % 100)) for i in range(3000)]
+    store.add(given, Gaussian(mean, np.zeros_like(mean)))
+    for read_only in (False, False, True):
+        for key in keys:
+            assert len(store.snapshot({key: 7})) == 30
+            assert len(store.snapshot({key: {"$gt": 97}})) == 60
+        store.close()
+        store = LocalStore(tmp_path / "idx", read_only=read_only)
+    with sqlite3.connect(tmp_path / "idx" / "index.db") as database:
+        names = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'value%'"
+        assert database.execute(names).fetchone() == (3,)  # no path can quote a quotation mark
+    LocalStore(tmp_path / "idx").add([passage("new", plain=7)], Gaussian(mean[:1], 0 * mean[:1]))
+    assert len(store.snapshot({"plain": 7})) == 31
 
 
 def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):
-    store = MemoryStore()
+    store = LocalStore()
     rng = np.random.default_rng(0)
     store.add([passage("a", tags=["law"])], random_gaussian(rng, 1, 3, 2))
     store.save(tmp_path)
-    saved = MemoryStore.load(tmp_path)
+    saved = LocalStore(tmp_path)
     for _ in range(2):  # the second time it is remembered
         [read] = saved.get(["a"])
         assert read.metadata == {"tags": ["law"]}
         read.metadata["tags"].append("tax")
-
-
-def test_a_loaded_store_lets_go_of_its_files_when_it_is_dropped(store, tmp_path):
-    store.save(tmp_path)
-    loaded = MemoryStore.load(tmp_path)
-    assert loaded.get(["b"])[0].text == "text of b"
-    held = weakref.ref(loaded._state.passages)
-    gc.disable()
-    try:
-        del loaded
-        assert held() is None
-    finally:
-        gc.enable()
 
 
 # The memory store under several threads.
@@ -263,7 +260,7 @@ def test_readers_never_see_half_a_write(dtype):
 
     Ids 0 to 19 are replaced all the time and never deleted, 20 to 39 come and go.
     """
-    store = MemoryStore(dtype=dtype)
+    store = LocalStore(dtype=dtype)
     everything = Gaussian([[1.0, 0.0], [0.0, 1.0]], np.zeros((2, 2)))
 
     def write(version, chosen):
@@ -310,7 +307,7 @@ def test_readers_never_see_half_a_write(dtype):
 
 
 def test_writers_do_not_lose_each_others_passages():
-    store = MemoryStore()
+    store = LocalStore()
 
     def write(start):
         for i in range(start, start + 200):
@@ -336,7 +333,7 @@ def exit_code_of_a_child(work):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_a_child_that_is_forked_beside_a_writer_searches_and_writes():
-    store = MemoryStore()
+    store = LocalStore()
 
     def some(seed, count):
         mean = np.random.default_rng(seed).standard_normal((count, 16))
@@ -365,7 +362,7 @@ def test_a_child_that_is_forked_beside_a_writer_searches_and_writes():
 def test_a_child_that_is_forked_after_a_search_of_many_queries_searches(dtype):
     mean = np.random.default_rng(0).standard_normal((5000, 64)).astype(np.float32)
     every = Gaussian(mean, np.zeros_like(mean))
-    store, queries = MemoryStore(dtype=dtype), Gaussian(mean[:8], np.zeros_like(mean[:8]))
+    store, queries = LocalStore(dtype=dtype), Gaussian(mean[:8], np.zeros_like(mean[:8]))
     store.add([passage(str(i)) for i in range(5000)], every)
     expected = store.search(queries, 3, beta=1.0).mu
 
@@ -400,7 +397,7 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
 ):
     """One mean may be fifty times as long as the others, in one block or in both."""
     rng = np.random.default_rng(seed)
-    store = MemoryStore(dtype=dtype)
+    store = LocalStore(dtype=dtype)
     scale = np.repeat(lengths, WIDTHS)
     mean = rng.standard_normal((size, 32)) * scale
     mean[0] *= 50 if one_off else 1
@@ -413,13 +410,11 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     exact, variance = asked @ own.T, asked**2 @ (stored.scales.astype(np.float64) @ SMALL).T
     scores = exact / np.sqrt(1 + np.pi / 8 * BETA * variance)
     size_of = np.abs(asked) @ np.abs(own).T
-    scan = store._state.scan
-    bound = 1e-5 * size_of
-    if scan is not None:
-        bound = scan.error_bound(query.mean)[:, None]
-    seen = store.compare([query.mean])[0]
+    scans = [part.segment.scan for part in store.snapshot().state.parts]
+    bound = 1e-5 * size_of if dtype == "float32" else error_bound(scans, query.mean)[:, None]
+    seen = store.snapshot().compare([query.mean])[0]
     assert (np.abs(seen - exact) <= bound).all()
-    in_parts = sum(store.compare([query.mean[:, :9], query.mean[:, 9:]]))
+    in_parts = sum(store.snapshot().compare([query.mean[:, :9], query.mean[:, 9:]]))
     assert (np.abs(in_parts - exact) <= bound).all()
     found = store.search(query, k, beta=BETA)
     best = -np.sort(-scores, axis=1)[:, :k]
@@ -431,17 +426,6 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     )
 
 
-def test_a_compressed_copy_is_a_fraction_of_the_means(tmp_path):
-    store, mean = MemoryStore(dtype="int8"), np.random.default_rng(0).standard_normal((500, 32))
-    store.add([Passage(str(i), "") for i in range(500)], Gaussian(mean, np.ones((500, 32))))
-    store.save(tmp_path)
-    sizes = {
-        name: sum(file.stat().st_size for file in tmp_path.glob(f"{name}*.npy"))
-        for name in ("mean", "scan")
-    }
-    assert sizes["scan"] <= 0.4 * sizes["mean"] + 1000
-
-
 def _numbers(found):
     return np.array([[int(passage.id) for passage in row] for row in found.passages])
 
@@ -450,13 +434,14 @@ def test_a_block_of_one_number_is_searched_exactly_in_int8():
     """An encoder may give vectors of width 1, and parts of queries may be as thin."""
     rng = np.random.default_rng(0)
     mean = rng.standard_normal((9000, 6)).astype(np.float32)  # searched in several tiles
-    store = MemoryStore(dtype="int8")
+    store = LocalStore(dtype="int8")
     stored = Gaussian(mean, np.full((9000, 6), 0.1), widths=(5, 1))
     store.add([Passage(str(i), "") for i in range(9000)], stored)
     query = Gaussian(rng.standard_normal((4, 6)), np.zeros((4, 6)))
     assert_same_scores(store.search(query, K, beta=BETA), query, stored)
-    off = np.abs(store.compare([query.mean])[0] - query.mean @ mean.T)
-    assert (off <= store._state.scan.error_bound(query.mean)[:, None]).all()
+    off = np.abs(store.snapshot().compare([query.mean])[0] - query.mean @ mean.T)
+    scans = [part.segment.scan for part in store.snapshot().state.parts]
+    assert (off <= error_bound(scans, query.mean)[:, None]).all()
 
 
 def assert_same_scores(found, query, stored):
@@ -471,14 +456,14 @@ import numpy as np
 import simsimd
 for instructions in sys.argv[1:]:
     simsimd.disable_capability(instructions)
-from tests.stores.memory.test_store import assert_same_scores, K, BETA
+from tests.stores.local.test_store import assert_same_scores, K, BETA
 from uec_rag import Gaussian
-from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores import LocalStore, Passage
 rng = np.random.default_rng(0)
 mean = rng.standard_normal((3000, 64)) + 3  # of one sign: their products add up
 mean /= np.linalg.norm(mean, axis=1, keepdims=True)
 stored = Gaussian(mean, np.zeros((3000, 64)))
-store = MemoryStore(dtype="int8")
+store = LocalStore(dtype="int8")
 store.add([Passage(str(i), "") for i in range(3000)], stored)
 query = Gaussian(mean[:20], np.zeros((20, 64)))
 assert_same_scores(store.search(query, K, beta=BETA), query, stored)
@@ -495,4 +480,4 @@ def test_a_processor_without_products_of_8_bits_searches_exactly_too(instruction
 
 def test_a_format_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match=r"dtype: expected one of .*'int8'.*'f8'"):
-        MemoryStore(dtype="f8")
+        LocalStore(dtype="f8")

@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from uec_rag.base.counts import Counts, Words
+from uec_rag.base.gaussian import Saturation, Terms, together
+
+K1, B = 1.5, 0.75
+TEXTS = st.lists(st.lists(st.integers(0, 12), max_size=15), min_size=1, max_size=20)
+
+
+def bm25(query, passages):
+    """As books have it, over the most that a passage could get."""
+    count = len(passages)
+    mean = np.mean([len(passage) for passage in passages])
+    scores, most = np.zeros(count), 0.0
+    for term in query:
+        held = np.array([passage.count(term) for passage in passages])
+        rarity = np.log(1 + (count - np.sum(held > 0) + 0.5) / (np.sum(held > 0) + 0.5))
+        lengths = np.array([len(passage) for passage in passages]) / max(mean, 1e-30)
+        scores += rarity * held * (K1 + 1) / (held + K1 * (1 - B + B * lengths))
+        most += rarity * (K1 + 1)
+    return scores / max(most, 1e-30)
+
+
+def terms(texts):
+    return Terms.from_keys(texts, Saturation(K1, B))
+
+
+def words_of(*parts, alive=None):
+    """The words of passages in several matrices, some of which are removed."""
+    counts = [Counts.from_terms(part) for part in parts]
+    masks, start = [], 0
+    for part in counts:
+        masks.append(None if alive is None else alive[start : start + len(part)])
+        start += len(part)
+    return Words(parts[0].saturation, 1.0, counts, masks)
+
+
+@given(TEXTS, TEXTS, st.data())
+@settings(max_examples=60, deadline=None)
+def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries, data):
+    parts, start = [], 0
+    while start < len(passages):  # batches of any size
+        stop = data.draw(st.integers(start + 1, len(passages)))
+        parts.append(terms(passages[start:stop]))
+        start = stop
+    alive = np.array(data.draw(st.lists(st.booleans(), min_size=start, max_size=start)))
+    left = np.flatnonzero(alive)
+    if not len(left):
+        return
+    expected = np.array([bm25(query, [passages[row] for row in left]) for query in queries])
+    words = words_of(*parts, alive=alive)
+    found = words.similarities(terms(queries))
+    np.testing.assert_allclose(found[:, left], expected, atol=1e-5)
+    joined = Counts.join(list(zip(words.parts, words.alive, strict=True)))
+    fewer = Words(words.saturation, 1.0, [joined], [None]).similarities(terms(queries))
+    np.testing.assert_allclose(fewer, expected, atol=1e-5)
+
+
+def test_similarities_do_not_depend_on_what_is_summed_up_at_a_time():
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(0, 30, rng.integers(0, 12)).tolist() for _ in range(100)]
+    words, queries = words_of(terms(texts[:60]), terms(texts[60:])), terms(texts[:20])
+    expected = words.similarities(queries)
+    one_by_one = [words.similarities(queries[row : row + 1])[0] for row in range(20)]
+    np.testing.assert_allclose(one_by_one, expected, atol=1e-6)
+    np.testing.assert_allclose(words_of(terms(texts)).similarities(queries), expected, atol=1e-6)
+
+
+def test_a_passage_without_terms_has_no_similarity_whatever_the_saturation():
+    held = Terms.from_keys([[], [1]], Saturation(1.5, 1.0))  # b = 1: its length would divide by 0
+    asked, words = Terms.from_keys([[1, 2]], Saturation(1.5, 1.0)), Words.from_terms(held)
+    assert words.similarities(asked)[0, 0] == 0
+    [added], _ = words.contributions(asked, np.array([[0, 1]]))
+    assert (added[0] == 0).all()
+    assert added[1, 0] > 0
+
+
+@given(TEXTS, TEXTS, st.integers(0, 20))
+@settings(max_examples=30, deadline=None)
+def test_contributions_add_up_to_the_similarities(passages, queries, cut):
+    words = words_of(*(terms(some) for some in (passages[:cut], passages[cut:]) if some))
+    rows = np.tile(np.arange(len(passages)), (len(queries), 1))
+    parts, _ = words.contributions(terms(queries), rows)
+    found = words.similarities(terms(queries))
+    np.testing.assert_allclose([part.sum(axis=1) for part in parts], found, atol=1e-6)
+
+
+def test_a_word_that_no_passage_holds_counts_against_all():
+    words = Words.from_terms(terms([[1, 2], [3]]))
+    known, half = words.similarities(terms([[1], [1, 9]]))
+    assert 0 < half[0] < known[0] < 1
+
+
+def test_an_entry_takes_three_bytes_where_counts_are_below_256():
+    counts = Counts.from_terms(terms([[1, 1, 2], [2] * 255]))
+    assert counts.rows.itemsize + counts.counts.itemsize == 3
+    assert Counts.from_terms(terms([[2] * 256])).counts.tolist() == [256]
+
+
+def test_more_passages_than_one_matrix_takes_are_counted():
+    held = terms([[row % 7] for row in range(70_000)])
+    found = Words.from_terms(held).similarities(terms([[3]]))[0]
+    assert np.count_nonzero(found) == np.count_nonzero(np.arange(70_000) % 7 == 3)
+
+
+def test_rows_of_terms_can_be_chosen_and_joined():
+    held = terms([[1, 1, 2], [], [7]])
+    some = held[[2, 0]]
+    assert (some.keys.tolist(), some.weights.tolist()) == ([7, 1, 2], [1, 2, 1])
+    assert held[np.array([False, True, True])].lengths.tolist() == [0, 1]
+    both = together([some, held[1:2]])
+    assert both.starts.tolist() == [0, 1, 3, 3]
+    assert both.rows.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0, 0.5), (float("nan"), 0.5), (1.5, -0.1), (1.5, 1.1)])
+def test_a_saturation_out_of_range_is_refused(k1, b):
+    with pytest.raises(ValueError, match=r"expected a number"):
+        Saturation(k1, b)

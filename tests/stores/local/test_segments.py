@@ -1,0 +1,105 @@
+"""Means in blocks against one matrix, and the format of their files."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
+from tests.helpers import random_gaussian
+from uec_rag import Gaussian, IndexCorrupted
+from uec_rag.base.gaussian import Saturation, Terms
+from uec_rag.stores import LocalStore, Passage
+from uec_rag.stores.local.segments import Segment, pack, unpack
+
+RNG = np.random.default_rng(0)
+# Small whole numbers: sums of their products are exact in float32, in whatever order.
+MATRIX = RNG.integers(-4, 5, (3000, 12)).astype(np.float32)
+WIDTHS = st.sampled_from([(12,), (5, 7), (4, 4, 4), (1, 10, 1)])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    stored=WIDTHS,
+    asked=WIDTHS,
+    queries=st.integers(0, 70),
+    left=st.sampled_from([None, 0.5, 0.1]),
+    cuts=st.sets(st.integers(1, 2999), max_size=4),
+)
+def test_products_are_those_of_one_matrix_however_blocks_are_stored_and_asked(
+    stored, asked, queries, left, cuts
+):
+    store, rows = LocalStore(), np.arange(3000)
+    for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), 3000], strict=True):
+        mean = MATRIX[start:stop]
+        held = [Passage(str(row), "") for row in range(start, stop)]
+        store.add(held, Gaussian(mean, np.zeros_like(mean), widths=stored))
+    if left is not None:
+        gone = rows[RNG.random(3000) > left]
+        store.delete([str(row) for row in gone])
+        rows = np.setdiff1d(rows, gone)
+    query = RNG.integers(-4, 5, (queries, 12)).astype(np.float32)
+    parts = np.split(query, np.cumsum(asked)[:-1], axis=1)
+    wanted = np.split(MATRIX[rows], np.cumsum(asked)[:-1], axis=1)
+    products = store.snapshot().compare(parts)
+    for product, part, block in zip(products, parts, wanted, strict=True):
+        assert product.dtype == np.float32
+        np.testing.assert_array_equal(product, part @ block.T)
+
+
+def segment():
+    gaussian = random_gaussian(np.random.default_rng(0), 5, 3)
+    terms = Terms.from_keys([[1, 1, 2], [2], [], [7], [1]], Saturation())
+    return Segment.from_gaussians(gaussian.with_terms([terms]), "int8")
+
+
+def test_a_segment_is_a_file_of_safetensors_with_aligned_arrays(tmp_path):
+    content = b"".join(pack(dict(segment().arrays())))
+    arrays = unpack(content, tmp_path)
+    theirs = {name: a for name, a in load(content).items() if not name.endswith(".pad")}
+    assert arrays.keys() == theirs.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, theirs[name])
+        assert array.dtype == theirs[name].dtype
+    start = 8 + int.from_bytes(content[:8], "little")
+    assert start % 64 == 0
+    np.testing.assert_array_equal(unpack(save({"a": np.eye(3)}), tmp_path)["a"], np.eye(3))
+
+
+CHANGES = {
+    "rows": [lambda rows: rows[::-1].copy(), lambda rows: rows + 1, lambda rows: rows[:-1]],
+    "scales": [lambda scales: scales * np.float32("nan"), lambda scales: -scales - 1],
+    "mean.0": [lambda mean: mean.astype("f8"), lambda mean: mean[:-1]],
+    "scan.0": [lambda scan: scan.astype("u1"), lambda scan: scan[:, :-1]],
+    "scan_scales.0": [lambda scales: scales * np.float32("nan")],
+    "scan_bounds": [lambda bounds: bounds * np.nan],
+    "longest": [lambda longest: longest * np.nan],
+    "words.0.rows": [lambda rows: rows + 60_000, lambda rows: rows[::-1].copy()],
+    "words.0.starts": [
+        lambda starts: starts + 1,
+        lambda starts: np.array([0, 2**40, *starts[2:]]),
+        lambda starts: starts[:-1],
+    ],
+    "words.0.keys": [lambda keys: keys[::-1].copy()],
+    "words.0.counts": [lambda counts: counts * 0, lambda counts: counts[:-1]],
+    "words.0.lengths": [lambda lengths: lengths - 10, lambda lengths: lengths[:-1]],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, i) for name in CHANGES for i in range(len(CHANGES[name]))]
+)
+def test_arrays_that_lead_elsewhere_are_refused_before_they_are_used(tmp_path, name, number):
+    arrays = dict(segment().arrays())
+    arrays[name] = CHANGES[name][number](arrays[name])
+    with pytest.raises(IndexCorrupted, match="index file"):
+        _ = Segment.from_arrays(arrays, tmp_path / "index file").checked_words
+
+
+@pytest.mark.parametrize("change", [8, 9, 40, -1, None])
+def test_a_file_that_is_cut_or_changed_is_refused(tmp_path, change):
+    content = b"".join(pack(dict(segment().arrays())))
+    for damaged in (content[:change], content[:8] + b"[" + content[9:], b"", b"\xff" * 100):
+        if damaged != content:
+            with pytest.raises(IndexCorrupted, match="index file"):
+                unpack(damaged, tmp_path / "index file")

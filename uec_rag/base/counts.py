@@ -1,0 +1,395 @@
+"""Word counts of passages, as sparse matrices, and their BM25 similarity to queries.
+
+The corpus statistics of BM25, document frequencies and the mean length, are counted for each query
+over the current passages, so they are exact after every addition and removal, and need no updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import are_ascending, are_finite
+from uec_rag.base.gaussian import FloatArray, Saturation, Terms
+from uec_rag.base.properties import cached_property
+
+MOST_ROWS = 2**16
+"""The largest number of passages in one matrix, so that a row takes two bytes."""
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """The statistics of a corpus that BM25 needs.
+
+    Attributes
+    ----------
+    passages : int
+        Number of passages.
+    length : float
+        Sum of their lengths.
+    document_frequency : mapping of int to int
+        Number of passages that contain each term; 0 for absent terms.
+
+    Examples
+    --------
+    >>> Frequencies(10, 80.0, {7: 10}).idf(np.array([7, 8], dtype=np.uint64)).round(2).tolist()
+    [0.05, 3.09]
+    """
+
+    passages: int
+    length: float
+    document_frequency: Mapping[int, int]
+
+    @property
+    def mean_length(self) -> float:
+        """The mean length of a passage."""
+        return self.length / max(1, self.passages)
+
+    def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the number of passages that contain each term."""
+        return np.array(
+            [self.document_frequency.get(key, 0) for key in keys.tolist()], dtype=np.int64
+        )
+
+    def idf(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return the inverse document frequency of each term."""
+        return idf(self.counts_of(keys), self.passages)
+
+
+def idf(counts: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
+    """Compute the inverse document frequency of terms, which is positive.
+
+    ``log(1 + (N - n + 1/2) / (n + 1/2))``, as in Robertson and Zaragoza (2009) except for the 1.
+    """
+    counted: NDArray[np.float64] = np.log1p((passages - counts + 0.5) / (counts + 0.5))
+    return counted
+
+
+def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """Return the weight of each of a query's terms; they add up to `scale`.
+
+    `weights`, `idf`: arrays, shape (t,), of one query's terms.
+    """
+    counted: NDArray[np.float64] = weights * idf
+    return counted * (scale / max(float(counted.sum()), 1e-30))
+
+
+class _Entries(NamedTuple):
+    """The entries of some terms in one matrix: the number of a term, and where its entries are."""
+
+    term: int
+    span: slice
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often each of some passages contains each term: a sparse matrix in CSC format.
+
+    Attributes
+    ----------
+    keys : uint64 array, shape (v,)
+        Distinct terms, ascending: the columns.
+    starts : int64 array, shape (v + 1,)
+        Offset of each term's entries.
+    rows : uint16 array, shape (p,)
+        Passages of the entries, ascending within a term.
+    counts : array, shape (p,)
+        Counts, in the narrowest sufficient type, such as a byte.
+    lengths : array, shape (m,)
+        The sum of each passage's counts.
+    """
+
+    keys: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    rows: NDArray[np.uint16]
+    counts: NDArray[Any]
+    lengths: FloatArray
+
+    @classmethod
+    def from_terms(cls, terms: Terms) -> Self:
+        """Count the terms of at most `MOST_ROWS` texts."""
+        return cls._sorted(terms.keys, terms.rows, _narrow(terms.weights), terms.lengths)
+
+    @classmethod
+    def join(cls, parts: Sequence[tuple[Counts, NDArray[np.bool_]]]) -> Self:
+        """Join matrices below each other, of each only the rows that its mask keeps."""
+        keys, rows, counts, start = list[NDArray[Any]](), list[NDArray[Any]](), [], 0
+        for part, keep in parts:
+            moved = np.cumsum(keep) - 1 + start
+            held = keep[part.rows]
+            keys.append(np.repeat(part.keys, np.diff(part.starts))[held])
+            rows.append(moved[part.rows[held]])
+            counts.append(part.counts[held])
+            start += int(np.count_nonzero(keep))
+        lengths = np.concatenate([part.lengths[keep] for part, keep in parts])
+        return cls._sorted(
+            np.concatenate(keys), np.concatenate(rows), np.concatenate(counts), lengths
+        )
+
+    @classmethod
+    def _sorted(
+        cls,
+        keys: NDArray[np.uint64],
+        rows: NDArray[Any],
+        counts: NDArray[Any],
+        lengths: FloatArray,
+    ) -> Self:
+        order = np.argsort(keys, kind="stable")  # which keeps rows ascending within a term
+        keys = keys[order]
+        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
+        starts = np.concatenate([first, [len(keys)]]).astype(np.int64)
+        return cls(keys[first], starts, rows[order].astype(np.uint16), counts[order], lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def check(self) -> None:
+        """Raise ValueError unless the arrays belong together, as those of a file may not."""
+        keys, starts, rows = self.keys, self.starts, self.rows
+        fits = len(starts) == len(keys) + 1 and len(rows) == len(self.counts)
+        fits = fits and starts[0] == 0 and starts[-1] == len(rows)
+        fits = fits and are_ascending(starts) and are_ascending(keys)
+        fits = fits and are_ascending(rows, starts) and int(rows.max(initial=0)) < max(1, len(self))
+        least = float(np.finfo(np.float32).tiny)
+        fits = fits and are_finite(self.counts, least=least) and are_finite(self.lengths, least=0)
+        if not fits:
+            raise ValueError("words: expected a sparse matrix of finite counts above 0.")
+
+    def entries(self, keys: NDArray[np.uint64]) -> list[_Entries]:
+        """Find the entries of distinct terms; of terms that no passage has, there are none."""
+        if not len(self.keys):
+            return []
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        found = np.flatnonzero(self.keys[at] == keys)
+        first, last = self.starts[at[found]].tolist(), self.starts[at[found] + 1].tolist()
+        return [_Entries(*one) for one in zip(found.tolist(), map(slice, first, last), strict=True)]
+
+    def add_up(
+        self,
+        entries: Sequence[_Entries],
+        shares: Sequence[np.float32],
+        norms: FloatArray,
+        out: FloatArray,
+    ) -> None:
+        """Write the sums of the terms' contributions to each row, shape (m,).
+
+        `shares`: the weight of each of the entries' terms. `norms`: the damping of each row.
+        """
+        from scipy.sparse import csc_array
+
+        if not entries:
+            return
+        rows = np.concatenate([self.rows[one.span] for one in entries]).astype(np.int32)
+        impacts = np.concatenate([self.counts[one.span] for one in entries], dtype=np.float32)
+        damped = norms.take(rows, mode="wrap")  # "wrap" skips the bounds check
+        damped += impacts
+        impacts /= damped
+        ends = np.cumsum([0, *(one.span.stop - one.span.start for one in entries)], dtype=np.int32)
+        matrix = csc_array((impacts, rows, ends), shape=(len(self), len(entries)))
+        out[:] = matrix @ np.array(shares, dtype=np.float32)
+
+    def impacts(
+        self, entries: Sequence[_Entries], rows: NDArray[np.uint16], out: FloatArray
+    ) -> None:
+        """Write the counts of the entries' terms in ascending rows, (terms, rows)."""
+        for term, span in entries:
+            held = self.rows[span]
+            at = np.minimum(np.searchsorted(held, rows), len(held) - 1)
+            hit = held[at] == rows
+            out[term, hit] = self.counts[span][at[hit]]
+
+
+def _narrow(weights: NDArray[Any]) -> NDArray[Any]:
+    """Convert counts to the narrowest sufficient integer type; return other weights unchanged."""
+    if weights.dtype.kind == "f" and (weights == np.floor(weights)).all():
+        return weights.astype(np.min_scalar_type(int(weights.max(initial=0))))
+    return weights
+
+
+_QUERIES = 16  # queries whose terms are looked up together
+
+
+class _Asked(NamedTuple):
+    """The terms of several queries, of which the distinct ones are numbered in ascending order.
+
+    Attributes
+    ----------
+    keys : uint64 array
+        The distinct terms.
+    entries : list of list
+        The entries of each matrix.
+    term : int array, shape (t,)
+        Number of each term of the concatenated queries.
+    shares : array, shape (t,)
+        Weight of each.
+    idf : array, shape (t,)
+        Inverse document frequency of each.
+    """
+
+    keys: NDArray[np.uint64]
+    entries: list[list[_Entries]]
+    term: NDArray[np.int64]
+    shares: FloatArray
+    idf: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The word counts of a corpus, in one matrix or several.
+
+    Attributes
+    ----------
+    saturation : Saturation
+    scale : float
+        `Terms.scale` of every passage.
+    parts : sequence of Counts
+    alive : sequence of array of bool, shape (m,), or None
+        For each matrix, the mask of the rows that were not removed; None if none was.
+    frequencies : Frequencies or None
+        Statistics of a larger corpus, if the rows are some of its passages.
+
+    Examples
+    --------
+    >>> held = Terms.from_keys([[2, 4, 8], [2, 6, 6]], Saturation(k1=2.0))
+    >>> words = Words.from_terms(held)
+    >>> words.similarities(Terms.from_keys([[6]], Saturation(k1=2.0)))
+    array([[0. , 0.5]], dtype=float32)
+    """
+
+    saturation: Saturation
+    scale: float
+    parts: Sequence[Counts]
+    alive: Sequence[NDArray[np.bool_] | None]
+    frequencies: Frequencies | None = None
+
+    @classmethod
+    def from_terms(cls, terms: Terms, frequencies: Frequencies | None = None) -> Self:
+        """Count the terms of any number of texts."""
+        cuts = range(0, len(terms), MOST_ROWS)
+        parts = [Counts.from_terms(terms[start : start + MOST_ROWS]) for start in cuts]
+        scale = float(terms.scale[0]) if len(terms) else 1.0
+        return cls(terms.saturation, scale, parts, [None] * len(parts), frequencies)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def similarities(self, queries: Terms) -> FloatArray:
+        """Compute the similarity of n queries and every row, ``scale scale' s``, shape (n, rows).
+
+        With a `Saturation`, s is the BM25 score divided by the highest score that a passage could
+        have for the query, including terms that no passage contains: from 0 to 1.
+        """
+        out = np.zeros((len(queries), len(self)), dtype=np.float32)
+        norms = [self._norms(part.lengths) for part in self.parts]
+        for start, block in _blocks(queries):
+            asked = self._look_up(block)
+            for i, row in enumerate(out[start : start + len(block)]):
+                mine = slice(block.starts[i], block.starts[i + 1])
+                share = dict(zip(asked.term[mine].tolist(), asked.shares[mine], strict=True))
+                left = 0
+                for part, norm, entries in zip(self.parts, norms, asked.entries, strict=True):
+                    own = [one for one in entries if one.term in share]
+                    weights = [share[one.term] for one in own]
+                    part.add_up(own, weights, norm, row[left : left + len(part)])
+                    left += len(part)
+        return out
+
+    def contributions(
+        self, queries: Terms, rows: NDArray[np.int64]
+    ) -> tuple[list[FloatArray], list[NDArray[np.float64]]]:
+        """Compute the contribution of each term of n queries to similarities with given rows.
+
+        Parameters
+        ----------
+        rows : int array, shape (n, k)
+            Rows for each query.
+
+        Returns
+        -------
+        added : list of n arrays, shape (k, terms of the query)
+            In the order of the query's `keys`; their sums are `similarities`.
+        idf : list of n arrays, shape (terms of the query,)
+            Inverse document frequency of each term.
+        """
+        out, rare = list[FloatArray](), list[NDArray[np.float64]]()
+        for start, block in _blocks(queries):
+            asked = self._look_up(block)
+            wanted, positions = np.unique(rows[start : start + len(block)], return_inverse=True)
+            impacts = np.zeros((len(asked.keys), len(wanted)), dtype=np.float32)
+            norms, left = np.empty(len(wanted), dtype=np.float32), 0
+            for part, entries in zip(self.parts, asked.entries, strict=True):
+                some = slice(*np.searchsorted(wanted, [left, left + len(part)]).tolist())
+                if some.start < some.stop:
+                    own = (wanted[some] - left).astype(np.uint16)
+                    part.impacts(entries, own, impacts[:, some])
+                    norms[some] = self._norms(part.lengths[own])
+                left += len(part)
+            np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
+            for i, indices in enumerate(positions.reshape(len(block), -1)):
+                mine = slice(block.starts[i], block.starts[i + 1])
+                columns = impacts[np.ix_(asked.term[mine], indices)]
+                out.append((columns * asked.shares[mine, None]).T)
+                rare.append(asked.idf[mine])
+        return out, rare
+
+    def document_frequency(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the number of passages that contain each term."""
+        distinct, positions = np.unique(keys, return_inverse=True)
+        if self.frequencies is not None:
+            return self.frequencies.counts_of(keys)
+        return self._counted(distinct, [part.entries(distinct) for part in self.parts])[positions]
+
+    def _look_up(self, queries: Terms) -> _Asked:
+        """Look up the terms of a few queries."""
+        keys, term = np.unique(queries.keys, return_inverse=True)
+        entries = [part.entries(keys) for part in self.parts]
+        known = self.frequencies
+        counts = self._counted(keys, entries) if known is None else known.counts_of(keys)
+        rare, weights = idf(counts, self._size[0])[term], [np.zeros(0)]
+        for i, scale in enumerate(queries.scale.tolist()):
+            mine = slice(queries.starts[i], queries.starts[i + 1])
+            weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
+        return _Asked(keys, entries, term, np.concatenate(weights, dtype="f4"), rare)
+
+    def _counted(
+        self, keys: NDArray[np.uint64], entries: Iterable[Sequence[_Entries]]
+    ) -> NDArray[np.int64]:
+        """Count the passages that contain distinct terms, by their entries in each matrix."""
+        counts = np.zeros(len(keys), dtype=np.int64)
+        for part, alive, held in zip(self.parts, self.alive, entries, strict=True):
+            for term, span in held:
+                counts[term] += (
+                    span.stop - span.start
+                    if alive is None
+                    else np.count_nonzero(alive.take(part.rows[span]))
+                )
+        return counts
+
+    @cached_property
+    def _size(self) -> tuple[int, float]:
+        """The number of passages and their mean length."""
+        if self.frequencies is not None:
+            return self.frequencies.passages, self.frequencies.mean_length
+        left = [
+            part.lengths if alive is None else part.lengths[alive]
+            for part, alive in zip(self.parts, self.alive, strict=True)
+        ]
+        count = sum(map(len, left))
+        return count, float(sum(some.sum(dtype=np.float64) for some in left)) / max(1, count)
+
+    def _norms(self, lengths: FloatArray) -> FloatArray:
+        """Return the BM25 damping of counts in passages of given lengths."""
+        k1, b = self.saturation.k1, self.saturation.b
+        norms: FloatArray = lengths * np.float32(k1 * b / max(self._size[1], 1e-30))
+        norms += np.float32(k1 * (1 - b))
+        return norms
+
+
+def _blocks(queries: Terms) -> Iterator[tuple[int, Terms]]:
+    """Cut queries into blocks whose terms are looked up together."""
+    for start in range(0, len(queries), _QUERIES):
+        yield start, queries[start : start + _QUERIES]

@@ -1,1 +1,0 @@
-"""Folders that are written whole or not at all, and read back checked."""

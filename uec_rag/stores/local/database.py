@@ -1,0 +1,353 @@
+"""The database of an index: its tables, connections to it, and what its errors mean.
+
+It is SQLite's, with a write-ahead log: a transaction is on disk when it ends, readers never wait,
+and writers, also of other processes, take turns.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from weakref import WeakSet
+
+from uec_rag.base.errors import IndexCorrupted, corruption
+from uec_rag.base.files import APPLICATION, DATABASE
+from uec_rag.base.forks import free_after_fork
+
+_FORMAT = 1
+_WAIT = 60.0  # seconds that a writer waits for others
+
+_SCHEMA = (
+    # Texts last, so that reading ids and metadata does not read them.
+    "CREATE TABLE passages (row INTEGER PRIMARY KEY, id TEXT NOT NULL, sum INTEGER NOT NULL, "
+    "metadata TEXT NOT NULL, dates TEXT, about TEXT NOT NULL, text TEXT NOT NULL)",
+    "CREATE INDEX passages_by_id ON passages (id)",
+    # Rows that were deleted or replaced. `at` is NULL once the text is gone, and `version` once no
+    # segment has the row; then nothing needs it, and it goes, too.
+    "CREATE TABLE dead (row INTEGER PRIMARY KEY, at REAL, version INTEGER)",
+    "CREATE INDEX dead_by_at ON dead (at) WHERE at IS NOT NULL",
+    "CREATE INDEX dead_by_version ON dead (version) WHERE version IS NOT NULL",
+    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
+    "data BLOB)",
+    "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
+)
+_NAME_OF = re.compile(r"CREATE (?:TABLE|INDEX) (\w+)")
+_EXPRESSION = re.compile(r"CREATE INDEX (value_[0-9a-f]{16}) ON passages \((.*)\)", re.DOTALL)
+_PATH = re.compile(r"json_type\((metadata|dates), '((?:[^']|'')*)'\)", re.DOTALL)
+
+
+def value_of(column: str, path: str) -> str:
+    """Return the SQL of a scalar in a column of JSON; NULL for a list, a dict, None or nothing.
+
+    A path is quoted here, since an index cannot have parameters.
+    """
+    at = path.replace("'", "''")
+    return (
+        f"CASE WHEN json_type({column}, '{at}') IN ('array', 'object') THEN NULL "
+        f"ELSE json_extract({column}, '{at}') END"
+    )
+
+
+def index_of_value(column: str, path: str) -> tuple[str, str]:
+    """Return the name of the index of `value_of`, and the SQL that makes it."""
+    value = value_of(column, path)
+    name = "value_" + hashlib.blake2b(value.encode(), digest_size=8).hexdigest()
+    return name, f"CREATE INDEX {name} ON passages ({value})"
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise IndexCorrupted unless the database has our tables and indexes, and nothing else.
+
+    Triggers, views and expressions are code, which is not run for whoever made the file.
+    """
+    [(version,)] = connection.execute("PRAGMA user_version")
+    if version > _FORMAT:
+        raise corruption(
+            path, f"has format {version}, expected {_FORMAT}: a newer uec-rag made it; use that."
+        )
+    expected = {_NAME_OF.match(sql)[1]: sql for sql in _SCHEMA}  # type: ignore[index]
+    for name, sql in connection.execute("SELECT name, sql FROM sqlite_master"):
+        if sql is None and str(name).startswith("sqlite_autoindex_"):
+            continue
+        if expected.pop(name, None) == sql:
+            continue
+        path_in = _PATH.search(sql) if _EXPRESSION.fullmatch(str(sql)) else None
+        if path_in is None or index_of_value(path_in[1], path_in[2].replace("''", "'")) != (
+            name,
+            sql,
+        ):
+            raise corruption(
+                path,
+                f"holds {str(name)!r:.60}, which is not part of an index: it was made by another "
+                "program, or changed. It was not read; build the index again.",
+            )
+    if expected:
+        raise corruption(
+            path, f"lacks {min(expected)!r}: it is no index of uec-rag; build the index again."
+        )
+    connection.execute("PRAGMA trusted_schema = ON")
+    connection.execute("PRAGMA writable_schema = RESET")
+
+
+def is_database(folder: Path) -> bool:
+    """Return whether there is a database in a folder, or something in its place."""
+    return os.path.lexists(folder / DATABASE)
+
+
+_FULL = ("disk is full", "disk I/O error", "database or disk is full")
+_live: WeakSet[Database] = WeakSet()
+_abandoned: list[sqlite3.Connection] = []  # a parent's connections, which a child must not close
+
+
+def _abandon() -> None:
+    """Keep a parent's connections open in its forked child, where closing them would do harm."""
+    for database in list(_live):
+        database.abandon()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_abandon)
+
+
+@contextmanager
+def kind_errors(path: Path) -> Iterator[None]:
+    """Convert SQLite's errors in the block into those that say what to do.
+
+    Raises
+    ------
+    BlockingIOError
+        If others keep writing.
+    OSError
+        If the disk is full, or the file cannot be read or written.
+    IndexCorrupted
+        If the file is damaged, or is no database.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        said = str(error)
+        if "locked" in said or "busy" in said:
+            raise BlockingIOError(
+                f"path: other processes keep writing to {str(path)!r}; nothing was changed. Try "
+                "again."
+            ) from error
+        if any(full in said for full in _FULL):
+            raise OSError(
+                errno.ENOSPC,
+                f"path: the disk is full or fails at {str(path)!r} ({said}). Nothing was "
+                "changed; make room and try again.",
+            ) from error
+        if "readonly" in said or "unable to open" in said:
+            raise PermissionError(
+                errno.EACCES,
+                f"path: {str(path)!r} cannot be written here ({said}); load the index with "
+                "read_only=True, or change the permissions.",
+            ) from error
+        raise corruption(path, f"cannot be used ({said}); build the index again.") from error
+    except sqlite3.DatabaseError as error:
+        raise corruption(
+            path, f"is damaged, or is no index ({error}); build the index again."
+        ) from error
+
+
+class Database:
+    """Connections to an index's database: one to read and one to write, or one in memory for both.
+
+    Threads take turns at each, for a statement to read and a transaction to write. A forked child
+    opens connections of its own.
+
+    Parameters
+    ----------
+    folder : Path or None
+        The folder of the index; None for a database in memory.
+    read_only : bool
+    create : bool
+        Whether to make a database where there is none.
+    """
+
+    def __init__(self, folder: Path | None, *, read_only: bool, create: bool) -> None:
+        self.path = Path(":memory:") if folder is None else folder / DATABASE
+        self.in_memory, self.read_only = folder is None, read_only
+        self.writing = free_after_fork(threading.RLock())
+        self.reading = free_after_fork(threading.RLock(), inner=True)
+        self._is_open = True
+        self._inode: tuple[int, int] | None = None
+        with kind_errors(self.path):
+            self._open(create=create)
+        _live.add(self)
+
+    def _open(self, *, create: bool) -> None:
+        if self.in_memory:
+            self._read = self._write = self._connect("file::memory:")
+            self._create(self._write)
+            return
+        self._check_files()
+        uri = self.path.absolute().as_uri()
+        if self.read_only:
+            self._read = self._write = self._connect_read_only(uri)
+        else:
+            self._write = self._connect(f"{uri}?mode={'rwc' if create else 'rw'}")
+            self._create(self._write) if create else _check_schema(self._write, self.path)
+            self._read = self._connect(f"{uri}?mode=rw")
+            _check_schema(self._read, self.path)
+        state = os.stat(self.path)
+        self._inode = state.st_dev, state.st_ino
+
+    def _check_files(self) -> None:
+        """Raise IndexCorrupted if a file of the database is a link, a pipe or the like."""
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            file = self.path.with_name(DATABASE + suffix)
+            if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
+                raise corruption(file, "is no regular file; replace it by the file itself.")
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=_WAIT, isolation_level=None, check_same_thread=False
+        )
+        for pragma in (
+            # Until `_check_schema` has read it. SQLite before 3.41 then takes an index of
+            # json_extract for damage, which `writable_schema` allows to read on.
+            "trusted_schema = OFF",
+            "writable_schema = ON",
+            "cache_size = -8192",
+            "mmap_size = 1073741824",
+            "synchronous = FULL",
+            "secure_delete = ON",
+            "journal_size_limit = 67108864",
+            "temp_store = MEMORY",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        """Make the tables of a new database; of another, check that they are ours."""
+        connection.execute("PRAGMA page_size = 16384")
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError:  # a network folder, without shared memory
+                connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("BEGIN IMMEDIATE")
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+                for sql in _SCHEMA:
+                    connection.execute(sql)
+            connection.execute("COMMIT")
+        _check_schema(connection, self.path)
+
+    def _connect_read_only(self, uri: str) -> sqlite3.Connection:
+        """Connect to a file that may lie where nothing can be written."""
+        connection = None
+        try:
+            connection = self._connect(f"{uri}?mode=ro")
+            _check_schema(connection, self.path)
+            return connection
+        except sqlite3.OperationalError as error:
+            if connection is not None:
+                connection.close()
+            wal = self.path.with_name(DATABASE + "-wal")
+            with suppress(FileNotFoundError):
+                if wal.stat().st_size:
+                    raise PermissionError(
+                        errno.EROFS,
+                        f"path: {str(wal)!r} holds changes that can only be read where SQLite may "
+                        "write beside it; open the index once where it was written, or copy the "
+                        "folder to a disk that can be written.",
+                    ) from error
+        connection = self._connect(f"{uri}?immutable=1")
+        _check_schema(connection, self.path)
+        return connection
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection to read, for some statements."""
+        with self.reading, kind_errors(self.path):
+            self._reopen()
+            yield self._read
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection to write, for some statements of this thread's transaction."""
+        with self.writing, kind_errors(self.path):
+            if self.in_memory:
+                with self.reading:
+                    yield self._write
+            else:
+                yield self._write
+
+    def begin(self) -> None:
+        """Begin a transaction to write; `writing` is held by this thread.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder was deleted or replaced since it was opened.
+        """
+        with kind_errors(self.path):
+            self._reopen()
+            self._check_in_place()
+            with self.write() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._check_in_place()
+            except BaseException:
+                self.end("ROLLBACK")
+                raise
+
+    def end(self, how: str) -> None:
+        """Commit or roll back."""
+        with self.write() as connection:
+            if connection.in_transaction:
+                connection.execute(how)
+
+    def _check_in_place(self) -> None:
+        if self.in_memory:
+            return
+        found: tuple[int, int] | None = None
+        with suppress(OSError):
+            state = os.stat(self.path)
+            found = state.st_dev, state.st_ino
+        if found != self._inode:
+            raise FileNotFoundError(
+                errno.ENOENT,
+                f"path: {str(self.path)!r} was deleted or replaced since the index was opened; "
+                "nothing was changed. Load the index again, or save it elsewhere.",
+            )
+
+    def abandon(self) -> None:
+        """Leave the connections, which are a parent's; others are opened when they are needed."""
+        if not self.in_memory and self._is_open:
+            _abandoned.extend((self._read, self._write))
+            self._is_open = False
+
+    def _reopen(self) -> None:
+        if not self._is_open:
+            self._open(create=False)
+            self._is_open = True
+
+    def close(self) -> None:
+        """Write the log into the file, and close the connections."""
+        with self.writing, self.reading:
+            if self._is_open and not self.in_memory:
+                with suppress(sqlite3.Error):
+                    self._read.close()
+                    self._write.close()
+                self._is_open = False
+
+    def check(self) -> None:
+        """Raise IndexCorrupted if SQLite finds damage in its file."""
+        with self.read() as connection:
+            found = [line for (line,) in connection.execute("PRAGMA integrity_check(3)")]
+        if found != ["ok"]:
+            raise IndexCorrupted(
+                f"path: {str(self.path)!r} is damaged ({'; '.join(found)}); build the index again."
+            )

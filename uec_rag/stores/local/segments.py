@@ -1,0 +1,440 @@
+"""Segments: the vectors and word counts of some passages, in arrays that never change.
+
+Each encoder's queries are multiplied with that encoder's block of the means alone, which is fastest
+if its rows are contiguous. An 8-bit copy of the means may be multiplied instead of them; the error
+of such a product is bounded (see `Scan.error_bound`), so that a search that scores every passage
+within the bound in float32 finds the same hits.
+
+In a file, the arrays are in the format of safetensors, at multiples of 64 bytes, and are mapped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import simsimd
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import are_finite
+from uec_rag.base.counts import MOST_ROWS, Counts
+from uec_rag.base.errors import IndexCorrupted, as_corrupted
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.properties import cached_property
+
+Dtype = Literal["float32", "int8"]
+
+LARGEST_PRODUCT = 1e18
+"""The largest product of a stored mean and a query's; its square does not overflow float32."""
+
+
+def check_dtype(dtype: str) -> None:
+    """Raise ValueError if a number format is unknown."""
+    if dtype not in get_args(Dtype):
+        raise ValueError(f"dtype: expected one of {list(get_args(Dtype))}, got {dtype!r}.")
+
+
+def require_finite(numbers: Sequence[FloatArray], most: float = math.inf) -> None:
+    """Check that stored numbers, or results computed from them, are finite.
+
+    Opening an index reads as little of its means as possible, so damage is only detected here.
+
+    IndexCorrupted if a number is NaN or infinite, or its absolute value exceeds `most`.
+    """
+    for some in numbers:
+        if not are_finite(some, least=-most, most=most):
+            raise IndexCorrupted(
+                "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
+                "float32 can multiply. Run `uec-rag check`, and build the index again."
+            )
+
+
+class Piece(NamedTuple):
+    """A part of n queries, shape (n, width), and the columns of a stored block to multiply with."""
+
+    block: int
+    columns: slice
+    query: FloatArray
+
+
+def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Piece]]:
+    """Pair each part of the queries with the stored blocks of these widths.
+
+    Examples
+    --------
+    >>> [[first, second]] = pieces([1, 2], [np.ones((1, 3), "f4")])
+    >>> second.block, second.columns, second.query.shape
+    (1, slice(0, 2, None), (1, 2))
+    """
+    out, start = [], 0
+    for query in queries:
+        stop, left, parts = start + query.shape[1], 0, []
+        for number, width in enumerate(widths):
+            low, high = max(start, left), min(stop, left + width)
+            if low < high:
+                columns = slice(low - left, high - left)
+                parts.append(Piece(number, columns, query[:, low - start : high - start]))
+            left += width
+        out.append(parts)
+        start = stop
+    return out
+
+
+def longest(mean: FloatArray) -> float:
+    """Compute the largest norm of a row, shape (n, d); 0 if there is none."""
+    return float(np.linalg.norm(mean, axis=1).max(initial=0.0))
+
+
+Rows = slice | NDArray[np.int64]
+"""A slice of rows, or their indices."""
+
+_AT_ONCE = 2**21  # numbers that are compressed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """The means of m rows as 8-bit integers.
+
+    Attributes
+    ----------
+    blocks : sequence of int8 array, shape (m, d_k)
+    scales : sequence of array, shape (m,)
+        Divisor of each row, so that its largest number is 127.
+    bounds : array, shape (K, 2)
+        For each block, the largest norm of the difference between a row and its float32 mean, and
+        the largest norm of a row.
+    """
+
+    blocks: Sequence[NDArray[np.int8]]
+    scales: Sequence[FloatArray]
+    bounds: NDArray[np.float64]
+
+    @classmethod
+    def from_means(cls, means: Sequence[FloatArray]) -> Scan:
+        """Compress means."""
+        blocks, scales, bounds = [], [], []
+        for mean in means:
+            block, scale = np.empty(mean.shape, np.int8), np.empty(len(mean), np.float32)
+            error = length = 0.0
+            step = max(1, _AT_ONCE // max(1, mean.shape[1]))
+            for start in range(0, len(mean), step):
+                rows = slice(start, start + step)
+                block[rows], of_rows = _compress(mean[rows])
+                scale[rows] = of_rows[:, 0]
+                rounded = block[rows].astype(np.float32) * of_rows
+                length = max(length, longest(rounded) * (1 + 1e-5))
+                error = max(error, longest(rounded - mean[rows]) * (1 + 1e-5))
+            blocks.append(block)
+            scales.append(scale)
+            bounds.append((error, length))
+        return cls(blocks, scales, np.array(bounds, dtype=np.float64).reshape(-1, 2))
+
+    def products(self, parts: Sequence[Piece], rows: Rows) -> FloatArray:
+        """Multiply the pieces of queries with some rows, and sum them up, shape (n, m)."""
+        total: FloatArray | None = None
+        for part in parts:
+            query, factor = _compress(part.query)
+            block = self.blocks[part.block][rows][:, part.columns]
+            # In one thread: with more, OpenMP would wait forever in a forked child.
+            found = np.asarray(simsimd.cdist(query, block, "dot", dtype="int8"))
+            with np.errstate(invalid="ignore", over="ignore"):  # of a damaged row
+                product = (found * factor * self.scales[part.block][rows]).astype(np.float32)
+            total = product if total is None else total + product
+        assert total is not None
+        return total
+
+
+def error_bound(scans: Sequence[Scan], query: FloatArray) -> NDArray[np.float64]:
+    """Bound the error of each query's products with scans, shape (n,), for any division into parts.
+
+    By Cauchy-Schwarz, it is at most the query's norm times the largest error of a row, plus the
+    error of the query's own compression times the largest norm of a row, plus rounding.
+
+    `query`: array, shape (n, d).
+    """
+    total, left = np.zeros(len(query)), 0
+    if not scans:
+        return total
+    bounds = np.max([scan.bounds for scan in scans], axis=0)
+    widths = [block.shape[1] for block in scans[0].blocks]
+    for width, (error, most) in zip(widths, bounds.tolist(), strict=True):
+        part = query[:, left : left + width].astype(np.float64)
+        left += width
+        length = np.linalg.norm(part, axis=1)
+        off = np.abs(part).max(axis=1, initial=0.0) / 253 * np.sqrt(width)
+        summing = width * 2.0**-22  # rounding of float32 sums, here and when hits are scored
+        total += length * error + most * (off + summing * (length + off))
+    return total
+
+
+def _compress(values: FloatArray) -> tuple[NDArray[np.int8], FloatArray]:
+    """Round rows to integers; return these and the scales, shape (n, 1)."""
+    # `initial`, since the means have width 0 if there are only words.
+    scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(127)
+    scale[scale == 0] = 1
+    return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The vectors and word counts of up to `MOST_ROWS` passages.
+
+    Attributes
+    ----------
+    offsets : uint32 array, shape (m,)
+        The rows of the passages, ascending from 0, relative to the first.
+    means : sequence of array, shape (m, d_k)
+    scales : array, shape (m, r)
+        The factors of the variances.
+    longest : float
+        An upper bound of the norms of the means.
+    scan : Scan or None
+    words : sequence of Counts
+        One for each sparse block.
+    path : Path
+        The file, for messages.
+    """
+
+    offsets: NDArray[np.uint32]
+    means: Sequence[FloatArray]
+    scales: FloatArray
+    longest: float
+    scan: Scan | None
+    words: Sequence[Counts]
+    path: Path = Path()
+
+    @classmethod
+    def from_gaussians(cls, gaussians: Gaussian, dtype: Dtype) -> Segment:
+        """Make a segment of consecutive rows."""
+        edges = np.cumsum([0, *gaussians.widths]).tolist()
+        means = [
+            np.ascontiguousarray(gaussians.mean[:, first:last]) for first, last in pairwise(edges)
+        ]
+        return cls._made(
+            np.arange(len(gaussians), dtype=np.uint32),
+            means,
+            np.array(gaussians.scales),
+            [Counts.from_terms(terms) for terms in gaussians.terms],
+            dtype,
+        )
+
+    @classmethod
+    def _made(
+        cls,
+        offsets: NDArray[np.uint32],
+        means: Sequence[FloatArray],
+        scales: FloatArray,
+        words: Sequence[Counts],
+        dtype: Dtype,
+    ) -> Segment:
+        bound = math.sqrt(sum(longest(mean) ** 2 for mean in means)) * (1 + 1e-5)
+        scan = Scan.from_means(means) if dtype == "int8" else None
+        return cls(offsets, means, scales, bound, scan, words)
+
+    @classmethod
+    def join(
+        cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]], dtype: Dtype
+    ) -> tuple[int, Segment]:
+        """Join segments, given their first rows and masks of the rows to keep, at least one.
+
+        Returns the first row and the segment.
+        """
+        rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
+        blocks = range(len(parts[0][1].means))
+        return int(rows[0]), cls._made(
+            (rows - rows[0]).astype(np.uint32),
+            [np.concatenate([part.means[k][keep] for _, part, keep in parts]) for k in blocks],
+            np.concatenate([part.scales[keep] for _, part, keep in parts]),
+            [
+                Counts.join([(part.words[k], keep) for _, part, keep in parts])
+                for k in range(len(parts[0][1].words))
+            ],
+            dtype,
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The dimensions d_k of the blocks."""
+        return tuple(mean.shape[1] for mean in self.means)
+
+    def products(self, parts: Sequence[Piece], rows: Rows) -> FloatArray:
+        """Multiply the pieces of queries with some rows, and sum them up, shape (n, m).
+
+        This only uses BLAS, since no alternative is faster on all machines. Products with damaged
+        rows are rejected by `require_finite`.
+        """
+        if self.scan is not None:
+            return self.scan.products(parts, rows)
+        total: FloatArray | None = None
+        with np.errstate(invalid="ignore", over="ignore"):
+            for part in parts:
+                product = part.query @ self.means[part.block][rows][:, part.columns].T
+                total = product if total is None else np.add(total, product, out=total)
+        assert total is not None
+        return total
+
+    @cached_property
+    def checked_words(self) -> Sequence[Counts]:
+        """The word counts, checked at the first use, since that reads all of them."""
+        for counts in self.words:
+            with as_corrupted(self.path):
+                counts.check()
+        return self.words
+
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield the arrays by name, as they are written."""
+        yield "rows", self.offsets
+        yield "scales", self.scales
+        yield "longest", np.array([self.longest])
+        for k, mean in enumerate(self.means):
+            yield f"mean.{k}", mean
+        if self.scan is not None:
+            for k, (block, scale) in enumerate(
+                zip(self.scan.blocks, self.scan.scales, strict=True)
+            ):
+                yield f"scan.{k}", block
+                yield f"scan_scales.{k}", scale
+            yield "scan_bounds", self.scan.bounds
+        for k, counts in enumerate(self.words):
+            for name, array in vars(counts).items():
+                yield f"words.{k}.{name}", array
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], path: Path) -> Segment:
+        """Make a segment of its arrays; IndexCorrupted, which names `path`, if they do not fit."""
+        with as_corrupted(path):
+            offsets, count = arrays["rows"], len(arrays["rows"])
+            blocks = sum(name.startswith("mean.") for name in arrays)
+            means = [arrays[f"mean.{k}"] for k in range(blocks)]
+            scan = None
+            if "scan_bounds" in arrays:
+                scan = Scan(
+                    [arrays[f"scan.{k}"] for k in range(blocks)],
+                    [arrays[f"scan_scales.{k}"] for k in range(blocks)],
+                    arrays["scan_bounds"],
+                )
+            names = ("keys", "starts", "rows", "counts", "lengths")
+            sparse = sum(name.endswith(".keys") for name in arrays)
+            words = [
+                Counts(*(arrays[f"words.{k}.{name}"] for name in names)) for k in range(sparse)
+            ]
+            bound = float(arrays["longest"][0])
+            made = cls(offsets, means, arrays["scales"], bound, scan, words, path)
+            made._check(count)
+        return made
+
+    def _check(self, count: int) -> None:
+        """Raise ValueError unless the arrays have the types and shapes of a segment."""
+        expected: list[tuple[NDArray[Any], str, tuple[int | None, ...]]] = [
+            (self.offsets, "u4", (count,)),
+            (self.scales, "f4", (count, None)),
+            *((mean, "f4", (count, None)) for mean in self.means),
+        ]
+        if self.scan is not None:
+            expected.append((self.scan.bounds, "f8", (len(self.means), 2)))
+            for mean, block, scale in zip(
+                self.means, self.scan.blocks, self.scan.scales, strict=True
+            ):
+                expected += [(block, "i1", mean.shape), (scale, "f4", (count,))]
+        for counts in self.words:
+            expected += [
+                (counts.keys, "u8", (None,)),
+                (counts.starts, "i8", (None,)),
+                (counts.rows, "u2", (None,)),
+                (counts.lengths, "f4", (count,)),
+            ]
+        for array, dtype, shape in expected:
+            right = array.dtype == np.dtype(dtype) and array.ndim == len(shape)
+            if not right or any(
+                wanted not in (None, got) for wanted, got in zip(shape, array.shape, strict=True)
+            ):
+                raise ValueError(f"expected {dtype} of shape {shape}, got {array.dtype}")
+        steps = np.diff(self.offsets.astype(np.int64))
+        if not 0 < count <= MOST_ROWS or self.offsets[0] or (steps <= 0).any():
+            raise ValueError("expected rows that ascend from 0")
+        bounds: list[NDArray[Any]] = [self.scales]
+        if self.scan is not None:
+            bounds += [*self.scan.scales, self.scan.bounds]
+        if not self.longest >= 0 or not all(are_finite(bound, least=0) for bound in bounds):
+            raise ValueError("expected lengths and variances that are numbers >= 0")
+
+
+# The format of safetensors (https://github.com/huggingface/safetensors): the length of a header of
+# JSON, the header, and the arrays. Theirs is no help in reading, since it copies every array, nor
+# in writing, since its arrays are at any multiple of 8 bytes; BLAS is fastest from 64 on.
+
+_TYPES = {
+    "F32": "<f4",
+    "F64": "<f8",
+    "I8": "|i1",
+    "I64": "<i8",
+    "U8": "|u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+}
+_NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
+_ALIGNED = 64
+
+
+def pack(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
+    """Yield the contents of a file of arrays, in order."""
+    header, end = dict[str, object](), 0
+    contents = list[bytes | memoryview]()
+    for name, array in arrays.items():
+        start, whole = end, np.ascontiguousarray(array)
+        end += whole.nbytes
+        shape = list(array.shape)
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": shape, "data_offsets": [start, end]}
+        contents.append(whole.data.cast("B") if whole.size else b"")
+        if room := -end % _ALIGNED:  # as an array, since the format has no gaps
+            pad = {"dtype": "U8", "shape": [room], "data_offsets": [end, end + room]}
+            header[f"{name}.pad"] = pad
+            contents.append(bytes(room))
+            end += room
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % _ALIGNED)
+    yield len(text).to_bytes(8, "little") + text
+    yield from contents
+
+
+def unpack(content: bytes | NDArray[np.uint8], path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file, which are not copied.
+
+    Raises IndexCorrupted, which names `path`, if it is not such a file.
+    """
+    raw = np.frombuffer(content, dtype=np.uint8) if isinstance(content, bytes) else content
+    with as_corrupted(path):
+        length = int.from_bytes(raw[:8].tobytes(), "little")
+        if not 2 <= length <= len(raw) - 8:
+            raise ValueError("expected a header")
+        header = json.loads(raw[8 : 8 + length].tobytes())
+        body, arrays, end = raw[8 + length :], {}, 0
+        for name, entry in header.items():
+            dtype = np.dtype(_TYPES[entry["dtype"]])
+            shape = tuple(int(size) for size in entry["shape"])
+            start, stop = entry["data_offsets"]
+            if (
+                start != end
+                or stop - start != dtype.itemsize * math.prod(shape)
+                or min(shape, default=0) < 0
+            ):
+                raise ValueError(f"{name} has another size than its shape")
+            end = stop
+            if not name.endswith(".pad"):
+                # `np.ndarray` rather than `view`, since an empty array has no memory to view.
+                arrays[name] = np.ndarray(
+                    shape, dtype, body[start:stop].data if stop > start else None
+                )
+        if end != len(body):
+            raise ValueError(f"it has {len(body)} bytes of arrays, expected {end}")
+    return arrays

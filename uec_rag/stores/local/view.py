@@ -1,0 +1,580 @@
+"""A view of an index: the passages of one moment, which are searched exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import check_beta, check_k, check_type
+from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
+from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
+from uec_rag.base.properties import cached_property
+from uec_rag.base.similarity import best_rows
+from uec_rag.stores.base import (
+    Filter,
+    Passage,
+    StoreHits,
+    Top,
+    check_query,
+    check_range,
+    copy_passage,
+)
+from uec_rag.stores.filters import matches, parse
+from uec_rag.stores.local.segments import (
+    LARGEST_PRODUCT,
+    Rows,
+    Segment,
+    error_bound,
+    pieces,
+    require_finite,
+)
+
+_T = TypeVar("_T")
+_COPY_BELOW = 0.25  # share of selected rows below which they are copied before multiplication
+_BLOCK = 2**26  # similarities in memory at a time
+_MANY = 4096  # passages that are read at a time
+
+
+class PassageGone(LookupError):
+    """Raised if a passage was deleted, more than a minute ago, since a view was made."""
+
+
+def with_fresh_view(search: Callable[[], _T]) -> _T:
+    """Search a view, and once more if a passage of it was deleted meanwhile.
+
+    IndexCorrupted if there are vectors without passages.
+    """
+    try:
+        return search()
+    except PassageGone:
+        pass
+    try:
+        return search()
+    except PassageGone as error:
+        raise IndexCorrupted(
+            "store: passages are missing whose vectors are there: it is damaged. Build the index "
+            "again."
+        ) from error
+
+
+class Texts(Protocol):
+    """What the passages of a view are read from, by row."""
+
+    def read(self, rows: Sequence[int]) -> list[Passage]:
+        """Return shared passages, which must not be changed; PassageGone if one is gone."""
+
+    def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """Return the ids that there are, each with all rows that have or had it."""
+
+    def select(self, view: View, filter: Filter) -> NDArray[np.bool_]:
+        """Return which positions match a filter."""
+
+    def reduced(self, view: View) -> tuple[object, ...]:
+        """Return what pickle keeps of a view, of which it makes a store in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A segment in a state: its first row, and the mask of its passages that were not removed.
+
+    Attributes
+    ----------
+    alive : array of bool, shape (m,), or None
+        None if none was removed.
+    """
+
+    first: int
+    name: str
+    segment: Segment
+    alive: NDArray[np.bool_] | None = None
+
+    @property
+    def last(self) -> int:
+        """Its last row."""
+        return self.first + int(self.segment.offsets[-1])
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """The mask of the passages that were not removed."""
+        return np.ones(len(self.segment), dtype=bool) if self.alive is None else self.alive
+
+    @property
+    def count(self) -> int:
+        """The number of passages that were not removed."""
+        return len(self.segment) if self.alive is None else int(np.count_nonzero(self.alive))
+
+    def rows_of(self, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the rows of some passages."""
+        return self.first + self.segment.offsets[mask].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The passages of an index at one moment. Writers make the next; readers keep theirs.
+
+    A position is the place of a passage in the segments, which are in the order of insertion.
+
+    Attributes
+    ----------
+    version : int
+        The number of the transaction that made it.
+    changes : int
+        The number of additions and deletions until then.
+    next_row : int
+        The row of the next passage.
+    parts : sequence of Part
+    profile : array or None
+        What all variances share.
+    words : sequence of (float, Saturation)
+        The scale and saturation of each sparse block.
+    """
+
+    version: int = 0
+    changes: int = 0
+    next_row: int = 0
+    parts: Sequence[Part] = ()
+    profile: FloatArray | None = None
+    words: Sequence[tuple[float, Saturation]] = ()
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """The first position of each part, and the number of positions."""
+        return np.cumsum([0, *(len(part.segment) for part in self.parts)], dtype=np.int64)
+
+    @cached_property
+    def alive(self) -> NDArray[np.int64] | None:
+        """The positions of the passages that were not removed; None if none was."""
+        if all(part.alive is None for part in self.parts):
+            return None
+        return np.flatnonzero(np.concatenate([part.kept for part in self.parts]))
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each position, ascending."""
+        rows = [part.first + part.segment.offsets.astype(np.int64) for part in self.parts]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *rows])
+
+    @cached_property
+    def corpora(self) -> list[Words]:
+        """The word counts of each sparse block."""
+        counts = [part.segment.checked_words for part in self.parts]
+        alive = [part.alive for part in self.parts]
+        return [
+            Words(saturation, scale, [of_part[number] for of_part in counts], alive)
+            for number, (scale, saturation) in enumerate(self.words)
+        ]
+
+    @cached_property
+    def samples(self) -> dict[int, Gaussian]:
+        """Samples of the passages, by their number, which each search needs."""
+        return {}
+
+    @property
+    def count(self) -> int:
+        """The number of passages."""
+        return int(self.edges[-1]) if self.alive is None else len(self.alive)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The dimensions of the blocks of the means."""
+        return self.parts[0].segment.widths if self.parts else (0,)
+
+    def positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions of rows, leaving out those that no segment has."""
+        if not len(self.rows):
+            return np.zeros(0, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        found: NDArray[np.int64] = at[self.rows[at] == rows]
+        return found
+
+    def split(
+        self, positions: NDArray[np.int64]
+    ) -> Iterator[tuple[Segment, NDArray[np.int64], NDArray[np.intp]]]:
+        """Yield each segment, its own positions among some, and where these are among them."""
+        if len(self.parts) == 1:
+            yield self.parts[0].segment, positions, np.arange(len(positions))
+            return
+        numbers = np.searchsorted(self.edges, positions, side="right") - 1
+        for number in np.unique(numbers).tolist():
+            [places] = np.nonzero(numbers == number)
+            own = positions[places] - self.edges[number]
+            yield self.parts[number].segment, own, places
+
+    def take(
+        self, positions: NDArray[np.int64], width: int, of: Callable[[Segment, Rows], FloatArray]
+    ) -> FloatArray:
+        """Collect numbers of positions out of their segments, shape (m, width)."""
+        out = np.empty((len(positions), width), dtype=np.float32)
+        for segment, own, places in self.split(positions):
+            out[places] = of(segment, own)
+        return out
+
+    def means(self, positions: NDArray[np.int64]) -> FloatArray:
+        """Return the means of positions, shape (m, d)."""
+        means = self.take(positions, sum(self.widths), _means)
+        require_finite([means])
+        return means
+
+    def scales(self, positions: NDArray[np.int64]) -> FloatArray:
+        """Return the factors of the variances of positions, shape (m, r)."""
+        width = self.parts[0].segment.scales.shape[1] if self.parts else 0
+        return self.take(positions, width, lambda segment, rows: segment.scales[rows])
+
+    def gaussians(self, positions: NDArray[np.int64]) -> Gaussian:
+        """Return the Gaussians of positions."""
+        means, scales = self.means(positions), self.scales(positions)
+        profile = self.profile if self.parts else np.zeros((0, 0), dtype=np.float32)
+        return Gaussian.from_factors(means, scales, profile, widths=self.widths)
+
+
+def _means(segment: Segment, rows: Rows) -> FloatArray:
+    return np.concatenate([mean[rows] for mean in segment.means], axis=1)
+
+
+class _Listed:
+    """Passages in a list, which are read by their position."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._passages = passages
+
+    def read(self, rows: Sequence[int]) -> list[Passage]:
+        """See `Texts`."""
+        return [self._passages[row] for row in rows]
+
+    def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """See `Texts`."""
+        wanted = {*ids}
+        return [(p.id, row) for row, p in enumerate(self._passages) if p.id in wanted]
+
+    def select(self, view: View, filter: Filter) -> NDArray[np.bool_]:
+        """See `Texts`."""
+        condition = parse(filter)
+        return np.array([matches(condition, p) for p in self._passages], dtype=bool)
+
+    def reduced(self, view: View) -> tuple[object, ...]:
+        """See `Texts`."""
+        raise TypeError("a view of candidates cannot be copied.")
+
+
+class View:
+    """A read-only view of passages, which does not change while others write.
+
+    A column is a passage of the view, in the order of insertion.
+
+    Parameters
+    ----------
+    state : State
+    texts : Texts
+    selected : int array or None
+        The positions of the passages of the view, ascending; None for all of the state.
+    frequencies : sequence of Frequencies
+        The term frequencies of a larger corpus, for each sparse block.
+    """
+
+    remote = False
+    """True if the passages are stored elsewhere, so that a search only examines candidates."""
+
+    def __init__(
+        self,
+        state: State,
+        texts: Texts,
+        selected: NDArray[np.int64] | None = None,
+        frequencies: Sequence[Frequencies] = (),
+    ) -> None:
+        self.state, self.texts, self.frequencies = state, texts, frequencies
+        self.selected = state.alive if selected is None else selected
+
+    @classmethod
+    def from_passages(
+        cls,
+        passages: Sequence[Passage],
+        gaussians: Gaussian,
+        frequencies: Sequence[Frequencies] = (),
+    ) -> View:
+        """Make a view of passages of another store, such as one query's candidates.
+
+        `frequencies`: for each sparse block, the term frequencies in the whole corpus.
+        """
+        parts = [
+            Part(first, "", Segment.from_gaussians(gaussians[first : first + MOST_ROWS], "float32"))
+            for first in range(0, len(passages), MOST_ROWS)
+        ]
+        words = [
+            (float(terms.scale.max(initial=0.0)), terms.saturation) for terms in gaussians.terms
+        ]
+        state = State(next_row=len(passages), parts=parts, profile=gaussians.profile, words=words)
+        return cls(state, _Listed(passages), frequencies=frequencies)
+
+    @classmethod
+    def empty(cls) -> View:
+        """Make a view of no passages."""
+        return cls(State(), _Listed([]))
+
+    @property
+    def changes(self) -> int:
+        """The number of additions and deletions until it was made."""
+        return self.state.changes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.texts.reduced(self)
+
+    def __len__(self) -> int:
+        return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
+
+    def snapshot(self, filter: Filter | None = None) -> View:
+        """Return the view itself, or one of only the passages that match a filter.
+
+        TypeError or ValueError if the filter is invalid; see `uec_rag.stores.filters`.
+        """
+        if filter is None:
+            return self
+        mask = self.texts.select(self, filter)
+        kept = np.flatnonzero(mask) if self.selected is None else self.selected[mask[self.selected]]
+        return View(self.state, self.texts, kept, self.frequencies)
+
+    def positions(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions of columns."""
+        return columns if self.selected is None else self.selected[columns]
+
+    def _read(self, positions: NDArray[np.int64]) -> list[Passage]:
+        return self.texts.read(self.state.rows[positions].tolist())
+
+    def find(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the positions of the ids that there are."""
+        found = self.texts.rows_of(ids)
+        rows = np.array([row for _, row in found], dtype=np.int64)
+        names = {row: id_ for id_, row in found}
+        positions = self.state.positions(rows)
+        if self.selected is not None:
+            at = np.searchsorted(self.selected, positions)
+            inside = at < len(self.selected)
+            inside[inside] = self.selected[at[inside]] == positions[inside]
+            positions = positions[inside]
+        return {
+            names[row]: position
+            for row, position in zip(
+                self.state.rows[positions].tolist(), positions.tolist(), strict=True
+            )
+        }
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with the given ids, in that order, leaving out unknown ids."""
+        known = self.find(ids)
+        positions = np.array([known[id_] for id_ in ids if id_ in known], dtype=np.int64)
+        return [*map(copy_passage, self._read(positions))]
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids; KeyError if an id is unknown."""
+        known = self.find(ids)
+        if unknown := [id_ for id_ in ids if id_ not in known]:
+            raise KeyError(f"ids: {unknown[0]!r} is not in the store.")
+        return self.state.gaussians(np.array([known[id_] for id_ in ids], dtype=np.int64))
+
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Iterate over all passages, or those that a filter selects, in the order of insertion."""
+        view = self.snapshot(filter)
+        starts = range(0, len(view), _MANY)
+        return (
+            copy_passage(passage)
+            for start in starts
+            for passage in view._read(
+                view.positions(np.arange(start, min(len(view), start + _MANY)))
+            )
+        )
+
+    def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
+        """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
+
+        There is a column for every passage, in the order of `passages`. Terms are compared with the
+        stored sparse blocks, in their order. With dtype "int8", results have a rounding error of
+        about 1e-3 for unit vectors.
+        """
+        dense = [block for block in blocks if not isinstance(block, Terms)]
+        out, multiplied, words = [], iter(self._products(dense)), iter(self._words)
+        for block in blocks:
+            if not isinstance(block, Terms):
+                out.append(next(multiplied))
+            elif not len(self):
+                out.append(np.zeros((len(block), 0), dtype=np.float32))
+            else:
+                similarities = next(words).similarities(block)
+                selected = self.selected
+                out.append(similarities if selected is None else similarities[:, selected])
+        return out
+
+    def _products(self, queries: Sequence[FloatArray]) -> list[FloatArray]:
+        """Multiply queries with consecutive parts of the means, which need not match the blocks."""
+        state, selected, total = self.state, self.selected, int(self.state.edges[-1])
+        few = selected is not None and len(selected) < total * _COPY_BELOW
+        each: Sequence[tuple[Segment, Rows, Rows]]
+        if selected is not None and few:
+            each = [*state.split(selected)]
+        else:
+            spans = map(slice, state.edges[:-1].tolist(), state.edges[1:].tolist())
+            each = [
+                (part.segment, slice(None), span)
+                for part, span in zip(state.parts, spans, strict=True)
+            ]
+        paired, out = pieces(state.widths, queries), []
+        for query, parts in zip(queries, paired, strict=True):
+            width = len(self) if few else total
+            product = np.zeros((len(query), width), dtype=np.float32)
+            for segment, rows, places in each if parts else ():
+                product[:, places] = segment.products(parts, rows)
+            out.append(product if selected is None or few else product[:, selected])
+        require_finite(out, LARGEST_PRODUCT)
+        return out
+
+    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
+        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N).
+
+        With dtype "int8", `mu` may have a rounding error; the hits are scored exactly.
+        """
+        state, variance = self.state, query.variance
+        second: FloatArray = query.mean**2 + variance
+        weights: FloatArray = second if state.profile is None else second @ state.profile.T
+        scans = [part.segment.scan for part in state.parts if part.segment.scan is not None]
+        errors = error_bound(scans, query.mean) if scans else np.zeros(len(query))
+
+        def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+            positions = self.positions(columns)
+            means = state.means(positions)
+            if not scans:
+                exact = mu[i, columns]
+            else:
+                exact = means @ query.mean[i]
+                terms = [block[i : i + 1] for block in query.terms]
+                for added, _ in self.contributions(terms, columns[None]):
+                    exact += added[0].sum(axis=1)
+            sigma2: FloatArray = state.scales(positions) @ weights[i]
+            sigma2 += means**2 @ variance[i]
+            require_finite([exact, sigma2])
+            return exact, sigma2
+
+        def most(i: int) -> float:
+            passages = max(
+                float((part.segment.scales @ weights[i]).max(initial=0.0)) for part in state.parts
+            )
+            longest = max(part.segment.longest for part in state.parts)
+            own = variance[i].max(initial=0.0) * np.float64(longest) ** 2
+            return float(passages + own) * (1 + 1e-4)  # up to rounding
+
+        best = []
+        for i, error in enumerate(errors):
+            best.append(best_rows(mu[i], partial(moments, i), k, beta, error, partial(most, i)))
+        return Top(*map(np.stack, zip(*best, strict=True)))
+
+    def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
+        """Return the passages of columns (n, k), which must not be changed."""
+        # Each passage is read once, whichever queries have found it.
+        positions, places = np.unique(self.positions(columns), return_inverse=True)
+        stored = np.array(self._read(positions), dtype=object)
+        passages: list[list[Passage]] = stored[places.reshape(columns.shape)].tolist()
+        return passages
+
+    def means(self, columns: NDArray[np.int64]) -> FloatArray:
+        """Return the stored means of columns (k,), shape (k, d)."""
+        return self.state.means(self.positions(columns))
+
+    def contributions(
+        self, terms: Sequence[Terms], columns: NDArray[np.int64]
+    ) -> list[tuple[list[FloatArray], list[NDArray[np.float64]]]]:
+        """Compute the contribution of each term of n queries to the similarity of columns (n, k).
+
+        For each sparse block, return n arrays of shape (k, number of terms of the query), and n
+        arrays of the inverse document frequencies of the terms.
+        """
+        positions = self.positions(columns)
+        # A query without terms is only known as a vector.
+        pairs = zip(self._words if terms else (), terms, strict=True)
+        return [words.contributions(block, positions) for words, block in pairs]
+
+    @cached_property
+    def _words(self) -> list[Words]:
+        """The sparse blocks.
+
+        The corpus of inverse document frequencies consists of all passages, selected or not, unless
+        the frequencies of a larger corpus are given.
+        """
+        known: Sequence[Frequencies | None] = self.frequencies or [None] * len(self.state.words)
+        return [
+            words if of is None else replace(words, frequencies=of)
+            for words, of in zip(self.state.corpora, known, strict=True)
+        ]
+
+    def document_frequencies(self, block: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the number of passages that contain each term of a sparse block."""
+        return self._words[block].document_frequency(keys)
+
+    def sample(self, count: int) -> Gaussian:
+        """Return the Gaussians of about `count` passages at regular steps, or of all."""
+        whole = self.selected is self.state.alive
+        if not whole or count not in self.state.samples:
+            columns = np.arange(0, len(self), max(1, len(self) // count))
+            sample = self.state.gaussians(self.positions(columns))
+            if not whole:
+                return sample
+            self.state.samples[count] = sample
+        return self.state.samples[count]
+
+    def search(
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+    ) -> StoreHits:
+        """Find the k passages with the highest s_hat, exactly.
+
+        Of passages with equal scores, earlier ones come first.
+
+        Raises
+        ------
+        ValueError
+            If k < 1, or the query does not have the dimension of the stored passages.
+        TypeError, ValueError
+            If an argument has another type, or the filter is invalid; see `uec_rag.stores.filters`.
+        """
+        k = check_k(k)
+        check_type(query, Gaussian, "query", "a Gaussian")
+        check_range(query, "query")
+        check_beta(beta)
+        view = self.snapshot(filter)
+        if view.state.parts:
+            check_query(query, sum(view.state.widths))
+        k = min(k, len(view))
+        if not k or not len(query):
+            return StoreHits.empty(len(query))
+        hits, step = [], max(1, _BLOCK // len(view))
+        for start in range(0, len(query), step):
+            some = query[start : start + step]
+            first, *others = view.compare([some.mean, *some.terms])
+            for other in others:
+                first += other
+            hits.append(view.top_k(some, k, beta=beta, mu=first))
+        columns, scores, mu, sigma2 = map(np.concatenate, zip(*hits, strict=True))
+        passages = [[*map(copy_passage, row)] for row in view.gather(columns)]
+        return StoreHits(passages, scores, mu, sigma2, exact=True)
+
+    def bind(self, fingerprint: str) -> None:
+        """Refuse to write."""
+        self._refuse()
+
+    def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
+        """Refuse to write."""
+        self._refuse()
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Refuse to write."""
+        self._refuse()
+        return 0
+
+    def save(self, folder: Path) -> None:
+        """Refuse to write."""
+        self._refuse()
+
+    def _refuse(self) -> None:
+        raise RuntimeError("this is a snapshot of a store; write to the store itself.")
