@@ -208,7 +208,8 @@ class About:
             subject = _heading_of(metadata, text)  # in a script, it would be a comment
             above = _without_markup("".join(outer[1:][-1:])) if subject else ""
         subject = subject or source
-        opens = with_headings(metadata, text[:_LOOKED_AT])
+        untitled = {key: value for key, value in metadata.items() if key not in TITLE_KEYS}
+        opens = with_headings(untitled, text[:_LOOKED_AT])
         opening = " ".join(opens.split(None, _OPENING)[:_OPENING])
         words = split_words(subject.casefold())
         return cls(
