@@ -27,7 +27,7 @@ def test_searching_and_deciding_say_what_came_of_it_without_texts(exported, full
 
     gate = Gate(0.0)
     one, two = full.search(["badero fimafi"], k=4), full.search(["badero", "fimafi"], k=4)
-    gate.decide(one)
+    [again] = gate.decide(one)
     gate.decide_again(one.decisions[0])
     every = exported.get_finished_spans()
     assert not any("badero" in str(value) for span in every for value in span.attributes.values())
@@ -43,7 +43,7 @@ def test_searching_and_deciding_say_what_came_of_it_without_texts(exported, full
         tuple(two.in_corpus.tolist()),
     ]
     assert [span.name for span in spans] == ["uec_rag.search"] * 2 + ["uec_rag.gate"] * 2
-    assert said[2:] == [["answer", sure, held]] * 2
+    assert said[2:] == [[again.action, sure, held]] * 2
 
 
 class TestAsObservabilityToolsShowIt:

@@ -1,5 +1,6 @@
 """`uec-rag gate` and `ask --gate`: a threshold from labelled questions, kept in a file."""
 
+import csv
 import math
 import re
 import shutil
@@ -32,9 +33,13 @@ def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
     gate = Gate.load(to)
     assert shown.stdout == f"{gate.report}\n"
     known = gate.guarantee
-    counts = f"Of 162 questions, {known.answered} answered: {known.answered - known.wrong} right, "
+    every = [*csv.DictReader(questions.read_text().splitlines())]
+    decisions = Retriever.load(index).search([one["query"] for one in every], k=3).decisions
+    counted = sum(one.action != "clarify" for one in decisions)
+    right = known.answered - known.wrong
+    counts = f"Of {counted} questions, {known.answered} answered: {right} right, "
     assert gate.report.startswith(f"{counts}{known.wrong} wrong. ")
-    assert (gate.k, gate.guarantee.risk, gate.guarantee.queries) == (3, 0.2, 162)
+    assert (gate.k, gate.guarantee.risk, gate.guarantee.queries) == (3, 0.2, counted)
     assert gate.guarantee.is_controlled
     asked = run("ask", index, "honey in the hive", "--gate", to, "--json", json_output=True)
     assert asked["threshold"] == pytest.approx(gate.threshold, rel=1e-5)
@@ -144,12 +149,12 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
     strict = ("--max-risk", "0.05")
     said = " ".join(run("gate", index, few, "--out", to, *strict, code=2).stderr.split())
     assert "takes at least 59 labelled questions" in said
-    assert "20 were usable" in said
+    usable = re.search(r"(\d+) were usable \(questions that get a clarifying question do not", said)
     assert "found an answer to 20 of them" in said
     assert not to.exists()
     allowed = re.search(r"They allow --max-risk (\S+), which answers (\d+) of them", said)
     run("gate", index, few, "--out", to, "--max-risk", allowed[1])
-    assert Gate.load(to).guarantee.answered == int(allowed[2]) > 0
+    assert int(usable[1]) >= Gate.load(to).guarantee.answered == int(allowed[2]) > 0
     less = f"{float(allowed[1]) - 0.01:.2f}"
     assert run("gate", index, few, "--out", tmp_path / "no", "--max-risk", less, code=2)
 
@@ -238,8 +243,8 @@ def test_the_questions_to_label_next_have_no_label(run, index, tmp_path):
     table = tmp_path / "asked.csv"
     table.write_text("query\nhoney in the hive\nanchor and keel\nwho wrote hamlet?\n")
     shown = run("questions", index, table, "--json", json_output=True)
-    assert {"honey in the hive", "anchor and keel"} <= {one["query"] for one in shown}
-    Retriever.load(index).label("honey in the hive", [])
+    assert {"who wrote hamlet?", "anchor and keel"} <= {one["query"] for one in shown}
+    Retriever.load(index).label("anchor and keel", [])
     shown = run("questions", index, table, "--json", json_output=True)
-    assert "honey in the hive" not in {one["query"] for one in shown}
+    assert "anchor and keel" not in {one["query"] for one in shown}
     assert len(run("questions", index, "--most", "3").stdout.splitlines()) <= 3

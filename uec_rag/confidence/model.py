@@ -29,7 +29,7 @@ NEAREST = 30
 """The number of best passages with different texts over which the softmax is computed."""
 
 WORDS = ("coverage", "names")
-"""The names of the evidence that the question's words are; see `confidence.words`."""
+"""The names of the evidence that the question's words are; see `retrieval.words`."""
 
 _LEAST_SHARE = 1e-4
 _SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature

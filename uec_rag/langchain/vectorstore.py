@@ -383,8 +383,7 @@ class UECVectorStore(VectorStore):
         refuse_unknown(unknown, method, known)
         queries, where = [check_text(query, "query")], passage_filter(filter)
         found = self.retriever.search(queries, k, filter=where, diversity=diversity)
-        # A gate may hand over more than k.
-        return SearchResult([one.with_copies(max(k, len(one.passages))) for one in found])
+        return found.with_copies(k) if diversity is None else found
 
     @property
     def index(self) -> Retriever:

@@ -63,6 +63,11 @@ def _as_result(result: SearchResult) -> VectorStoreQueryResult:
     )
 
 
+def _with_copies(result: SearchResult, arguments: Mapping[str, Any]) -> SearchResult:
+    """Add the copies of each hit, which a store keeps, unless the hits are to differ."""
+    return result if arguments["diversity"] else result.with_copies(arguments["k"])
+
+
 def _check_local(fs: AbstractFileSystem | None) -> None:
     if fs is not None and not isinstance(fs, LocalFileSystem):
         raise ValueError(
@@ -324,13 +329,13 @@ class UECVectorStore(BasePydanticVectorStore):
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
         index, arguments = await asyncio.to_thread(self._parse_query, query, kwargs)
         if "queries" in arguments:
-            return _as_result(await index.asearch(**arguments))
+            return _as_result(_with_copies(await index.asearch(**arguments), arguments))
         return _as_result(await asyncio.to_thread(self._search, index, arguments))
 
     def _search(self, index: Retriever, arguments: Mapping[str, Any]) -> SearchResult:
         """Search for the text of a query, or for its vector if it has no text."""
         if "queries" in arguments:
-            return index.search(**arguments)
+            return _with_copies(index.search(**arguments), arguments)
         k, diversity = arguments["k"], arguments["diversity"]
         fetched = k if diversity is None else max(k, diversity.fetch_k)
         result = index.search_vector(arguments["embedding"], fetched, filter=arguments["filter"])

@@ -393,6 +393,13 @@ class SearchResult:
     def __getitem__(self, row: int) -> Result:
         return self.results[row]
 
+    def with_copies(self, k: int) -> SearchResult:
+        """Return the results with each copy of a hit as a hit after it, the first k of all.
+
+        Where there are more than k hits, as a gate may hand over, their number stays.
+        """
+        return SearchResult([one.with_copies(max(k, len(one.passages))) for one in self])
+
     @property
     def queries(self) -> list[str]:
         """The questions."""
