@@ -16,7 +16,7 @@ def test_the_gate_is_calibrated_on_some_questions_and_shown_on_others(built):
     gate, questions, answers = built
     assert len(questions) == len(answers) > 30
     assert "labelled queries" in gate.retriever.report
-    assert gate.gate.guarantee.queries > 30
+    assert gate.gate.guarantee.queries > 20  # some are asked back
     assert gate.gate.guarantee.risk == 0.5
     assert 0.02 < sum(not ids for ids in answers) / len(answers) < 0.3
 
