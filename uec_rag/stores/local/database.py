@@ -23,7 +23,8 @@ from uec_rag.base.files import APPLICATION, DATABASE
 from uec_rag.base.forks import free_after_fork
 
 _FORMAT = 1
-_WAIT = 60.0  # seconds that a writer waits for others
+WAIT = 60.0
+"""Seconds that a writer waits for others."""
 
 _SCHEMA = (
     # Texts last, so that reading ids and metadata does not read them.
@@ -44,15 +45,17 @@ _EXPRESSION = re.compile(r"CREATE INDEX (value_[0-9a-f]{16}) ON passages \((.*)\
 _PATH = re.compile(r"json_type\((metadata|dates), '((?:[^']|'')*)'\)", re.DOTALL)
 
 
-def value_of(column: str, path: str) -> str:
-    """Return the SQL of a scalar in a column of JSON; NULL for a list, a dict, None or nothing.
+def quote(path: str) -> str:
+    """Return a path of JSON as a literal, since the SQL of an index cannot have parameters."""
+    return "'" + path.replace("'", "''") + "'"
 
-    A path is quoted here, since an index cannot have parameters.
-    """
-    at = path.replace("'", "''")
+
+def value_of(column: str, path: str) -> str:
+    """Return the SQL of a scalar in a column of JSON; NULL for a list, a dict, None or nothing."""
+    at = quote(path)
     return (
-        f"CASE WHEN json_type({column}, '{at}') IN ('array', 'object') THEN NULL "
-        f"ELSE json_extract({column}, '{at}') END"
+        f"CASE WHEN json_type({column}, {at}) IN ('array', 'object') THEN NULL "
+        f"ELSE json_extract({column}, {at}) END"
     )
 
 
@@ -169,11 +172,10 @@ class Database:
     folder : Path or None
         The folder of the index; None for a database in memory.
     read_only : bool
-    create : bool
-        Whether to make a database where there is none.
+        If not, a database is made where there is none.
     """
 
-    def __init__(self, folder: Path | None, *, read_only: bool, create: bool) -> None:
+    def __init__(self, folder: Path | None, *, read_only: bool) -> None:
         self.path = Path(":memory:") if folder is None else folder / DATABASE
         self.in_memory, self.read_only = folder is None, read_only
         self.writing = free_after_fork(threading.RLock())
@@ -181,7 +183,7 @@ class Database:
         self._is_open = True
         self._inode: tuple[int, int] | None = None
         with kind_errors(self.path):
-            self._open(create=create)
+            self._open(create=True)
         _live.add(self)
 
     def _open(self, *, create: bool) -> None:
@@ -210,7 +212,7 @@ class Database:
 
     def _connect(self, uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            uri, uri=True, timeout=_WAIT, isolation_level=None, check_same_thread=False
+            uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
         )
         for pragma in (
             # Until `_check_schema` has read it. SQLite before 3.41 then takes an index of

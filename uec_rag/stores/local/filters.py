@@ -19,7 +19,14 @@ from uec_rag.base.errors import warn
 from uec_rag.stores import filters
 from uec_rag.stores.base import DateText, Passage
 from uec_rag.stores.filters import And, Compare, Condition, HasId, Nested, Not, Or, Predicate
-from uec_rag.stores.local.database import Database, index_of_value, kind_errors, value_of
+from uec_rag.stores.local.database import (
+    WAIT,
+    Database,
+    index_of_value,
+    kind_errors,
+    quote,
+    value_of,
+)
 from uec_rag.stores.local.view import View
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -58,8 +65,7 @@ class _Item:
         """Return the item under a path of keys; None if SQL cannot name it."""
         if all(map(_PLAIN.fullmatch, keys)):
             path = "$" + "".join(f'."{key}"' for key in keys)
-            quoted = path.replace("'", "''")
-            kind = f"json_type({column}, '{quoted}')"
+            kind = f"json_type({column}, {quote(path)})"
             return cls(column, (value_of(column, path), []), (kind, []), path)
         if len(keys) > 1:
             return None
@@ -125,17 +131,16 @@ def _containing(item: _Item, asked: Any) -> Clause | None:  # noqa: ANN401
     """Return the SQL of a list with an item, or of a text with a part."""
     if item.path is None:
         return None
-    (value, _), (kind, _), quoted = item.value, item.kind, item.path.replace("'", "''")
-    inside = f"EXISTS (SELECT 1 FROM json_each({item.column}, '{quoted}') AS item WHERE {{}})"
+    (value, _), (kind, _), at = item.value, item.kind, quote(item.path)
+    inside = f"EXISTS (SELECT 1 FROM json_each({item.column}, {at}) AS item WHERE "
     if asked is None:
-        is_null = inside.format("item.type = 'null'")
-        return f"{kind} = 'array' AND {is_null}", []
+        return f"{kind} = 'array' AND {inside}item.type = 'null')", []
     sql, own = _operand(asked)
-    clause = f"({kind} = 'array' AND {inside.format(f'item.atom = {sql}')})"
+    clause = f"({kind} = 'array' AND {inside}item.atom = {sql}))"
     if not isinstance(asked, str):
         return clause, own
     in_text = f"(typeof({value}) = 'text' AND instr({value}, ?) > 0)"
-    as_key = f"({kind} = 'object' AND {inside.format('item.key = ?')})"
+    as_key = f"({kind} = 'object' AND {inside}item.key = ?))"
     return f"{clause} OR {in_text} OR {as_key}", [*own, *own, *own]
 
 
@@ -249,7 +254,7 @@ class Filters:
                     # Another process may have made it meanwhile.
                     connection.execute(sql.replace("INDEX", "INDEX IF NOT EXISTS", 1))
             finally:
-                connection.execute("PRAGMA busy_timeout = 60000")
+                connection.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT)}")
 
 
 class _Selection:

@@ -228,7 +228,7 @@ class _Home:
     """Where the contents of an index are: its database and its segments."""
 
     def __init__(self, folder: Path | None, *, read_only: bool) -> None:
-        self.database = Database(folder, read_only=read_only, create=not read_only)
+        self.database = Database(folder, read_only=read_only)
         self.segments, self.filters = _Segments(folder), Filters(self.database)
         self.passages = dict[int, Passage]()  # by row, which never changes
 
