@@ -87,7 +87,7 @@ class _Entries(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often each of some passages contains each term: a sparse matrix in CSC format.
+    """The term counts of passages: a sparse matrix in CSC format.
 
     Attributes
     ----------

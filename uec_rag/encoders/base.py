@@ -139,7 +139,7 @@ class EncoderWrapper(NotCopied):
 
     @property
     def waits(self) -> bool:
-        """Whether the wrapped encoder waits for a service."""
+        """True if the wrapped encoder waits for a service."""
         return encodes_elsewhere(self._encoder)
 
 

@@ -10,7 +10,13 @@ from typing import Self
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.model import fit_temperature, keep_level, shipped_model
+from uec_rag.confidence.model import (
+    ConfidenceModel,
+    FitView,
+    fit_temperature,
+    keep_level,
+    shipped_model,
+)
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.ensemble.convolution import Evidence, check_one_space
@@ -72,19 +78,9 @@ def fit(
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
     bar.update()
-    views = questions.views(fitted)
     known = shipped_fit(encoders, unfitted, options)
-    if known is None or known.confidence_model is None:
-        words = any(part.terms for part in posteriors.queries)
-        shipped = shipped_model("words" if words else "fitted")
-        model = replace(shipped, temperature=fit_temperature(views))
-    else:
-        model, before = (
-            known.confidence_model,
-            posteriors.fit_queries(known, options.seed).views(known),
-        )
-        temperature = model.temperature * fitted.slope / known.slope
-        model = keep_level(model, before, views, temperature)
+    views = questions.views(fitted)
+    model = _confidence_model(fitted, views, posteriors, known, options.seed)
     bar.close()
     summaries = {
         n: post.summary for n, post in zip(fitted.names, posteriors.posteriors, strict=True)
@@ -115,6 +111,26 @@ def fit(
         report=report,
         training_profile=TrainingProfile.from_pairs(profiled, fitted.blocks(posteriors.corpus)),
     )
+
+
+def _confidence_model(
+    fitted: Fitted,
+    views: Sequence[FitView],
+    posteriors: FittedPosteriors,
+    known: Fitted | None,
+    seed: int,
+) -> ConfidenceModel:
+    """Adapt the shipped model of confidence to an ensemble.
+
+    `known`: the shipped fit of the same encoders, if there is one.
+    """
+    if known is None or known.confidence_model is None:
+        words = any(part.terms for part in posteriors.queries)
+        shipped = shipped_model("words" if words else "fitted")
+        return replace(shipped, temperature=fit_temperature(views))
+    model, before = known.confidence_model, posteriors.fit_queries(known, seed).views(known)
+    temperature = model.temperature * fitted.slope / known.slope
+    return keep_level(model, before, views, temperature)
 
 
 def _encode_pseudo_languages(

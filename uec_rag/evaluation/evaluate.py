@@ -139,11 +139,7 @@ def evaluate(
             name: {metric: _interval(values) for metric, values in of.items()}
             for name, of in scores.items()
         },
-        confidence={
-            "level": _interval(confidence - right),
-            "brier": float(np.mean((confidence - right) ** 2)),
-            "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
-        },
+        confidence=_calibration(confidence, right),
         risks=_coverage_by_risk(confidence, right, members[best], wanted),
         baselines=baselines(members, _rows(result, kept), confidence, wanted),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
@@ -161,6 +157,15 @@ def _search(view: Retriever, queries: Sequence[str], depth: int) -> SearchResult
             results += view.search(queries[rows], depth)
             bar.update(len(queries[rows]))
     return SearchResult(results)
+
+
+def _calibration(confidence: Floats, right: NDArray[np.bool_]) -> dict[str, Any]:
+    """Compare confidence with whether the answers were right; see `Evaluation.confidence`."""
+    return {
+        "level": _interval(confidence - right),
+        "brier": float(np.mean((confidence - right) ** 2)),
+        "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
+    }
 
 
 def _rows(result: SearchResult, rows: Sequence[int]) -> SearchResult:

@@ -87,9 +87,10 @@ def save_index(
                 settings["fingerprint"] = uec.fingerprint
                 copy_view(store.snapshot(), home, settings)
                 (path / STORE).unlink(missing_ok=True)
+                changes = home.changes
             else:
                 store.save(path)
-            changes = getattr(home if isinstance(store, LocalStore | View) else store, "changes", 0)
+                changes = getattr(store, "changes", 0)
             home.change_settings(learned(calibration, changes if current else -1))
             record_ensemble(home, uec)
     except BaseException:

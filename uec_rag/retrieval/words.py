@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import regex
 
+from uec_rag.base.counts import idf
 from uec_rag.base.text import FUNCTION_WORDS, WORD
 from uec_rag.confidence.languages import ENGLISH, function_words
 from uec_rag.encoders.lexical import LATIN, WordTokenizer, compounds, has_words, letters_in
@@ -25,7 +26,7 @@ _TOKENIZER = WordTokenizer()
 
 
 class Evidence(NamedTuple):
-    """What some hits have of a question: 1 is everything.
+    """The parts of a question's words that some hits have: 1 is everything.
 
     Attributes
     ----------
@@ -137,6 +138,5 @@ def match(
     keys = [labels.keys() & set(_TOKENIZER(text).tolist()) for text in texts]
     words = [{labels[key] for key in of_text} for of_text in keys]
     counts = {word: sum(word in of_text for of_text in words) for word in labels.values()}
-    most = max(size, len(texts))
-    idf = {word: float(np.log1p((most - n + 0.5) / (n + 0.5))) for word, n in counts.items()}
-    return words, idf
+    rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(texts)))
+    return words, dict(zip(counts, rarity.tolist(), strict=True))

@@ -312,7 +312,6 @@ class Segment:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], path: Path) -> Segment:
         """Make a segment of its arrays; IndexCorrupted, which names `path`, if they do not fit."""
         with as_corrupted(path):
-            offsets, count = arrays["rows"], len(arrays["rows"])
             blocks = sum(name.startswith("mean.") for name in arrays)
             means = [arrays[f"mean.{k}"] for k in range(blocks)]
             scan = None
@@ -328,12 +327,13 @@ class Segment:
                 Counts(*(arrays[f"words.{k}.{name}"] for name in names)) for k in range(sparse)
             ]
             bound = float(arrays["longest"][0])
-            made = cls(offsets, means, arrays["scales"], bound, scan, words, path)
-            made._check(count)
+            made = cls(arrays["rows"], means, arrays["scales"], bound, scan, words, path)
+            made._check()
         return made
 
-    def _check(self, count: int) -> None:
+    def _check(self) -> None:
         """Raise ValueError unless the arrays have the types and shapes of a segment."""
+        count = len(self)
         expected: list[tuple[NDArray[Any], str, tuple[int | None, ...]]] = [
             (self.offsets, "u4", (count,)),
             (self.scales, "f4", (count, None)),

@@ -47,7 +47,14 @@ from uec_rag.stores.filters import parse
 from uec_rag.stores.local.database import Database, is_database
 from uec_rag.stores.local.filters import Filters, Mask
 from uec_rag.stores.local.segments import Dtype, Segment, check_dtype, pack, unpack
-from uec_rag.stores.local.view import Part, PassageGone, State, View, with_fresh_view
+from uec_rag.stores.local.view import (
+    Part,
+    PassageGone,
+    State,
+    View,
+    scales_of,
+    with_fresh_view,
+)
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
@@ -62,6 +69,7 @@ _SUFFIX = ".safetensors"
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _about = attrgetter(*(field.name for field in fields(About)))  # `astuple` takes ten times as long
 _COLUMNS = "row, id, sum, metadata, dates, about, text"
+_INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _Record = tuple[int, str, int, str, str | None, str, str]
 
 
@@ -122,7 +130,7 @@ def _passage(record: _Record, path: Path) -> Passage:
 
 
 class _Segments:
-    """Where segments are kept: in files of a folder, or in memory."""
+    """The segments of an index, in files of its folder or in memory."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = None if folder is None else folder / "segments"
@@ -225,7 +233,7 @@ def _digest(path: Path) -> str:
 
 
 class _Home:
-    """Where the contents of an index are: its database and its segments."""
+    """The contents of an index: its database and its segments."""
 
     def __init__(self, folder: Path | None, *, read_only: bool) -> None:
         self.database = Database(folder, read_only=read_only)
@@ -272,7 +280,7 @@ class _Texts:
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
-        wanted = json.dumps([*{*filter(_is_id, ids)}], ensure_ascii=False)
+        wanted = _to_json([*{*filter(_is_id, ids)}])
         sql = "SELECT id, row FROM passages WHERE id IN (SELECT value FROM json_each(?))"
         return self.ask(sql, [wanted])
 
@@ -292,7 +300,7 @@ def _is_id(name: object) -> bool:
 
 @dataclass
 class _Transaction:
-    """What the thread that writes has changed, before others see it.
+    """The changes of the thread that writes, before others see them.
 
     Attributes
     ----------
@@ -374,7 +382,7 @@ class LocalStore:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be written."""
+        """True if nothing can be written."""
         return self._home.database.read_only
 
     @property
@@ -398,10 +406,15 @@ class LocalStore:
 
     # Reading
 
+    def _own_transaction(self) -> _Transaction | None:
+        """Return the transaction of this thread; None if it is not writing."""
+        turn = self._transaction
+        return turn if turn is not None and turn.thread == threading.get_ident() else None
+
     def _current(self) -> tuple[State, dict[str, Any]]:
         """Return what this thread sees: its own transaction, or the last of any process."""
-        own = self._transaction
-        if own is not None and own.thread == threading.get_ident():
+        own = self._own_transaction()
+        if own is not None:
             return own.state, own.settings
         self._refresh()
         return self._state, self._settings
@@ -496,8 +509,7 @@ class LocalStore:
         TypeError, ValueError
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
-        own = self._transaction
-        writing = own is not None and own.thread == threading.get_ident()
+        writing = self._own_transaction() is not None
         state, _ = self._current()
         return View(state, _Texts(self._home, writing=writing)).snapshot(filter)
 
@@ -657,11 +669,10 @@ class LocalStore:
             replaced = [*self.snapshot().find([passage.id for passage in passages]).values()]
             _mark_dead(connection, state.rows[replaced].tolist(), state.version + _new(turn))
             start = state.next_row
-            insert = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
             for at in range(0, len(passages), _AT_ONCE):
                 some = passages[at : at + _AT_ONCE]
                 connection.executemany(
-                    insert, map(_record, range(start + at, start + at + len(some)), some)
+                    _INSERT, map(_record, range(start + at, start + at + len(some)), some)
                 )
             dtype = turn.settings.get("dtype", "float32")
             for at in range(0, len(passages), MOST_ROWS):
@@ -672,8 +683,7 @@ class LocalStore:
                 "changes": state.changes + 1,
             }
             if not state.parts:
-                words = ((float(t.scale.max(initial=0.0)), t.saturation) for t in gaussians.terms)
-                settings |= _shared(gaussians.profile, words)
+                settings |= _shared(gaussians.profile, scales_of(gaussians.terms))
             _put(connection, settings)
 
     def _name(
@@ -776,7 +786,7 @@ class LocalStore:
                 )
         for part in view.state.parts:
             _ = part.segment.checked_words
-        rows, read = view.state.rows[view.positions(np.arange(len(view)))], 0
+        rows, read = view.rows, 0
         for record in texts.records(rows.tolist()):
             _passage(record, path)
             read += 1
@@ -812,7 +822,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     """
     texts, state = view.texts, view.state
     assert isinstance(texts, _Texts)
-    rows = state.rows[view.positions(np.arange(len(view)))]
+    rows = view.rows
     source, target = texts.home.segments, store._home.segments
     known = dict(texts.ask("SELECT name, sha256 FROM segments"))
     parts = (
@@ -844,7 +854,6 @@ def _fill(
         _mark_dead(connection, living.tolist(), version)
         store._drop_segments(connection, turn)
         shift, read = old.next_row, 0  # rows are never used again, since others may read them
-        insert = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
         def shifted() -> Iterator[_Record]:
             nonlocal read
@@ -852,7 +861,7 @@ def _fill(
                 read += 1
                 yield cast(_Record, (row + shift, *others))
 
-        connection.executemany(insert, shifted())
+        connection.executemany(_INSERT, shifted())
         if read < count:
             raise PassageGone("store: a passage was deleted while the index was copied; try again.")
         for first, (name, digest, data), dead in parts:
@@ -881,7 +890,7 @@ def _reduced(view: View, settings: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what `_restore` makes a store in memory of, which has the passages of a view."""
     texts, state = view.texts, view.state
     assert isinstance(texts, _Texts)
-    records = [*texts.records(state.rows[view.positions(np.arange(len(view)))].tolist())]
+    records = [*texts.records(view.rows.tolist())]
     parts = [
         (part.first, b"".join(pack(dict(part.segment.arrays()))), dead.tolist())
         for part, dead in _left(view)

@@ -65,7 +65,7 @@ def with_fresh_view(search: Callable[[], _T]) -> _T:
 
 
 class Texts(Protocol):
-    """What the passages of a view are read from, by row."""
+    """The source of a view's passages, by row."""
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
         """Return shared passages, which must not be changed; PassageGone if one is gone."""
@@ -234,6 +234,11 @@ class State:
         return Gaussian.from_factors(means, scales, profile, widths=self.widths)
 
 
+def scales_of(blocks: Sequence[Terms]) -> list[tuple[float, Saturation]]:
+    """Return the scale and saturation of each sparse block, as in `State.words`."""
+    return [(float(terms.scale.max(initial=0.0)), terms.saturation) for terms in blocks]
+
+
 def _means(segment: Segment, rows: Rows) -> FloatArray:
     return np.concatenate([mean[rows] for mean in segment.means], axis=1)
 
@@ -306,10 +311,8 @@ class View:
             Part(first, "", Segment.from_gaussians(gaussians[first : first + MOST_ROWS], "float32"))
             for first in range(0, len(passages), MOST_ROWS)
         ]
-        words = [
-            (float(terms.scale.max(initial=0.0)), terms.saturation) for terms in gaussians.terms
-        ]
-        state = State(next_row=len(passages), parts=parts, profile=gaussians.profile, words=words)
+        words, profile = scales_of(gaussians.terms), gaussians.profile
+        state = State(next_row=len(passages), parts=parts, profile=profile, words=words)
         return cls(state, _Listed(passages), frequencies=frequencies)
 
     @classmethod
@@ -338,6 +341,11 @@ class View:
         mask = self.texts.select(self, filter)
         kept = np.flatnonzero(mask) if self.selected is None else self.selected[mask[self.selected]]
         return View(self.state, self.texts, kept, self.frequencies)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each column, ascending."""
+        return self.state.rows if self.selected is None else self.state.rows[self.selected]
 
     def positions(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions of columns."""
