@@ -222,7 +222,7 @@ def test_a_request_that_no_path_takes_is_answered_with_what_to_do(client):
 
 
 def test_while_another_process_writes_nothing_is_changed(index, monkeypatch):
-    monkeypatch.setattr("uec_rag.stores.local.database._WAIT", 0.1)
+    monkeypatch.setattr("uec_rag.stores.local.database.WAIT", 0.1)
     with serving(index, write=True) as client, database_of(index) as other:
         other.execute("BEGIN IMMEDIATE")
         found = client.post("/passages", json=new(a="a zebra"))
