@@ -24,7 +24,7 @@ from uec_rag.encoders.base import (
     check_vectors,
     prepare_texts,
 )
-from uec_rag.encoders.bundled.packages import Package, PackagedFile, package_folder
+from uec_rag.encoders.packages import Package, PackagedFile, package_folder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -39,7 +39,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.encoders.bundled.packages import PRESETS
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
 

@@ -26,7 +26,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.encoders.bundled.packages import PRESETS
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.encoders.bundled.wheels import write_wheel
+from tests.encoders.wheels import write_wheel
 from tests.helpers import python, served
-from uec_rag.encoders.bundled import packages
+from uec_rag.encoders import packages
 
 CLOSED = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
 

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import assert_close, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, IndexCorrupted
 from uec_rag.encoders import Lexical
-from uec_rag.encoders.bundled.packages import PRESETS
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble import save
 from uec_rag.ensemble.convolution import Evidence, Uniform
 from uec_rag.ensemble.fitted import FitOptions, Fitted

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,9 +36,9 @@ from uec_rag.base.files import (
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
-from uec_rag.encoders.bundled.packages import PRESETS
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
+from uec_rag.encoders.loading import EncoderLike, load_encoder
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.convolution import Evidence, restore_rule
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.laplace.posterior import Posterior
@@ -360,8 +360,10 @@ def _load(
         )
     encoders: list[Encoder] = []
     for entry in saved.encoders:
-        load = partial(entry.load, own_encoders, trust=trust, device=device)
-        encoders.append(encoder := load_layer(options.last_layer, load))
+        encoder = entry.load(
+            own_encoders, trust=trust, device=device, last_layer=options.last_layer
+        )
+        encoders.append(encoder)
         if entry.dimension != encoder.dimension:
             raise FingerprintMismatch(
                 f"encoders: {entry.name!r} returns vectors of dimension {encoder.dimension}, "

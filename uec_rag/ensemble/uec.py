@@ -21,9 +21,9 @@ from uec_rag.encoders.base import (
     prepare_texts,
     unique_names,
 )
-from uec_rag.encoders.bundled.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
+from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.ensemble.convolution import CoefficientRule, block_scales, make_rule
 from uec_rag.ensemble.fitted import PAPER, Chosen, FitOptions, FitReport, Fitted
 

@@ -6,7 +6,7 @@ from safetensors.numpy import save_file
 
 from tests.encoders.conftest import WORDS
 from uec_rag.encoders import load_encoder
-from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
+from uec_rag.encoders.small_models import OnnxEncoder, StaticEncoder
 
 
 @pytest.fixture(scope="module")

@@ -31,10 +31,10 @@ from packaging.utils import parse_wheel_filename
 from uec_rag.base.checks import did_you_mean, one_line
 from uec_rag.base.regular import open_regular
 from uec_rag.encoders.base import Encoder, LastLayer
-from uec_rag.encoders.bundled.four_bits import unpack
-from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
+from uec_rag.encoders.four_bits import unpack
 from uec_rag.encoders.hub import hub_file
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.small_models import OnnxEncoder, StaticEncoder
 
 _log = logging.getLogger(__name__)
 
