@@ -146,7 +146,13 @@ def save(uec: UEC, pairs: int) -> None:
     assert uec.fitted.confidence_model is not None
     source = f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})"
     report = replace(
-        uec.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source, facts=None
+        uec.report,
+        encoding_seconds=0.0,
+        fitting_seconds=0.0,
+        source=source,
+        pairs=(),
+        shares=(),
+        deviations=(),
     )
     temperature = uec.fitted.confidence_model.temperature
     model = replace(shipped_model("words"), temperature=temperature)

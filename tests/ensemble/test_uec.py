@@ -192,7 +192,7 @@ def test_the_report_reads_as_a_table(fitted):
 
 def test_the_report_warns_of_few_pairs_and_says_what_priors_decided(fitted):
     few = UEC([bag_of_words(200, "wide")]).fit(pairs(40)).report
-    assert few.facts.pairs == (40,)
+    assert few.pairs == (40,)
     told = str(few)
     assert "Fitted on 40 pairs: with fewer than 300, slopes, variances and confidence" in told
     assert few.encoders["wide"].by_prior
@@ -207,8 +207,8 @@ def test_the_report_warns_of_few_pairs_and_says_what_priors_decided(fitted):
 def test_the_report_says_where_weights_are_constant_and_who_is_ignored(fit_pairs):
     members = [bag_of_words(32, "good"), noise]
     constant = UEC(members, coefficients=[0.5, 0.5]).fit(fit_pairs).report
-    assert constant.facts.deviations == pytest.approx((0, 0), abs=1e-4)
-    assert sum(constant.facts.shares) == pytest.approx(1, abs=1e-5)
+    assert constant.deviations == pytest.approx((0, 0), abs=1e-4)
+    assert sum(constant.shares) == pytest.approx(1, abs=1e-5)
     assert "The encoders count the same in every query: good 1.00, noise 0.00." in str(constant)
     assert "noise is almost ignored: its weight is" in str(constant)
     varying = UEC([bag_of_words(32, "good"), LinearHead()]).fit(fit_pairs).report

@@ -29,7 +29,7 @@ import msgspec
 from packaging.utils import parse_wheel_filename
 
 from uec_rag.base.checks import did_you_mean, one_line
-from uec_rag.base.regular import open_regular
+from uec_rag.base.files import open_regular
 from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.four_bits import unpack
 from uec_rag.encoders.hub import hub_file

@@ -28,7 +28,7 @@ from uec_rag.ensemble.fit_queries import (
     choose_questions,
     to_pseudo_language,
 )
-from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
+from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.save import shipped_fit
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
@@ -94,11 +94,9 @@ def fit(
         options.likelihood,
         posteriors.encoding_seconds,
         seconds,
-        facts=FitFacts(
-            tuple(sum(map(len, each.positives)) for each in pairs_of_each),
-            tuple(shares.mean(axis=0).tolist()),
-            tuple(shares.std(axis=0).tolist()),
-        ),
+        pairs=tuple(sum(map(len, each.positives)) for each in pairs_of_each),
+        shares=tuple(shares.mean(axis=0).tolist()),
+        deviations=tuple(shares.std(axis=0).tolist()),
     )
     asked, corpus = posteriors.questions, posteriors.questions.corpus
     profiled = [

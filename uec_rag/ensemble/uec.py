@@ -267,14 +267,12 @@ class UEC:
         return fingerprint(self.encoders, self.fitted, self.options.last_layer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save to a folder as safetensors and JSON; encoders are saved by name, not by weights.
+        """Save to a folder as safetensors; encoders are saved by name, not by weights.
 
         Raises
         ------
         FileExistsError
             If `path` exists and is not a saved ensemble.
-        BlockingIOError
-            If another process is saving there.
         ValueError
             If the coefficient rule is a custom one.
         RuntimeError
