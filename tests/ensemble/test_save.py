@@ -17,9 +17,8 @@ from tests.helpers import (
     made_up,
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
-from uec_rag.base.environment import TRUSTED
 from uec_rag.encoders import hub
-from uec_rag.ensemble.save import pack, unpack
+from uec_rag.ensemble.save import TRUSTED, pack, unpack
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
 

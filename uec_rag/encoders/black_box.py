@@ -14,7 +14,6 @@ from uec_rag.encoders.base import (
     IdentityHead,
     Role,
     check_vectors,
-    function_name,
     prepare_texts,
 )
 
@@ -163,7 +162,10 @@ def _name_of(source: object) -> str:
             if isinstance(value, str) and value not in ("", "unknown"):
                 return value.rstrip("/").rpartition("/")[2]
         return type(source).__name__
-    return function_name(source, "callable")
+    if isinstance(source, partial):
+        return _name_of(source.func)
+    name = getattr(source, "__name__", type(source).__name__)
+    return "callable" if name == "<lambda>" else str(name)
 
 
 def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:

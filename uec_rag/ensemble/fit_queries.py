@@ -15,12 +15,9 @@ import numpy as np
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.model import FitView
-from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.evidence_fit import (
     CorpusView,
-    OtherCorpus,
     corpus_views,
-    fit_evidence_weights,
 )
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.laplace.pairs import Pairs
@@ -57,25 +54,6 @@ class FitQueries:
     own: list[FloatArray]
     questions: Questions
     seed: int
-
-    def fit_evidence_weights(
-        self, fitted: Fitted, beside: Sequence[OtherCorpus] = ()
-    ) -> EvidenceWeights:
-        """Learn the evidence weights; `other_corpora` as in `evidence_fit.fit_evidence_weights`.
-
-        A prior per encoder is learned: the ridge penalty makes it irrelevant for pairs of one
-        domain, and it distinguishes languages if there are several.
-        """
-        return fit_evidence_weights(
-            self.own,
-            self.questions.relevant,
-            fitted.slopes,
-            fitted.intercepts,
-            fitted.standardise_traces(self.queries),
-            learn_prior=True,
-            seed=self.seed,
-            other_corpora=beside,
-        )
 
     def views(self, fitted: Fitted, sizes: Sequence[int] = CORPUS_SIZES) -> list[FitView]:
         """Compute the logits of the questions over corpora of several sizes that lack answers."""

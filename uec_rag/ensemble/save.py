@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import are_finite, check_type
-from uec_rag.base.environment import TRUSTED, trusted_names
 from uec_rag.base.errors import (
     FingerprintMismatch,
     IndexCorrupted,
@@ -43,6 +42,9 @@ from uec_rag.laplace.posterior import Posterior
 # A saved folder may come from an untrusted source. Models that it names are fetched, with the
 # user's token, only if the user allows it; local and bundled models are always loaded.
 
+TRUSTED = "UEC_TRUSTED"
+"""The environment variable that lists hub names, and patterns such as "intfloat/*"."""
+
 
 def may_fetch(spec: str, *, trust: bool) -> bool:
     """Return whether to use the hub for a model that a saved ensemble names.
@@ -58,7 +60,8 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
         _check_outside(folder)
         return True
     model = name.partition("@")[0]
-    return trust or any(fnmatchcase(model, pattern) for pattern in trusted_names())
+    listed = os.environ.get(TRUSTED, "").split(",")
+    return trust or any(fnmatchcase(model, pattern.strip()) for pattern in listed)
 
 
 def _check_outside(folder: Path) -> None:
