@@ -262,30 +262,22 @@ def asked(monkeypatch):
 
 
 @pytest.mark.parametrize("spec", ["stranger/model", "hf:stranger/model"])
-def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked, spec):
+def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked, monkeypatch, spec):
+    monkeypatch.setenv(TRUSTED, "friend/*")
     with pytest.raises(ValueError, match=r"names 'stranger/model', which is not on this machine"):
         UEC.load(naming(spec))
     assert asked == []  # a loader looks for it on the hub, whatever it is told
 
 
-def test_it_is_fetched_for_those_who_say_so(naming, asked):
-    with pytest.raises(OSError, match="no such model"):
-        UEC.load(naming("stranger/model@abc"), trust=True)
-    assert asked == [("stranger/model", "abc", False)]
-
-
-@pytest.mark.parametrize("listed", ["friend/*, stranger/model", "stranger/*"])
-def test_it_is_fetched_where_the_user_lists_it(naming, asked, monkeypatch, listed):
+@pytest.mark.parametrize(
+    ("listed", "trust"),
+    [("", True), ("friend/*, stranger/model", False), ("stranger/*", False)],
+)
+def test_it_is_fetched_for_those_who_say_so_or_list_it(naming, asked, monkeypatch, listed, trust):
     monkeypatch.setenv(TRUSTED, listed)
     with pytest.raises(OSError, match="no such model"):
-        UEC.load(naming("stranger/model@abc"))
+        UEC.load(naming("stranger/model@abc"), trust=trust)
     assert asked == [("stranger/model", "abc", False)]
-
-
-def test_a_list_of_others_does_not_help(naming, asked, monkeypatch):
-    monkeypatch.setenv(TRUSTED, "friend/*")
-    with pytest.raises(ValueError, match="not on this machine"):
-        UEC.load(naming("stranger/model"))
 
 
 def test_what_is_given_is_not_looked_for(naming, asked):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import assert_close, bag_of_words, index_of, pairs, passages
+from tests.helpers import bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, IndexCorrupted
 from uec_rag.encoders import Lexical
 from uec_rag.encoders.packages import PRESETS
@@ -123,18 +123,9 @@ def test_words_are_split_as_they_were_when_it_was_fitted(known):
     assert Lexical().revision == entry.revision, "run benchmarks/quality/shipped_fit.py --write"
 
 
-def test_encoders_that_are_given_wait_for_fit():
-    assert not UEC([bag_of_words(8, "words")]).is_fitted
-
-
 @pytest.fixture(scope="module")
 def uec():
     return UEC()
-
-
-def test_a_preset_that_is_none_is_refused_with_the_names_of_those_that_are():
-    with pytest.raises(ValueError, match=r"'english'.*got 'englisch'.*\['englisch'\]"):
-        UEC("englisch")
 
 
 @pytest.mark.slow
@@ -161,15 +152,6 @@ def test_it_answers_what_is_there_and_nothing_else(uec):
     found = retriever.search([*QUESTIONS, "Who wrote Hamlet?"], k=1)
     assert found.ids[:2] == [["refunds"], ["gifts"]]
     assert [decision.action for decision in found.decisions] == ["answer", "answer", "abstain"]
-
-
-@pytest.mark.slow
-def test_it_is_saved_with_its_report(uec, tmp_path):
-    uec.save(tmp_path / "uec")
-    loaded = UEC.load(tmp_path / "uec")
-    assert loaded.fingerprint == uec.fingerprint
-    assert str(loaded.report) == str(uec.report)
-    assert_close(loaded.embed(TEXTS).mean, uec.embed(TEXTS).mean)
 
 
 @pytest.mark.slow
