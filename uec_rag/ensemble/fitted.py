@@ -416,9 +416,11 @@ class Fitted:
         """
         if self.space == "direct":
             return [*parts]
-        # A rule that is not a callable of Gaussians needs evidence from the corpus.
-        rule = self.rule if callable(self.rule) else Uniform()
-        return [convolution.convolve_shared(parts, rule(parts))]
+        return [convolution.convolve_shared(parts, self._apply_rule(parts))]
+
+    def _apply_rule(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Return the rule's coefficients; uniform ones if it needs evidence from a corpus."""
+        return (self.rule if callable(self.rule) else Uniform())(parts)
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Compute the coefficients of blocks from their Gaussians alone, shape (n, K).
@@ -428,9 +430,7 @@ class Fitted:
         """
         if role == "passage" or len(parts) == 1:
             return Uniform()(parts)
-        # A rule that is not a callable of Gaussians needs evidence from the corpus.
-        rule = self.rule if callable(self.rule) else Uniform()
-        return rule(parts)
+        return self._apply_rule(parts)
 
     def weigh(
         self,

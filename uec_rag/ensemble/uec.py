@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -210,10 +209,6 @@ class UEC:
         with span("encode", texts=len(checked), role=role):
             encoded = encode_side_by_side(members, checked, role, show_progress)
         return fitted.gaussians(encoded)
-
-    async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
-        """Run `encode` in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
 
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
         """Compute the sparse blocks of `embed` for passages, without running any dense model."""
