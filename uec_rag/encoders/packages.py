@@ -80,8 +80,8 @@ class PackagedFile:
     ----------
     member
         Path in the wheel; "" for a file that is made from the package's `packed` one.
-    sha256, size
-        Hash (hex) and size (bytes) of the file.
+    sha256
+        Hash (hex) of the file.
     url
         Address on the hub, at a commit, if it is there.
     newline
@@ -90,7 +90,6 @@ class PackagedFile:
 
     member: str
     sha256: str
-    size: int
     url: str = ""
     newline: str = ""
 
@@ -101,8 +100,8 @@ class Package:
 
     Attributes
     ----------
-    name, wheel, sha256, size
-        The package's name on an index, and the name, hash (hex) and size (bytes) of its wheel.
+    name, wheel, sha256
+        The package's name on an index, and the name and hash (hex) of its wheel.
     model, licence, source
         The model's name, its licence, and where it was first published.
     files
@@ -115,7 +114,6 @@ class Package:
     name: str
     wheel: str
     sha256: str
-    size: int
     model: str
     files: Mapping[str, PackagedFile]
     licence: str = ""
