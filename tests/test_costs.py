@@ -18,7 +18,7 @@ import uec_rag
 from tests.helpers import data_of
 from uec_rag import UEC, Retriever
 from uec_rag.base.text import LONGEST_ASKED, About
-from uec_rag.confidence import replies, wording
+from uec_rag.confidence import replies
 from uec_rag.confidence.readings import Reading
 from uec_rag.retrieval.request import LONGEST_QUERY
 
@@ -209,20 +209,6 @@ def test_a_reply_costs_its_length(said, size):
             replies.find_readings(text, found)
 
     assert seconds(understood, 1) < 0.5
-
-
-@pytest.mark.parametrize(
-    ("rule", "said"),
-    [
-        (wording.refers_back, "and why?"),
-        (wording.lacks_referent, "How do I repay the loan?"),
-        (wording.extract_concept, "What is a gauge?"),
-        (replies.extract_clarifying_question, "Do you mean a or b?"),
-    ],
-)
-def test_rules_of_wording_do_not_look_at_long_texts(rule, said):
-    assert rule(said)
-    assert not rule(said + " " * LONGEST_ASKED)
 
 
 def test_of_a_history_the_latest_turns_are_looked_at(retriever):

@@ -31,7 +31,7 @@ from uec_rag.cli.console import (
     readable_errors,
     say,
 )
-from uec_rag.encoders.bundled.packages import cache_folder
+from uec_rag.encoders.packages import cache_folder
 
 if TYPE_CHECKING:
     from mteb import AbsTask

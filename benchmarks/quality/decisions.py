@@ -43,7 +43,7 @@ from uec_rag.confidence.readings import (
     underspecified,
 )
 from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, load_encoder
-from uec_rag.encoders.bundled.packages import cache_folder
+from uec_rag.encoders.packages import cache_folder
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.search import assess, decide, rank

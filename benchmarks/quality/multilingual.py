@@ -39,7 +39,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.encoders.bundled.packages import PRESETS
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
 
@@ -193,7 +193,7 @@ def save_fit(uec: UEC, fitted: Fitted, pairs: int) -> None:
     assert fitted.report is not None
     source = f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})"
     told = replace(fitted.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source)
-    told = replace(told, facts=None)
+    told = replace(told, pairs=(), shares=(), deviations=())
     folder = SHIPPED_FITS / "multilingual"
     folder.mkdir(parents=True, exist_ok=True)
     write_ensemble(folder, uec.encoders, replace(fitted, report=told), uec.options)

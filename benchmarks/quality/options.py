@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from uec_rag.encoders.bundled.packages import cache_folder
+from uec_rag.encoders.packages import cache_folder
 
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
 FITTED_ON = "tydiqa_goldp_en"

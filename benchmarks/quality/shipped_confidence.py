@@ -38,8 +38,8 @@ from uec_rag.confidence.model import (
     shipped_model,
 )
 from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.encoders.lexical import ENGLISH
+from uec_rag.encoders.packages import cache_folder
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
 from uec_rag.retrieval.search import Method, best_of, compare, fuse, unfitted_logit_line
 

@@ -26,7 +26,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.encoders.bundled.packages import PRESETS
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
@@ -146,7 +146,13 @@ def save(uec: UEC, pairs: int) -> None:
     assert uec.fitted.confidence_model is not None
     source = f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})"
     report = replace(
-        uec.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source, facts=None
+        uec.report,
+        encoding_seconds=0.0,
+        fitting_seconds=0.0,
+        source=source,
+        pairs=(),
+        shares=(),
+        deviations=(),
     )
     temperature = uec.fitted.confidence_model.temperature
     model = replace(shipped_model("words"), temperature=temperature)

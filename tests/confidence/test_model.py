@@ -87,15 +87,12 @@ def test_words_of_which_nothing_is_known_count_as_the_mean():
     assert (learned.weights[1], learned.location[1]) == (0.0, 0.0)
 
 
-def test_a_shift_by_the_same_share_changes_nothing():
-    p = np.float32([0.0, 0.1, 0.5, 1.0])
-    np.testing.assert_allclose(shift_prior(p, 0.2, 0.2), p)
-
-
 def test_more_questions_without_an_answer_lower_every_probability():
     p = np.float32([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(shift_prior(p, 0.2, 0.2), p)
     assert (shift_prior(p, 0.2, 0.4) < p).all()
     assert (shift_prior(p, 0.2, 0.0) > p).all()
+    np.testing.assert_array_equal(shift_prior(np.float32([0, 1]), 0.2, 0.4), [0, 1])
 
 
 def test_relevance_falls_with_the_variance_of_a_promising_hit():

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.helpers import data_of, rows_of
+from uec_rag.base.text import LONGEST_ASKED
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     UnknownReading,
@@ -69,6 +70,9 @@ def test_a_reply_that_names_none_of_the_readings_is_refused_with_their_labels(la
 
 def test_no_list_is_read_from_another_question_or_one_too_long():
     assert extract_labels("Which one?") == extract_labels("Do you mean " + "a, " * 500 + "?") == []
+    asked = "Do you mean a or b?"
+    assert extract_clarifying_question(asked) == asked
+    assert extract_clarifying_question(asked + " " * LONGEST_ASKED) is None
 
 
 def test_the_ids_of_a_chosen_reading_in_every_form():

@@ -66,14 +66,9 @@ def test_too_few_queries_abstain_on_everything_and_say_how_many_are_needed():
     assert not found.is_controlled
     assert "at least 59" in found.report
     assert "got 58" in found.report
-
-
-def test_enough_right_queries_are_all_answered():
-    confidence = np.linspace(0.2, 1, 59)
-    found = risk_threshold(confidence, np.ones(59, bool))
-    assert (found.answered, found.wrong) == (59, 0)
-    assert (confidence > found.threshold).all()
-    assert "59 answered" in found.report
+    enough = risk_threshold(np.linspace(0.2, 1, 59), np.ones(59, bool))
+    assert (enough.answered, enough.wrong) == (59, 0)
+    assert "59 answered" in enough.report
 
 
 def test_hopeless_retrieval_abstains_on_everything():
@@ -137,21 +132,6 @@ def test_ties_are_answered_together_or_not_at_all():
     found = risk_threshold(confidence, correct, risk=0.05)
     assert found.threshold == 0.5
     assert found.answered == 100
-
-
-def test_the_risk_is_kept_in_all_but_few_draws():
-    # P(right | confidence) = confidence: answering above t is wrong with probability (1 - t) / 2.
-    failures = answered = 0
-    for seed in range(300):
-        rng = np.random.default_rng(seed)
-        confidence = rng.random(400)
-        found = risk_threshold(confidence, rng.random(400) < confidence, risk=0.2, delta=0.1)
-        if found.is_controlled:
-            answered += 1
-            failures += (1 - max(found.threshold, 0)) / 2 > 0.2
-    assert answered > 150
-    # 30 expected at worst; 48 is beyond the 99.9th percentile of a binomial(300, 0.1).
-    assert failures < 48
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 4))

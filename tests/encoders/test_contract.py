@@ -12,7 +12,7 @@ from uec_rag.encoders import (
     SentenceTransformerEncoder,
     load_encoder,
 )
-from uec_rag.encoders.bundled.models import StaticEncoder
+from uec_rag.encoders.small_models import StaticEncoder
 
 MAKE = {
     "static": lambda at: StaticEncoder(at("static_folder"), name="e5-tiny"),

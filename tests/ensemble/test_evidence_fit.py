@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
 from uec_rag.ensemble.convolution import FEATURES, corpus_evidence
-from uec_rag.ensemble.evidence_fit import OtherCorpus, _loss, corpus_views, fit_evidence_weights
+from uec_rag.ensemble.evidence_fit import FitCorpus, _loss, corpus_views, fit_evidence_weights
 
 SLOPES, INTERCEPTS = [25.0, 25.0], [-11.0, -11.0]
 
@@ -20,77 +22,65 @@ def fit_set(seed=0, queries=120, passages=400, foreign=0.0):
         rows = np.flatnonzero(lost & (who == k))
         # High everywhere, and wrong about the order.
         similarities[k, rows] = rng.normal(0.5, 0.12, (len(rows), passages))
-    return similarities.astype(np.float32), [[int(g)] for g in gold], np.zeros((queries, 2))
+    trace = np.zeros((queries, 2), np.float32)
+    return FitCorpus(similarities.astype(np.float32), [[int(g)] for g in gold], trace)
 
 
-def learned(similarities, relevant, trace, **options):
+def learned(corpus, **options):
     """What is learned of a set."""
-    return fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace, **options)
+    count = len(corpus.similarities)
+    return fit_evidence_weights(corpus, SLOPES[:count], INTERCEPTS[:count], **options)
 
 
-def accuracy(similarities, relevant, coefficients):
-    logits = [a * s + b for a, s, b in zip(SLOPES, similarities, INTERCEPTS, strict=True)]
-    fused = np.einsum("nk,knc->nc", coefficients, logits)
-    return np.mean([top in r for top, r in zip(fused.argmax(axis=1), relevant, strict=True)])
+def evidence_of(corpus):
+    return corpus_evidence(corpus.similarities, SLOPES, INTERCEPTS, corpus.trace)
+
+
+def accuracy(corpus, coefficients):
+    logits = [a * s + b for a, s, b in zip(SLOPES, corpus.similarities, INTERCEPTS, strict=True)]
+    best = np.einsum("nk,knc->nc", coefficients, logits).argmax(axis=1)
+    return np.mean([top in r for top, r in zip(best, corpus.relevant, strict=True)])
 
 
 def test_a_gate_learns_to_leave_out_the_encoder_that_is_lost():
-    weights = learned(*fit_set(foreign=0.6))
-    fresh, wanted, trace = fit_set(seed=1, foreign=0.6)
-    coefficients = weights.coefficients(corpus_evidence(fresh, SLOPES, INTERCEPTS, trace))
+    fresh = fit_set(seed=1, foreign=0.6)
+    coefficients = learned(fit_set(foreign=0.6)).coefficients(evidence_of(fresh))
     uniform = np.full_like(coefficients, 0.5)
-    assert accuracy(fresh, wanted, coefficients) > accuracy(fresh, wanted, uniform) + 0.2
+    assert accuracy(fresh, coefficients) > accuracy(fresh, uniform) + 0.2
 
 
 def test_equally_good_encoders_keep_about_equal_weights():
-    similarities, relevant, trace = fit_set()
-    weights = learned(similarities, relevant, trace)
-    coefficients = weights.coefficients(corpus_evidence(similarities, SLOPES, INTERCEPTS, trace))
+    coefficients = learned(fit_set()).coefficients(evidence_of(fit_set()))
     assert np.abs(coefficients.mean(axis=0) - 0.5).max() < 0.1
 
 
-def test_trouble_never_earns_weight_and_a_trace_that_is_asked_for_counts_the_way_it_points():
-    similarities, relevant, trace = fit_set(foreign=0.5)
-    # A set on which the trace points the other way.
-    inverted = -corpus_evidence(similarities, SLOPES, INTERCEPTS, trace)[:, :, 1] * 10
-    given = similarities, relevant, inverted
-    assert learned(*given, features=["trace"]).weights[0] > 0
-    weights = dict(zip(FEATURES, learned(*given).weights, strict=True))
-    assert weights["trace"] == 0  # unless it is asked for
-    assert max(weights["entropy"], weights["base"]) <= 0
-    assert min(weights["gap"], weights["top"]) >= 0
+def test_trouble_never_earns_weight_and_the_trace_counts_neither_way():
+    corpus = fit_set(foreign=0.5)
+    telling = 10 * evidence_of(corpus)[:, :, 1]  # who is lost
+    weights = learned(replace(corpus, trace=telling)).weights
+    weight = dict(zip(FEATURES, weights, strict=True))
+    assert weight["trace"] == 0
+    assert max(weight["entropy"], weight["base"]) <= 0
+    assert min(weight["gap"], weight["top"]) >= 0
 
 
-def test_only_the_features_asked_for_count():
-    weights = learned(*fit_set(foreign=0.5), features=["entropy"])
-    assert [name for name, w in zip(FEATURES, weights.weights, strict=True) if w] == ["entropy"]
-    assert weights.prior == (0.0, 0.0)
-
-
-def test_a_prior_is_learned_on_request():
-    similarities, relevant, trace = fit_set()
-    rng = np.random.default_rng(5)
-    similarities[1] = rng.normal(0.05, 0.08, similarities[1].shape)
-    weights = learned(similarities, relevant, trace, features=(), learn_prior=True)
-    assert weights.prior[0] > weights.prior[1] + 0.1
+def test_a_prior_is_learned_of_an_encoder_that_knows_nothing():
+    corpus = fit_set()
+    random = np.random.default_rng(5).normal(0.05, 0.08, corpus.similarities[1].shape)
+    corpus.similarities[1] = random
+    prior = learned(corpus).prior
+    assert prior[0] > prior[1] + 0.1
 
 
 def test_one_encoder_is_enough():
-    similarities, relevant, _ = fit_set(queries=40, passages=60)
-    weights = fit_evidence_weights(
-        similarities[:1], relevant, SLOPES[:1], INTERCEPTS[:1], np.zeros((40, 1))
-    )
-    assert len(weights.prior) == 1
+    corpus = fit_set(queries=40, passages=60)
+    alone = replace(corpus, similarities=corpus.similarities[:1], trace=corpus.trace[:, :1])
+    assert len(learned(alone).prior) == 1
 
 
 def test_the_same_seed_gives_the_same_gate():
-    first, second = (learned(*fit_set(queries=50, passages=80), seed=3) for _ in range(2))
+    first, second = (learned(fit_set(queries=50, passages=80), seed=3) for _ in range(2))
     assert first == second
-
-
-def test_unknown_features_are_refused():
-    with pytest.raises(ValueError, match=r"got \['luck'\]"):
-        learned(*fit_set(queries=10, passages=20), features=["luck"])
 
 
 def test_the_gradient_is_that_of_the_loss():
@@ -150,14 +140,12 @@ def test_where_a_question_has_several_answers_it_has_none_only_when_all_are_gone
 
 
 def test_deviation_counts_only_where_other_corpora_say_what_it_means():
-    other, answers, unusual = fit_set(seed=1, foreign=0.5)
+    other = fit_set(seed=1, foreign=0.5)
     # There the second is as sure, of passages that answer nothing.
-    beside = [OtherCorpus([other[0], 2 * other[1][:, ::-1]], answers, unusual)]
+    sure = replace(other, similarities=[other.similarities[0], 2 * other.similarities[1][:, ::-1]])
     alone, together = (
-        dict(
-            zip(FEATURES, learned(*fit_set(foreign=0.5), other_corpora=others).weights, strict=True)
-        )
-        for others in ((), beside)
+        dict(zip(FEATURES, learned(fit_set(foreign=0.5), others=others).weights, strict=True))
+        for others in ((), [sure])
     )
     assert alone["deviation"] == 0
     assert together["deviation"] < 0

@@ -1,10 +1,11 @@
+import os
 import re
-import shutil
 from functools import reduce
 from operator import getitem
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from tests.cli.conftest import make_model
 from tests.helpers import (
@@ -16,9 +17,8 @@ from tests.helpers import (
     made_up,
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
-from uec_rag.base.environment import TRUSTED
-from uec_rag.base.files import read_json
 from uec_rag.encoders import hub
+from uec_rag.ensemble.save import TRUSTED, pack, unpack
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
 
@@ -52,14 +52,15 @@ def test_a_fitted_ensemble_comes_back_bit_for_bit(tmp_path, fit_pairs, structure
 
 def test_saving_what_was_loaded_gives_the_same_files(fitted, saved, tmp_path):
     UEC.load(saved, encoders=by_name(fitted)).save(tmp_path / "again")
-    for file in saved.glob("*.*"):
-        assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes()
+    one, other = (path / "uec.safetensors" for path in (saved, tmp_path / "again"))
+    assert one.read_bytes() == other.read_bytes()
 
 
-def test_only_json_and_tensors_are_written(saved):
-    tensors = f"posteriors-{read_json(saved / 'uec.json')['tensors'][:16]}.safetensors"
-    # Some versions of filelock take the lock away once it is free.
-    assert {file.name for file in saved.iterdir()} - {".lock"} == {"uec.json", tensors}
+def test_one_file_of_safetensors_is_written(saved):
+    assert [file.name for file in saved.iterdir()] == ["uec.safetensors"]
+    assert {*load_file(saved / "uec.safetensors")} == {
+        f"{position}.{name}" for position in range(3) for name in ("covariance", "profile")
+    }
 
 
 def test_an_ensemble_that_is_not_fitted_is_saved_too(encoders, tmp_path):
@@ -82,8 +83,6 @@ def test_encoders_with_a_place_on_disk_come_back_by_themselves(model_folder, tmp
 
 
 def test_weights_that_changed_on_disk_are_refused(model_folder, tmp_path, fit_pairs):
-    from safetensors.numpy import load_file, save_file
-
     UEC([str(model_folder)], device="cpu").fit(fit_pairs).save(tmp_path / "saved")
     weights = next(model_folder.rglob("*.safetensors"))
     save_file({name: 2 * array for name, array in load_file(weights).items()}, weights)
@@ -141,18 +140,28 @@ def test_what_is_not_a_saved_ensemble_is_not_loaded(tmp_path, fitted):
         UEC.load(tmp_path / "index")
 
 
-def test_files_of_two_ensembles_cannot_be_mixed(fitted, saved, fit_pairs, encoders, tmp_path):
-    """Of the same sizes, so that only hashes and the fingerprint tell."""
+def test_the_arrays_of_another_ensemble_are_noticed(fitted, saved, fit_pairs, encoders, tmp_path):
+    """Of the same sizes, so that only the fingerprint tells."""
     UEC(encoders, seed=1).fit(fit_pairs).save(tmp_path / "other")
-    [own], [other] = (path.glob("posteriors-*") for path in (saved, tmp_path / "other"))
-    with made_up(saved) as state:
-        state["tensors"] = read_json(tmp_path / "other" / "uec.json")["tensors"]
-        shutil.copy(other, tmp_path / "made up" / other.name)
+    file = saved / "uec.safetensors"
+    state, _ = unpack(file.read_bytes())
+    _, arrays = unpack((tmp_path / "other" / file.name).read_bytes())
+    file.write_bytes(pack(state, arrays))
     with pytest.raises(IndexCorrupted, match="has another fingerprint than it was saved with"):
-        UEC.load(tmp_path / "made up", encoders=by_name(fitted))
-    shutil.copy(other, own)
-    with pytest.raises(IndexCorrupted, match="has other contents than were saved"):
         UEC.load(saved, encoders=by_name(fitted))
+
+
+def test_a_damaged_file_is_noticed(fitted, saved):
+    file = saved / "uec.safetensors"
+    whole = file.read_bytes()
+    unknown = whole.replace(b'"F32"', b'"I32"', 1), whole.replace(b'"F32"', b'"F8_E8M0"', 1)
+    digit = whole.replace(b'\\"beta\\": 1.0', b'\\"beta\\": 2.0')
+    assert digit != whole
+    cut = (b"", whole[:-1], whole + b"x", whole[:-1] + b"x", b"\xff" * 99)
+    for content in (*cut, digit, *unknown):
+        file.write_bytes(content)
+        with pytest.raises(IndexCorrupted, match=r"uec\.safetensors' has unexpected content"):
+            UEC.load(saved, encoders=by_name(fitted))
 
 
 def test_a_save_that_is_killed_leaves_the_one_before(fitted, saved, encoders, monkeypatch):
@@ -161,16 +170,20 @@ def test_a_save_that_is_killed_leaves_the_one_before(fitted, saved, encoders, mo
 
     other = UEC(encoders, coefficients="uniform")
     with monkeypatch.context() as patch:
-        patch.setattr("uec_rag.ensemble.save.replace_file", killed)
+        patch.setattr(os, "fsync", killed)
         with pytest.raises(KeyboardInterrupt):
             other.save(saved)
     assert_same(UEC.load(saved, encoders=by_name(fitted)), fitted)
-    other.save(saved)
-    assert not [*saved.glob("posteriors-*")]
+
+
+def test_a_first_save_that_was_killed_is_no_obstacle(fitted, tmp_path):
+    (tmp_path / ".uec.safetensors.0123").write_text("half of it")
+    fitted.save(tmp_path)
+    assert UEC.load(tmp_path, encoders=by_name(fitted)).is_fitted
 
 
 RELEVANCE = ("confidence_model", "relevance")
-SUMMARY = ("posteriors", 1, "summary")
+SUMMARY = ("report", "encoders", "fine")
 
 
 @pytest.mark.parametrize(
@@ -181,9 +194,9 @@ SUMMARY = ("posteriors", 1, "summary")
         ((), "encoders", [{"name": 1, "spec": None, "revision": "", "dimension": 8}]),
         ((), "rule", {"name": "mine"}),
         *((("options",), "beta", value) for value in ("high", -1.0, 1e300)),
-        ((), "posteriors", [1, 2, 3]),
-        ((), "seconds", [1]),
-        ((), "facts", {"pairs": [1]}),
+        ((), "report", {"pairs": [1]}),
+        (("report",), "encoding_seconds", "1"),
+        (("report",), "encoders", {}),
         ((), "confidence_model", []),
         ((), "vector_fingerprint", None),
         *((("confidence_model",), "temperature", value) for value in (0.0, -1.0, np.inf, np.nan)),
@@ -249,30 +262,22 @@ def asked(monkeypatch):
 
 
 @pytest.mark.parametrize("spec", ["stranger/model", "hf:stranger/model"])
-def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked, spec):
+def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked, monkeypatch, spec):
+    monkeypatch.setenv(TRUSTED, "friend/*")
     with pytest.raises(ValueError, match=r"names 'stranger/model', which is not on this machine"):
         UEC.load(naming(spec))
     assert asked == []  # a loader looks for it on the hub, whatever it is told
 
 
-def test_it_is_fetched_for_those_who_say_so(naming, asked):
-    with pytest.raises(OSError, match="no such model"):
-        UEC.load(naming("stranger/model@abc"), trust=True)
-    assert asked == [("stranger/model", "abc", False)]
-
-
-@pytest.mark.parametrize("listed", ["friend/*, stranger/model", "stranger/*"])
-def test_it_is_fetched_where_the_user_lists_it(naming, asked, monkeypatch, listed):
+@pytest.mark.parametrize(
+    ("listed", "trust"),
+    [("", True), ("friend/*, stranger/model", False), ("stranger/*", False)],
+)
+def test_it_is_fetched_for_those_who_say_so_or_list_it(naming, asked, monkeypatch, listed, trust):
     monkeypatch.setenv(TRUSTED, listed)
     with pytest.raises(OSError, match="no such model"):
-        UEC.load(naming("stranger/model@abc"))
+        UEC.load(naming("stranger/model@abc"), trust=trust)
     assert asked == [("stranger/model", "abc", False)]
-
-
-def test_a_list_of_others_does_not_help(naming, asked, monkeypatch):
-    monkeypatch.setenv(TRUSTED, "friend/*")
-    with pytest.raises(ValueError, match="not on this machine"):
-        UEC.load(naming("stranger/model"))
 
 
 def test_what_is_given_is_not_looked_for(naming, asked):

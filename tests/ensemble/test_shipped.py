@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import assert_close, bag_of_words, index_of, pairs, passages
+from tests.helpers import bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, IndexCorrupted
 from uec_rag.encoders import Lexical
-from uec_rag.encoders.bundled.packages import PRESETS
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble import save
 from uec_rag.ensemble.convolution import Evidence, Uniform
 from uec_rag.ensemble.fitted import FitOptions, Fitted
@@ -33,7 +33,7 @@ def preset(request):
 
 @pytest.fixture
 def known(preset):
-    return SHIPPED[preset].encoders
+    return SHIPPED[preset][0].encoders
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def unfitted(known):
 
 
 def test_the_encoders_that_were_fitted_take_it_up(preset, known, unfitted):
-    fitted, saved = with_shipped_fit(preset, known, unfitted, OPTIONS), SHIPPED[preset].fitted
+    fitted, saved = with_shipped_fit(preset, known, unfitted, OPTIONS), SHIPPED[preset][1]
     assert len(fitted.posteriors) == len(PRESETS[preset])
     assert fitted.evidence_weights == saved.evidence_weights
     assert fitted.confidence_model == saved.confidence_model
@@ -107,13 +107,13 @@ def test_a_fit_on_headings_keeps_its_level_and_a_calibration_on_questions_moves_
 
 
 def test_a_damaged_package_is_noticed(preset, known, unfitted, monkeypatch):
-    saved = SHIPPED[preset]
-    first, *others = saved.fitted.posteriors
+    saved, fitted = SHIPPED[preset]
+    first, *others = fitted.posteriors
     covariance = first.covariance.copy()
     covariance[3, 3] += 1
     posteriors = (replace(first, covariance=covariance), *others)
-    damaged = replace(saved, fitted=replace(saved.fitted, posteriors=posteriors))
-    monkeypatch.setattr(save, "read_fit", lambda folder: damaged)
+    damaged = replace(fitted, posteriors=posteriors)
+    monkeypatch.setattr(save, "read_fit", lambda folder: (saved, damaged))
     with pytest.raises(IndexCorrupted, match="install uec-rag again"):
         with_shipped_fit(preset, known, unfitted, OPTIONS)
 
@@ -123,18 +123,9 @@ def test_words_are_split_as_they_were_when_it_was_fitted(known):
     assert Lexical().revision == entry.revision, "run benchmarks/quality/shipped_fit.py --write"
 
 
-def test_encoders_that_are_given_wait_for_fit():
-    assert not UEC([bag_of_words(8, "words")]).is_fitted
-
-
 @pytest.fixture(scope="module")
 def uec():
     return UEC()
-
-
-def test_a_preset_that_is_none_is_refused_with_the_names_of_those_that_are():
-    with pytest.raises(ValueError, match=r"'english'.*got 'englisch'.*\['englisch'\]"):
-        UEC("englisch")
 
 
 @pytest.mark.slow
@@ -150,7 +141,7 @@ def test_the_embedded_ensemble_is_fitted_as_it_comes(uec):
     assert uec.is_fitted
     assert uec.names == ["snowflake-arctic-embed-s", "bm25"]
     assert [encoder.spec for encoder in uec.encoders] == ["pypi:bot-brain", "bm25"]
-    assert uec.fingerprint == SHIPPED["english"].fingerprint
+    assert uec.fingerprint == SHIPPED["english"][0].vector_fingerprint
     assert uec.embed(TEXTS).trace.min() > 0
     assert not UEC(PRESETS["english"]).is_fitted
 
@@ -164,16 +155,7 @@ def test_it_answers_what_is_there_and_nothing_else(uec):
 
 
 @pytest.mark.slow
-def test_it_is_saved_with_its_report(uec, tmp_path):
-    uec.save(tmp_path / "uec")
-    loaded = UEC.load(tmp_path / "uec")
-    assert loaded.fingerprint == uec.fingerprint
-    assert str(loaded.report) == str(uec.report)
-    assert_close(loaded.embed(TEXTS).mean, uec.embed(TEXTS).mean)
-
-
-@pytest.mark.slow
 def test_a_fit_on_pairs_replaces_it():
     uec = UEC().fit(pairs(40))
     assert "as it comes" not in str(uec.report)
-    assert uec.fingerprint != SHIPPED["english"].fingerprint
+    assert uec.fingerprint != SHIPPED["english"][0].vector_fingerprint

@@ -4,7 +4,6 @@ The posterior's covariance is rebuilt here from the definitions, pair by pair, s
 prior precision, scale and prediction are all checked at once.
 """
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from uec_rag.base.similarity import moments
 from uec_rag.encoders import Encoded
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import VectorSimilarities, check_pairs, split_queries, training_pairs
-from uec_rag.laplace.posterior import Posterior
 
 DRAWS = 20_000
 
@@ -140,13 +138,3 @@ def test_held_out_queries_are_usual_and_unseen_features_unusual(posterior, head,
     assert standard.std() == pytest.approx(1, abs=1e-3)
     longer = posterior.gaussian(Encoded(queries.embedding, 100 * queries.features))
     assert (posterior.standardise_log_trace(longer) > 3).all()
-
-
-def test_a_posterior_comes_back_from_its_arrays_and_json_bit_for_bit(posterior, encoded):
-    _, queries, _ = encoded
-    metadata = json.loads(json.dumps(posterior.metadata()))
-    restored = Posterior.restore(posterior.arrays(), metadata)
-    assert restored.summary == posterior.summary
-    once, again = (p.gaussian(queries) for p in (posterior, restored))
-    np.testing.assert_array_equal(once.mean, again.mean)
-    np.testing.assert_array_equal(once.variance, again.variance)

@@ -20,27 +20,46 @@ def run_all(experiment, items, size=250):
     return [entry for batch in batches for entry in run(experiment, batch)]
 
 
+def fork(work, *arguments):
+    """Have a forked child do something, and end with 0 if that went well; its process id."""
+    child = os.fork()
+    if not child:
+        try:
+            work(*arguments)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    return child
+
+
+def kill(child):
+    """Kill a child; how it ended, by a signal if it had not ended before."""
+    os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
+
+
 def run(experiment, batch):
     """Run `experiment(item)` for each of a batch in a forked child; what went wrong with which.
 
     The child says which item it is at, so that a crash or a hang is put down to it.
     """
     said, say = os.pipe()
-    child = os.fork()
-    if not child:
+
+    def work():
         os.close(said)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        try:
-            for number, item in enumerate(batch):
-                signal.alarm(_SECONDS)
-                os.write(say, f"at {number}\n".encode())
-                try:
-                    experiment(item)
-                except BaseException:
-                    os.write(say, f"failed {traceback.format_exc()!r}\n".encode())
-            os.write(say, b"done\n")
-        finally:
-            os._exit(0)
+        for number, item in enumerate(batch):
+            signal.alarm(_SECONDS)
+            os.write(say, f"at {number}\n".encode())
+            try:
+                experiment(item)
+            except BaseException:
+                signal.alarm(0)  # nothing interrupts the report
+                os.write(say, f"failed {traceback.format_exc()!r}\n".encode())
+
+    child = fork(work)
     os.close(say)
     with os.fdopen(said) as lines:
         wrong, at = [], None
@@ -48,7 +67,7 @@ def run(experiment, batch):
             word, _, rest = line.rstrip("\n").partition(" ")
             if word == "at":
                 at = batch[int(rest)]
-            elif word == "failed":
+            else:
                 wrong.append((at, rest))
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):

@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import inspect
 import os
 import random
 import traceback
@@ -14,6 +15,7 @@ from tests.survival.in_a_child import FORKED, run_all
 from tests.survival.scale import report, times
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.confidence.risk import risk_threshold
+from uec_rag.ensemble import FitOptions
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.base import Passage
 from uec_rag.stores.local import LocalStore
@@ -72,32 +74,36 @@ def _methods(index):
         "delete": (index.delete, ("ids",)),
         "get": (index.get, ("ids",)),
         "vectors": (index.vectors, ("ids",)),
-        "search": (index.search, ("queries", "k", "filter", "unanswerable")),
+        "search": (
+            index.search,
+            ("queries", "k", "filter", "unanswerable_rate", "history", "within", "diversity"),
+        ),
         "search_vector": (index.search_vector, ("embedding", "k", "filter")),
         "with_weights": (index.with_weights, ("coefficients",)),
         "snapshot": (index.store.snapshot, ("filter",)),
-        "calibrate": (index.calibrate, ("queries", "relevant_ids", "unanswerable", "k")),
+        "calibrate": (index.calibrate, ("queries", "relevant_ids", "unanswerable_rate", "k")),
         "store.add": (store.add, ("passages", "gaussians")),
         "store.delete": (store.delete, ("ids",)),
-        "store.search": (store.search, ("query", "k", "beta", "filter", "mu")),
+        "store.search": (store.search, ("query", "k", "beta", "filter")),
         "embed": (uec.embed, ("texts", "role")),
         "Gaussian": (Gaussian, ("mean", "variance")),
-        "Retriever": (Retriever, ("uec", "store", "unanswerable")),
+        "Retriever": (Retriever, ("uec", "store", "unanswerable_rate", "language")),
         "UEC": (
             functools.partial(UEC, uec.encoders),
             ("space", "structure", "coefficients", "temperature", "beta", "seed"),
         ),
         "Gate.from_labels": (
             functools.partial(Gate.from_labels, index),
-            ("queries", "relevant_ids", "risk", "certainty", "k", "filter"),
+            ("queries", "relevant_ids", "max_wrong", "max_risk", "certainty", "k", "filter"),
         ),
         "risk_threshold": (risk_threshold, ("confidence", "correct", "risk", "delta")),
-        "LocalStore": (LocalStore, ("index", "dtype", "device")),
+        "LocalStore": (LocalStore, ("path", "dtype", "read_only")),
         "save": (index.save, ("path",)),
         "load": (Retriever.load, ("path", "uec")),
     }
 
 
+PATHS = {"save", "load", "LocalStore"}
 WRITES = {"add", "delete", "calibrate", "store.add", "store.delete"}
 
 
@@ -123,8 +129,16 @@ def _right(uec):
         "confidence": [0.1, 0.5, 0.9],
         "correct": [False, True, True],
         "risk": 0.1,
-        "coefficients": [1.0] * len(uec.names),
+        "max_wrong": 0.1,
+        "coefficients": dict.fromkeys(uec.names, 1.0),
+        "history": [["and the golugo?"]],
     }
+
+
+def test_every_method_has_the_parameters_it_is_called_with(fitted):
+    for name, (method, parameters) in _methods(Retriever(fitted)).items():
+        there = inspect.signature(method).parameters
+        assert {*parameters} <= {*there, *FitOptions.__annotations__}, name
 
 
 def test_calls_are_answered_or_refused_as_documented(fitted, tmp_path):
@@ -145,7 +159,7 @@ def test_calls_are_answered_or_refused_as_documented(fitted, tmp_path):
                     arguments[parameter] = right[parameter]
                 elif rng.random() < 0.8:
                     arguments[parameter] = _argument(rng)
-            if name in ("save", "load") and isinstance(arguments.get("path"), int):
+            if name in PATHS and isinstance(arguments.get("path"), int):
                 continue  # a file descriptor's number, or one too large for any
             before, refused = [passage.id for passage in index.passages()], False
             try:
@@ -155,7 +169,7 @@ def test_calls_are_answered_or_refused_as_documented(fitted, tmp_path):
             except DOCUMENTED:
                 refused = not hasattr(arguments.get("texts"), "__next__")
             except Exception as error:
-                if isinstance(error, OSError) and name in ("save", "load"):
+                if isinstance(error, OSError) and name in PATHS:
                     continue  # no such folder, a name too long: the system's own words
                 if traceback.extract_tb(error.__traceback__)[-1].filename == __file__:
                     continue  # the caller's own

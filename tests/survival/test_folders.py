@@ -24,7 +24,7 @@ from tests.helpers import (
 from tests.survival.in_a_child import FORKED, run_all
 from tests.survival.scale import report, times
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
-from uec_rag.base.files import read_json
+from uec_rag.ensemble.save import unpack as unpack_ensemble
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.segments import pack, unpack
 
@@ -131,7 +131,8 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
         places = list(_places(json.loads(text)))
         items += [("settings", key, place, nasty) for place in places for nasty in NASTY]
     [ensemble] = (path / "ensemble").iterdir()
-    places = list(_places(read_json(ensemble / "uec.json")))
+    state, _ = unpack_ensemble((ensemble / "uec.safetensors").read_bytes())
+    places = list(_places(state))
     items += [("ensemble", "", place, nasty) for place in places[1:] for nasty in NASTY]
     for table, columns in {
         "passages": ("row", "id", "sum", "metadata", "dates", "about", "text"),

@@ -9,7 +9,6 @@ import shutil
 import signal
 import sys
 import time
-import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 from tests.helpers import load_index, passages, random_gaussian
 from tests.survival import in_a_child
+from tests.survival.in_a_child import fork, kill
 from tests.survival.scale import report, times
 from uec_rag import Gaussian, Retriever
 from uec_rag.cli import app
@@ -102,19 +102,6 @@ def write_on(folder, log, first, writer="", last=sys.maxsize):
         os.write(notes, f"{number}\n".encode())
 
 
-def in_a_fork(work, *arguments):
-    child = os.fork()
-    if not child:
-        try:
-            work(*arguments)
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    return child
-
-
 def last_of(log, before):
     """The last operation that was noted as done."""
     lines = log.read_text().split() if log.exists() else []
@@ -127,10 +114,9 @@ def test_kills_lose_and_mix_nothing(tmp_path):
     states = [{}]
     LocalStore(folder).close()
     for _ in range(kills):
-        writer = in_a_fork(write_on, folder, log, done + 1)
+        writer = fork(write_on, folder, log, done + 1)
         time.sleep(rng.random() * 0.15)
-        os.kill(writer, signal.SIGKILL)
-        assert os.WIFSIGNALED(os.waitpid(writer, 0)[1]), "the writer failed before it was killed"
+        assert os.WIFSIGNALED(kill(writer)), "the writer failed before it was killed"
         # What the one before did unsaid is not in the log.
         before, done = done, max(done, last_of(log, done))
         for number in range(before + 1, done + 1):
@@ -172,8 +158,8 @@ def test_four_writers_and_four_readers_lose_nothing(tmp_path):
 
     names = "abcd"
     logs = {name: tmp_path / f"{name}.log" for name in names}
-    writers = [in_a_fork(write_on, folder, logs[n], 0, n, operations) for n in names]
-    readers = [in_a_fork(read, tmp_path / "done") for _ in range(4)]
+    writers = [fork(write_on, folder, logs[n], 0, n, operations) for n in names]
+    readers = [fork(read, tmp_path / "done") for _ in range(4)]
     assert [os.waitpid(writer, 0)[1] for writer in writers] == [0] * 4
     (tmp_path / "done").touch()
     assert [os.waitpid(reader, 0)[1] for reader in readers] == [0] * 4
@@ -286,22 +272,11 @@ def test_a_process_that_is_forked_while_others_search_and_write_goes_on(in_memor
     held_by(store)
 
 
-def in_a_child_that(work, longest=None):
-    """Have a child do something; where a time is given it is killed before. Whether it was done."""
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    if longest is not None:
-        time.sleep(random.Random(child).random() * longest)
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert longest is not None or status == 0
+def is_done(work, longest):
+    """Have a child do something, and kill it within a time. Whether it was done."""
+    child = fork(work)
+    time.sleep(random.Random(child).random() * longest)
+    status = kill(child)
     assert status in (0, signal.SIGKILL), "it failed by itself"
     return status == 0
 
@@ -313,6 +288,7 @@ def test_updates_that_are_killed_are_finished_by_the_next(fitted, tmp_path, monk
     loading = Retriever.load
 
     def update():
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         app(["index", str(folder), "--out", str(path), "--update"], standalone_mode=False)
 
     monkeypatch.setattr(Retriever, "load", lambda *_, **__: loading(path, fitted))
@@ -322,17 +298,17 @@ def test_updates_that_are_killed_are_finished_by_the_next(fitted, tmp_path, monk
     index.add(["badero"] * 2, metadatas=[{"source": s, "file_sha256": "ab"} for s in sources])
     index.save(path)
     begun = time.monotonic()
-    for kill in range(kills):
+    for turn in range(kills):
         for number in rng.sample(range(4), 2):
             file = folder / f"{number}.md"
             file.unlink(missing_ok=True)
             if count := rng.choice([0, 3, 30, 90]):
                 some = passages(count, seed=rng.randrange(100))
-                file.write_text("\n\n".join(f"## {i} of {kill}\n\n{t}" for i, t in enumerate(some)))
+                file.write_text("\n\n".join(f"## {i} of {turn}\n\n{t}" for i, t in enumerate(some)))
         (folder / "stays.md").write_text("Something that stays.")
-        took = (time.monotonic() - begun) / (3 * kill + 1)
-        done += in_a_child_that(update, longest=max(0.1, min(took, 3)))
-        in_a_child_that(update)
+        took = (time.monotonic() - begun) / (3 * turn + 1)
+        done += is_done(update, longest=max(0.1, min(took, 3)))
+        assert os.waitpid(fork(update), 0)[1] == 0
         read = passages_of(read_files(folder).documents)
         stored = sorted((p.metadata["source"], p.text) for p in index.passages())
         assert stored == sorted((p.metadata["source"], p.text) for p in read)
@@ -349,7 +325,7 @@ def test_a_first_save_that_is_killed_can_be_done_again(fitted, tmp_path):
             index.add(texts)
             index.save(path)
 
-        in_a_child_that(save, longest=rng.random() * 0.3)
+        is_done(save, longest=rng.random() * 0.3)
         save()
         assert [p.text for p in load_index(path, fitted).passages()] == texts
 

@@ -3,7 +3,6 @@
 import os
 import random
 import shutil
-import signal
 import sys
 import time
 import warnings
@@ -12,7 +11,7 @@ from pathlib import Path
 import httpx
 import uvicorn
 
-from tests.survival.in_a_child import FORKED
+from tests.survival.in_a_child import FORKED, fork, kill
 from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
@@ -71,24 +70,20 @@ class Writers:
 
 
 class Child:
-    """A forked process; its work ends with it."""
+    """A forked process that says nothing; its work ends with it."""
 
     def __init__(self, work, *arguments):
         self.work, self.arguments = work, arguments
-        self.pid = os.fork()
-        if not self.pid:
-            try:
-                warnings.simplefilter("ignore")
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-                work(*arguments)
-            finally:
-                os._exit(1)
+        self.pid = fork(self._run)
+
+    def _run(self):
+        warnings.simplefilter("ignore")
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        self.work(*self.arguments)
 
     def kill(self):
-        os.kill(self.pid, signal.SIGKILL)
-        _, status = os.waitpid(self.pid, 0)
-        assert os.WIFSIGNALED(status), f"{self.work} ended by itself"
+        assert os.WIFSIGNALED(kill(self.pid)), f"{self.work} ended by itself"
 
 
 def serve(index, listening):
@@ -199,8 +194,7 @@ def test_what_was_accepted_of_several_writers_that_are_killed_is_kept(tmp_path, 
                 check(writers.index, logs)
         finally:
             for child in children:
-                os.kill(child.pid, signal.SIGKILL)
-                os.waitpid(child.pid, 0)
+                kill(child.pid)
     took = time.monotonic() - begun
     assert check(writers.index, logs) == {"stays": "A document that nobody writes."}
     found = noted(logs)

@@ -271,11 +271,6 @@ def quote(text: str) -> str:
     return marked.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def are_in_range(numbers: NDArray[Any], stop: int) -> bool:
-    """Return whether all integers are valid indices for a length."""
-    return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < stop)
-
-
 def are_finite(numbers: NDArray[Any], *, least: float = -math.inf, most: float = math.inf) -> bool:
     """Return whether all numbers are finite, and between `least` and `most`."""
     if not numbers.size:

@@ -267,12 +267,12 @@ class Words:
     frequencies: Frequencies | None = None
 
     @classmethod
-    def from_terms(cls, terms: Terms, frequencies: Frequencies | None = None) -> Self:
+    def from_terms(cls, terms: Terms) -> Self:
         """Count the terms of any number of texts."""
         cuts = range(0, len(terms), MOST_ROWS)
         parts = [Counts.from_terms(terms[start : start + MOST_ROWS]) for start in cuts]
         scale = float(terms.scale[0]) if len(terms) else 1.0
-        return cls(terms.saturation, scale, parts, [None] * len(parts), frequencies)
+        return cls(terms.saturation, scale, parts, [None] * len(parts))
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))

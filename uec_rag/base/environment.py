@@ -62,15 +62,6 @@ def _is_there(module: str) -> bool:
         return False
 
 
-TRUSTED = "UEC_TRUSTED"
-"""The environment variable that lists the models that saved folders may name."""
-
-
-def trusted_names() -> list[str]:
-    """Return the hub names, and patterns such as "intfloat/*", in `TRUSTED`."""
-    return [entry.strip() for entry in os.environ.get(TRUSTED, "").split(",") if entry.strip()]
-
-
 def cores() -> int:
     """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):

@@ -31,18 +31,6 @@ class FingerprintMismatch(ValueError):
     """Raised if saved vectors come from other models, revisions or posteriors."""
 
 
-@contextmanager
-def as_save_check(kind: str) -> Iterator[None]:
-    """Convert any error in the block, which loads a new save as a check, into RuntimeError."""
-    try:
-        yield
-    except Exception as error:
-        raise RuntimeError(
-            f"path: the {kind} just written does not load again ({error}). Nothing was saved, "
-            "and the previous save is unchanged; please report this."
-        ) from error
-
-
 class InternalError(RuntimeError):
     """Raised for a bug in this package; please report it."""
 

@@ -1,4 +1,4 @@
-"""Files of saved folders, which are flushed to disk, and checked when they are read.
+"""Files that are flushed to disk, and checked when they are read.
 
 Pickle is never used, and only regular files are opened: links, pipes and devices could lead
 elsewhere, never end or never answer.
@@ -6,40 +6,45 @@ elsewhere, never end or never answer.
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from filelock import FileLock, Timeout
-from numpy.typing import NDArray
-
-from uec_rag.base import regular
-from uec_rag.base.checks import are_finite
 from uec_rag.base.errors import corruption
-
-_POLL = 0.01  # seconds between two attempts at a lock, which others hold for tenths of a second
-
 
 DATABASE = "index.db"
 """The file name of the database in the folder of an index."""
 
-ENSEMBLE = "uec.json"
-"""The file name of the description in the folder of an ensemble."""
+ENSEMBLE = "uec.safetensors"
+"""The file name of an ensemble in its folder."""
 
 APPLICATION = 0x55454352
 """The application id of the database, "UECR" at byte 68 of its file."""
+
+_POLL = 0.01  # seconds between two attempts at a lock, which others hold for tenths of a second
+_AT_ONCE = 2**20  # bytes
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def is_index(folder: Path) -> bool:
     """Return whether a folder is that of an index, without opening its database."""
     try:
-        with regular.open_regular(folder / DATABASE) as file:
+        with open_regular(folder / DATABASE) as file:
             head = file.read(72)
     except OSError:
         return False
@@ -51,15 +56,79 @@ def is_saved(folder: Path) -> bool:
     return os.path.isfile(folder / ENSEMBLE) or is_index(folder)
 
 
-def open_regular(file: Path) -> BufferedReader:
-    """Open a regular file for reading, without blocking and without following links.
+class NotRegularError(OSError):
+    """Raised if a path is not a regular file; the message says what it is."""
 
-    Raises IndexCorrupted if the file is missing or is not a regular file, OSError if it cannot be
-    read.
+
+def open_regular(
+    path: str | Path, *, follow_symlinks: bool = False, dir_fd: int | None = None
+) -> BufferedReader:
+    """Open a regular file for reading; never blocks, even if the file is replaced meanwhile.
+
+    Parameters
+    ----------
+    path
+    follow_symlinks
+        Open the target of a link, if it is a regular file.
+    dir_fd
+        Descriptor of the folder that a relative path is relative to.
+
+    Raises
+    ------
+    NotRegularError
+        If `path` is not a regular file.
+    OSError
+        If there is no such file, or it cannot be read.
+    """
+    state = os.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    check_regular(state, path)  # even opening a pipe or a tape has side effects
+    # In case the file is replaced: do not wait for the other end of a pipe, nor follow a link.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if not follow_symlinks:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    try:
+        handle = os.open(path, flags, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise NotRegularError(error.errno, "a link, not a regular file", str(path)) from error
+        raise
+    try:
+        check_regular(os.fstat(handle), path)
+    except BaseException:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def check_regular(state: os.stat_result, path: str | Path) -> None:
+    """Raise NotRegularError unless `state` is that of a regular file."""
+    if not stat.S_ISREG(state.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
+        raise NotRegularError(errno.EINVAL, f"no regular file but {kind}", str(path))
+
+
+def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Read the first `size` bytes of a file in chunks, even if it grows meanwhile.
+
+    Raises OSError if it has fewer.
+    """
+    while size:
+        piece = file.read(min(size, _AT_ONCE))
+        if not piece:
+            raise OSError(errno.EIO, "it became shorter while it was read")
+        size -= len(piece)
+        yield piece
+
+
+def read_bytes(file: Path) -> bytes:
+    """Read a regular file of a saved folder.
+
+    Raises IndexCorrupted if it is missing or is not a regular file, OSError if it cannot be read.
     """
     try:
-        return regular.open_regular(file)
-    except regular.NotRegularError as error:
+        with open_regular(file) as stream:
+            return stream.read()
+    except NotRegularError as error:
         raise corruption(
             file, f"is {error.strerror}; replace it by the file itself, or save again."
         ) from error
@@ -67,9 +136,9 @@ def open_regular(file: Path) -> BufferedReader:
         raise corruption(file, "is missing; save again.") from error
 
 
-def write_json(file: Path, value: object, *, indent: int | None = 1) -> None:
-    """Write JSON as UTF-8; with ``indent=None`` on one line, which is several times as fast."""
-    file.write_text(json.dumps(value, ensure_ascii=False, indent=indent), encoding="utf-8")
+def write_json(file: Path, value: object) -> None:
+    """Write JSON as UTF-8."""
+    file.write_text(json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -77,8 +146,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
     Raises IndexCorrupted if the file is missing, is not a regular file or not a JSON object.
     """
-    with open_regular(file) as stream:
-        content = stream.read()
+    content = read_bytes(file)
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
@@ -88,37 +156,14 @@ def read_json(file: Path) -> dict[str, Any]:
     return value
 
 
-def read_tensors(file: Path, sha256: str) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a safetensors file with a known hash.
-
-    Raises IndexCorrupted if the file is missing, is not a regular file or not valid, has another
-    hash, or contains NaN or infinity.
-    """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    with open_regular(file) as stream:
-        content = stream.read()
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise corruption(file, "has other contents than were saved; save it again.")
-    try:
-        tensors = load(content)
-    except (SafetensorError, KeyError) as error:  # KeyError: a number type that NumPy lacks
-        raise corruption(file, f"cannot be read ({error}); save it again.") from error
-    for name, tensor in tensors.items():
-        if tensor.dtype.kind == "f" and not are_finite(tensor):
-            raise corruption(file, f"holds NaN or infinity in {name!r}; save it again.")
-    return tensors
-
-
-def replace_file(file: Path, text: str) -> None:
-    """Replace the contents of a file by a UTF-8 text atomically, by a rename."""
+def replace_file(file: Path, content: str | bytes) -> None:
+    """Replace the contents of a file, a text as UTF-8, atomically, by a rename."""
     # A random name and mode "x", so that a planted link is not followed.
     new = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    stream = new.open("x", encoding="utf-8")
+    stream = new.open("xb")
     try:
         with stream:
-            stream.write(text)
+            stream.write(content.encode() if isinstance(content, str) else content)
         to_disk(new)
         new.replace(file)
     finally:
@@ -144,6 +189,8 @@ def lock_file(file: Path, busy: str, wait: float = 0.0) -> Iterator[None]:
     BlockingIOError
         If another process or thread still holds the lock after that time.
     """
+    from filelock import FileLock, Timeout
+
     lock = FileLock(file)
     try:
         try:

@@ -288,11 +288,9 @@ class Gaussian:
         """
         if profile is None:
             return cls(mean, scales, coefficients, widths, terms)
-        self = cls.__new__(cls)
         means, own = as_matrix(mean, "mean"), as_matrix(scales, "scales")
         shared = as_matrix(profile, "profile")
         weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
-        self._set(means, own, shared, weights, widths, terms)
         n, d = means.shape
         if len(own) != n or shared.shape != (own.shape[1], d):
             raise ValueError(
@@ -302,7 +300,7 @@ class Gaussian:
         for name, part in (("scales", own), ("profile", shared)):
             if part.size and part.min() < 0:
                 raise ValueError(f"{name}: expected values >= 0, got {part.min()}.")
-        return self
+        return cls.from_checked(means, own, shared, weights, widths, terms)
 
     @classmethod
     def from_checked(
@@ -366,17 +364,17 @@ class Gaussian:
             )
         if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
             return self
-        part = Gaussian.__new__(Gaussian)
         weights = None if self.coefficients is None else self.coefficients[rows]
         terms = [block[rows] for block in self.terms]
-        part._set(self.mean[rows], self.scales[rows], self.profile, weights, self.widths, terms)
-        return part
+        return Gaussian.from_checked(
+            self.mean[rows], self.scales[rows], self.profile, weights, self.widths, terms
+        )
 
     def with_terms(self, terms: Sequence[Terms]) -> Gaussian:
         """Return the same Gaussians with the given sparse blocks."""
-        whole = Gaussian.__new__(Gaussian)
-        whole._set(self.mean, self.scales, self.profile, self.coefficients, self.widths, terms)
-        return whole
+        return Gaussian.from_checked(
+            self.mean, self.scales, self.profile, self.coefficients, self.widths, terms
+        )
 
     @property
     def dimension(self) -> int:

@@ -62,16 +62,17 @@ class Record:
         return record
 
 
-def _check_keys(record: Record, metadata: Mapping[str, Any]) -> None:
+def _check_keys(value: object, saved: Any) -> None:  # noqa: ANN401
     """Raise ValueError if a record, or one in it, was rebuilt from keys that are not its fields."""
-    names = {field.name for field in fields(cast(Any, record))}
-    if unknown := metadata.keys() - names:
-        raise ValueError(f"{type(record).__name__} has no field {min(unknown)!r}")
-    for name, saved in metadata.items():
-        value = getattr(record, name)
-        listed = [(value, saved)] if isinstance(value, Record) else []
-        if isinstance(value, tuple):
-            listed = [*zip(value, saved, strict=True)]
-        for inner, keys in listed:
-            if isinstance(inner, Record):
-                _check_keys(inner, keys)
+    if isinstance(value, Record):
+        names = {field.name for field in fields(cast(Any, value))}
+        if unknown := saved.keys() - names:
+            raise ValueError(f"{type(value).__name__} has no field {min(unknown)!r}")
+        for name, inner in saved.items():
+            _check_keys(getattr(value, name), inner)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _check_keys(inner, saved[key])
+    elif isinstance(value, tuple):
+        for inner, keys in zip(value, saved, strict=True):
+            _check_keys(inner, keys)

@@ -1,10 +1,10 @@
 """Retries of calls to a remote model or store that is briefly unreachable or too busy."""
 
 import logging
+import math
 import re
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from uec_rag.base.checks import one_line
 
@@ -51,33 +51,22 @@ def is_transient(error: BaseException) -> bool:
     return any(base.__name__ in _NAMES for base in type(error).__mro__)
 
 
-def retry(function: Callable[..., _Out], *arguments: object, within: float | None = None) -> _Out:
+def retry(function: Callable[..., _Out], *arguments: object, within: float = math.inf) -> _Out:
     """Call a function, and retry transient errors a few times with increasing delays.
 
     `*arguments`: those of the function. `within`: seconds after which errors are not retried.
     Raises the last error of the function if it is not transient, or the last try has failed.
     """
-    return with_retries(function, within)(*arguments)
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
 
-
-def with_retries(function: Callable[..., _Out], within: float | None = None) -> Callable[..., _Out]:
-    """Return a function that calls another with the retries of `retry`."""
-    from tenacity import Retrying
-
-    return partial(Retrying(**_policy(within)), function)
-
-
-def _policy(within: float | None = None) -> dict[str, Any]:
-    from tenacity import retry_if_exception, stop_after_attempt, stop_after_delay, stop_never
-
-    late = stop_never if within is None else stop_after_delay(within)
-    return {
-        "retry": retry_if_exception(is_transient),
-        "stop": stop_after_attempt(_TRIES) | late,
-        "wait": _wait,
-        "before_sleep": _announce,
-        "reraise": True,
-    }
+    retrying = Retrying(
+        retry=retry_if_exception(is_transient),
+        stop=stop_after_attempt(_TRIES) | stop_after_delay(within),
+        wait=_wait,
+        before_sleep=_announce,
+        reraise=True,
+    )
+    return retrying(function, *arguments)
 
 
 def _announce(state: "RetryCallState") -> None:

@@ -30,7 +30,7 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
     """
     from uec_rag.encoders import CachedEncoder
     from uec_rag.encoders.base import TermEncoder
-    from uec_rag.encoders.bundled.packages import DEFAULT_PRESET, PRESETS, cache_folder
+    from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, cache_folder
     from uec_rag.ensemble import UEC
 
     names = models or [DEFAULT_PRESET]

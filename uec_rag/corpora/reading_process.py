@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from uec_rag.base.regular import pieces
+from uec_rag.base.files import pieces
 from uec_rag.corpora.document import Section
 from uec_rag.corpora.readers import READERS
 

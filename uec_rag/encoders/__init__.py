@@ -2,10 +2,10 @@
 
 from uec_rag.encoders.base import Encoded, Encoder, Role
 from uec_rag.encoders.black_box import BlackBoxEncoder
-from uec_rag.encoders.bundled.packages import DEFAULT_ENCODERS
 from uec_rag.encoders.cache import CachedEncoder
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import load_encoder
+from uec_rag.encoders.packages import DEFAULT_ENCODERS
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 
 __all__ = [

@@ -1,6 +1,5 @@
 """The encoder protocol, the output of encoders, and checks of their input and output."""
 
-import functools
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
@@ -307,14 +306,6 @@ def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
         return len(encoding.ids) + sum(len(cut.ids) for cut in encoding.overflowing)
 
     return count
-
-
-def function_name(function: object, anonymous: str) -> str:
-    """Return the name of a callable, or of its class; `anonymous` for a lambda."""
-    if isinstance(function, functools.partial):
-        return function_name(function.func, anonymous)
-    name = getattr(function, "__name__", type(function).__name__)
-    return anonymous if name == "<lambda>" else str(name)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

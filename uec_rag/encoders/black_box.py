@@ -1,21 +1,19 @@
 """Encoders that expose nothing but vectors: functions, APIs, and embeddings of frameworks."""
 
-import functools
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.retries import retry, with_retries
+from uec_rag.base.retries import retry
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
     Role,
     check_vectors,
-    function_name,
     prepare_texts,
 )
 
@@ -56,14 +54,6 @@ def _has_methods(value: object, *names: str) -> bool:
     return not isinstance(value, type) and all(
         callable(getattr(value, name, None)) for name in names
     )
-
-
-@dataclass(frozen=True)
-class _Source:
-    """The functions that embed passages and queries."""
-
-    passages: Callable[[list[str]], object]
-    queries: Callable[[list[str]], object]
 
 
 class BlackBoxEncoder(IdentityHead):
@@ -111,7 +101,7 @@ class BlackBoxEncoder(IdentityHead):
     ) -> None:
         self.name = name or _name_of(source)
         self._given = source
-        self._source = _source_of(source)
+        self._embed = _functions_of(source)
         self._dimension: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -124,7 +114,7 @@ class BlackBoxEncoder(IdentityHead):
                 "function, or save the ensemble or index that uses it, and load that with "
                 "encoders= in the other process."
             ) from error
-        return functools.partial(BlackBoxEncoder, name=self.name), (self._given,)
+        return partial(BlackBoxEncoder, name=self.name), (self._given,)
 
     @property
     def dimension(self) -> int:
@@ -147,7 +137,7 @@ class BlackBoxEncoder(IdentityHead):
         checked = prepare_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
-        embed = self._source.queries if role == "query" else self._source.passages
+        embed = self._embed[role]
         if len(checked) == 1:
             return self._encode_batch(embed(checked), 1)
         parts = []
@@ -172,25 +162,27 @@ def _name_of(source: object) -> str:
             if isinstance(value, str) and value not in ("", "unknown"):
                 return value.rstrip("/").rpartition("/")[2]
         return type(source).__name__
-    return function_name(source, "callable")
+    if isinstance(source, partial):
+        return _name_of(source.func)
+    name = getattr(source, "__name__", type(source).__name__)
+    return "callable" if name == "<lambda>" else str(name)
 
 
-def _source_of(source: object) -> _Source:
+def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
+    """Return the functions that embed queries and passages."""
     if is_langchain(source):
-        return _framework_source(source, "embed_documents", "embed_query")
+        return {
+            "passage": partial(retry, source.embed_documents),
+            "query": lambda texts: [retry(source.embed_query, text) for text in texts],
+        }
     if is_llama_index(source):
-        return _framework_source(source, "get_text_embedding_batch", "get_query_embedding")
+        return {
+            "passage": partial(retry, source.get_text_embedding_batch),
+            "query": lambda texts: [retry(source.get_query_embedding, text) for text in texts],
+        }
     if callable(source) and not isinstance(source, type):
-        embed = with_retries(source)
-        return _Source(embed, embed)
+        return dict.fromkeys(("passage", "query"), partial(retry, source))
     raise TypeError(
         f"cannot embed with {type(source).__name__} {source!r:.80}; expected a LangChain "
         "Embeddings, a LlamaIndex BaseEmbedding or a callable(list[str]) -> (n, d) array"
-    )
-
-
-def _framework_source(model: object, passages: str, query: str) -> _Source:
-    return _Source(
-        lambda texts: retry(getattr(model, passages), texts),
-        lambda texts: [retry(getattr(model, query), text) for text in texts],
     )

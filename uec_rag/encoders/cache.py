@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from uec_rag.base.regular import check_regular
+from uec_rag.base.files import check_regular
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,

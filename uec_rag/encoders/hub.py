@@ -16,12 +16,10 @@ from uec_rag.encoders.base import LastLayer, Role
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from torch import nn
 
 
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
-_CONFIGURATION = "config_sentence_transformers.json"
 _HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 
@@ -71,16 +69,13 @@ def is_model(value: object, kind: str) -> bool:
 
 def _is_downloaded(model: str, revision: str) -> bool:
     """Return whether a configuration of a model of the hub is on this machine."""
-    names = ("config.json", "modules.json", _CONFIGURATION)
-    return any(_find_download(model, name, revision) is not None for name in names)
-
-
-def _find_download(model: str, file: str, revision: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     home = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
-    path = try_to_load_from_cache(model, file, home, revision or None)
-    return Path(path) if isinstance(path, str) else None
+    return any(
+        isinstance(try_to_load_from_cache(model, name, home, revision or None), str)
+        for name in ("config.json", "modules.json", "config_sentence_transformers.json")
+    )
 
 
 def _load_folder(folder: Path, device: str | None) -> SentenceTransformer:
@@ -242,21 +237,16 @@ def revision_of(
     The hash is the same on every machine, device and storage precision. It ignores the names of
     weights, which differ between versions of the library.
     """
+    import torch
+
     description = {
         "modules": [_describe(module) for module in model],
         "prompts": {role: prompts[role] for role in ("query", "passage")},
         "last_layer": last_layer,
         "truncate_dim": getattr(model, "truncate_dim", None),
         "max_length": str(model.max_seq_length),
-        "tokenizer": tokenizer_state(model),
+        "tokenizer": _tokenizer_state(model),
     }
-    return hash_of(description, model)
-
-
-def hash_of(description: Mapping[str, object], model: nn.Module) -> str:
-    """Compute the SHA-256 (hex) of a description of a model and its weights in single precision."""
-    import torch
-
     digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
     for weight in model.state_dict().values():
         # Integer buffers are positions and counters, which only some versions store.
@@ -284,7 +274,7 @@ def _describe(module: object) -> dict[str, object]:
     return described
 
 
-def tokenizer_state(model: SentenceTransformer) -> object:
+def _tokenizer_state(model: SentenceTransformer) -> object:
     """Return everything that determines how a model splits a text, except its maximum length."""
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)

@@ -98,11 +98,6 @@ _SCRIPTS = {
 }
 
 
-def languages() -> list[str]:
-    """Return the names of the languages that have a stemmer."""
-    return sorted(Stemmer.algorithms())
-
-
 class WordTokenizer:
     """A tokenizer that turns words into keys of stems, prefixes and letter n-grams.
 
@@ -111,7 +106,7 @@ class WordTokenizer:
     Parameters
     ----------
     language : str, optional
-        Language of words in the Latin script, one of `languages`. The default is English, with
+        Language of words in the Latin script, one with a stemmer. The default is English, with
         letter n-grams for texts whose function words are mostly of another language.
 
     Examples
@@ -121,8 +116,9 @@ class WordTokenizer:
     """
 
     def __init__(self, language: str | None = None) -> None:
-        if language is not None and language not in languages():
-            raise ValueError(f"language: expected one of {languages()}, got {language!r}.")
+        known = sorted(Stemmer.algorithms())
+        if language is not None and language not in known:
+            raise ValueError(f"language: expected one of {known}, got {language!r}.")
         self.language = language
 
     def __call__(self, text: str) -> NDArray[np.uint64]:

@@ -2,9 +2,8 @@
 
 import copyreg
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
@@ -16,12 +15,12 @@ from uec_rag.encoders.black_box import (
     is_langchain,
     is_llama_index,
 )
-from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
-from uec_rag.encoders.bundled.packages import PACKAGED, load_pypi
 from uec_rag.encoders.hub import Precision, is_model
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical
+from uec_rag.encoders.packages import PACKAGED, load_pypi
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.small_models import OnnxEncoder, StaticEncoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -39,13 +38,8 @@ _ACCEPTED = (
 )
 
 
-def load_encoders(
-    specs: Sequence[EncoderLike], *, last_layer: LastLayers = "projection", **settings: Any
-) -> list[Encoder]:
-    """Load the encoders of an ensemble; parameters as in `load_encoder`.
-
-    With last_layer "auto", an encoder uses "ffn" if its feed-forward layer is accessible, and
-    "projection" with a warning otherwise.
+def load_encoders(specs: Sequence[EncoderLike], **settings: Any) -> list[Encoder]:
+    """Load the encoders of an ensemble; settings as in `load_encoder`.
 
     Raises TypeError if `specs` is not a list, ValueError if it is empty, and the errors of
     `load_encoder`.
@@ -57,32 +51,13 @@ def load_encoders(
         )
     if not specs:
         raise ValueError("encoders: expected at least one, got none.")
-
-    return [load_layer(last_layer, partial(load_encoder, spec, **settings)) for spec in specs]
-
-
-def load_layer(last_layer: LastLayers, load: Callable[..., Encoder]) -> Encoder:
-    """Load an encoder with the given last layer; "auto" tries "ffn" before "projection".
-
-    `load` takes `last_layer`, and raises ValueError if the encoder has no such layer.
-    """
-    if last_layer != "auto":
-        return load(last_layer=last_layer)
-    try:
-        return load(last_layer="ffn")
-    except ValueError:
-        encoder = load(last_layer="projection")
-    warn(
-        f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
-        "the projection of its output, whose variance hardly differs between texts."
-    )
-    return encoder
+    return [load_encoder(spec, **settings) for spec in specs]
 
 
 def load_encoder(
     spec: EncoderLike,
     *,
-    last_layer: LastLayer = "projection",
+    last_layer: LastLayers = "projection",
     device: str | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
@@ -100,7 +75,8 @@ def load_encoder(
         array, or an Encoder, which is returned unchanged.
     last_layer, device, dtype, batch_size
         As in `SentenceTransformerEncoder`. A black box
-        ignores device, dtype and batch_size, and its last layer is always "projection".
+        ignores device, dtype and batch_size, and its last layer is always "projection". "auto" is
+        "ffn" if the feed-forward layer is accessible, else "projection", with a warning.
     fetch
         Whether to download models from the hub. If False, only models that were downloaded earlier
         are found.
@@ -117,15 +93,32 @@ def load_encoder(
     OSError
         If a model cannot be found or fetched.
     """
+    settings: dict[str, Any] = {"device": device, "dtype": dtype, "batch_size": batch_size}
+    if last_layer != "auto":
+        return _load(spec, last_layer, fetch, settings)
+    try:
+        return _load(spec, "ffn", fetch, settings)
+    except ValueError:
+        encoder = _load(spec, "projection", fetch, settings)
+    warn(
+        f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
+        "the projection of its output, whose variance hardly differs between texts."
+    )
+    return encoder
+
+
+def _load(
+    spec: EncoderLike, last_layer: LastLayer, fetch: bool, settings: dict[str, Any]
+) -> Encoder:
     if isinstance(spec, str) and not spec.strip():
         raise ValueError(f"an encoder's name must not be empty; expected {_ACCEPTED}")
     if is_encoder(spec):
         return spec
     if isinstance(spec, str) and (spec == BM25 or spec.startswith(f"{BM25}:")):
         return restore_lexical(spec)
-    settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
+    settings = {**settings, "last_layer": last_layer}
     if isinstance(spec, (str, Path)):
-        return _load_named(spec, settings, fetch)
+        return _load_named(spec, fetch, settings)
     if is_model(spec, "SentenceTransformer"):
         return SentenceTransformerEncoder(cast("SentenceTransformer", spec), **settings)
     encoder = _black_box(spec)
@@ -137,23 +130,16 @@ def load_encoder(
     return encoder
 
 
-class _Settings(TypedDict):
-    """Arguments of `SentenceTransformerEncoder`."""
-
-    last_layer: LastLayer
-    device: str | None
-    dtype: Precision | None
-    batch_size: int
-
-
-def _load_named(spec: str | Path, settings: _Settings, fetch: bool) -> Encoder:
+def _load_named(spec: str | Path, fetch: bool, settings: dict[str, Any]) -> Encoder:
     """Load a bundled model, or one from a folder or the hub."""
     name = PACKAGED.get(str(spec), str(spec))
     if name.startswith("pypi:"):
         return load_pypi(name.removeprefix("pypi:"), **settings)
     if isinstance(spec, str):
-        if "/" not in spec and not Path(spec).is_dir():
-            _check_spelling(spec)
+        # Few models of the hub have no owner: look before torch is imported and the hub asked.
+        unowned = "/" not in spec and not Path(spec).is_dir()
+        if unowned and (advice := did_you_mean(spec, (BM25, *PACKAGED))):
+            raise ValueError(f"encoders: there is no encoder {spec!r}{advice}")
         spec = spec.removeprefix("hf:")
     return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
 
@@ -168,15 +154,6 @@ def _black_box(spec: EncoderLike) -> BlackBoxEncoder:
             f"cannot make an encoder from {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
         )
     return BlackBoxEncoder(spec)
-
-
-def _check_spelling(name: str) -> None:
-    """Raise ValueError for a name close to one of ours, before torch is imported and the hub asked.
-
-    Few models of the hub have no owner.
-    """
-    if advice := did_you_mean(name, (BM25, *PACKAGED)):
-        raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
 
 
 def _pickle(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below

@@ -451,7 +451,7 @@ class EvidenceWeights(Record):
     location, spread : tuple of F floats
         Features are standardised as ``(feature - location) / spread``.
     prior : tuple of K floats
-        Constant term of each encoder's score; 0 unless ``learn_prior=True``.
+        Constant term of each encoder's score.
     """
 
     weights: tuple[float, ...]

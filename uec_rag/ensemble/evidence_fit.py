@@ -7,24 +7,28 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.ensemble.convolution import FEATURES, EvidenceWeights, corpus_evidence, standardise
 
-LEARNED = ("entropy", "gap", "top", "base")
-"""The default features. The trace is excluded: learned from made-up languages, it mistakes a new
-domain for one, which cost .02 to .04 nDCG@10 on questions about finance (docs/measurements)."""
-
-LEARNED_WITH_OTHERS = (*LEARNED, "deviation")
-"""The features if there are other corpora to learn from. With made-up languages, the deviation
-gains .002 nDCG@10; learned only on texts that all encoders were fitted on, it costs .01 to .02."""
-
-# The signs of the weights. More evidence of failure must never increase an encoder's coefficient,
-# even if a small or biased fit set suggests it. The sign of the trace is free, since it depends on
-# the texts of the fit: an encoder that is fitted on all languages together has its lowest variance
-# in those that it does not know.
-_SIGN = {"trace": 0, "entropy": -1, "gap": 1, "top": 1, "base": -1, "deviation": -1}
+# The bounds of the weights. More evidence of failure must never increase an encoder's coefficient,
+# even if a small or biased fit set suggests it.
+#
+# The trace is left out: learned from made-up languages, it mistakes a new domain for one, which
+# cost .02 to .04 nDCG@10 on questions about finance (docs/measurements). The deviation gains .002
+# with made-up languages; learned only on texts that all encoders were fitted on, it costs .01 to
+# .02, so that without other corpora it is left out, too.
+_OUT, _POSITIVE, _NEGATIVE = (0.0, 0.0), (0.0, None), (None, 0.0)
+_BOUNDS: dict[str, tuple[float | None, float | None]] = {
+    "trace": _OUT,
+    "entropy": _NEGATIVE,
+    "gap": _POSITIVE,
+    "top": _POSITIVE,
+    "base": _NEGATIVE,
+    "deviation": _NEGATIVE,
+}
+_PENALTY = 0.03  # factor of the ridge penalty
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +107,27 @@ def corpus_views(
 
 
 @dataclass(frozen=True, eq=False)
-class OtherCorpus:
-    """Queries over another corpus; attributes are parameters of `fit_evidence_weights`."""
+class FitCorpus:
+    """Queries and passages to learn evidence weights from.
+
+    Attributes
+    ----------
+    similarities : sequence of K arrays, shape (n, N)
+        Similarities of the queries to the passages for each encoder.
+    relevant : sequence of n collections of int
+        Indices of each query's relevant passages.
+    trace : array, shape (n, K)
+        As in `corpus_evidence`.
+    """
 
     similarities: Sequence[FloatArray]
     relevant: Sequence[Collection[int]]
-    trace: ArrayLike
+    trace: FloatArray
+
+    @property
+    def passages(self) -> int:
+        """The number of passages N."""
+        return int(self.similarities[0].shape[1])
 
 
 def _choose_hidden(
@@ -137,62 +156,48 @@ def _choose_hidden(
 
 
 def fit_evidence_weights(
-    similarities: Sequence[FloatArray],
-    relevant: Sequence[Collection[int]],
+    own: FitCorpus,
     slopes: Sequence[float],
     intercepts: Sequence[float],
-    trace: ArrayLike,
     *,
-    features: Collection[str] | None = None,
-    learn_prior: bool = False,
-    penalty: float = 0.03,
     seed: int = 0,
-    other_corpora: Sequence[OtherCorpus] = (),
+    others: Sequence[FitCorpus] = (),
 ) -> EvidenceWeights:
     """Learn the weights that maximise the relevant passages' share of the fused posterior.
 
     Minimises the listwise negative log-likelihood of the relevant passages in
     ``softmax_c(sum_k pi_k l_k(c) / T)`` over small and larger views of the fit passages, with a
-    ridge penalty towards equal weights, by L-BFGS with bounds. This takes a few seconds.
+    ridge penalty towards equal weights, by L-BFGS with bounds. This takes a few seconds. A prior
+    per encoder is learned: the penalty makes it irrelevant for pairs of one domain, and it
+    distinguishes languages if there are several.
 
     Parameters
     ----------
-    similarities : sequence of K arrays, shape (n, N)
-        Similarities of the fit queries to the fit passages for each encoder; a few hundred queries
-        are enough.
-    relevant : sequence of n collections of int
-        Indices of each query's relevant passages.
-    slopes, intercepts, trace
+    own : FitCorpus
+        The fit queries and passages; a few hundred queries are enough.
+    slopes, intercepts
         As in `corpus_evidence`.
-    features : collection of str, optional
-        The features to use; `LEARNED` by default, or `LEARNED_WITH_OTHERS` with `other_corpora`.
-    learn_prior : bool
-        Whether to learn a constant per encoder, under the same penalty.
-    penalty : float
-        Factor of the ridge penalty.
     seed : int
         Random seed of the views.
-    other_corpora : sequence of OtherCorpus
+    others : sequence of FitCorpus
         Queries over other corpora, to learn from in addition.
 
     Raises
     ------
     ValueError
-        If a feature is unknown, or `corpus_views` or `corpus_evidence` raises it.
+        If `corpus_views` or `corpus_evidence` raises it.
     """
     from scipy.optimize import minimize
 
-    if features is None:
-        features = LEARNED_WITH_OTHERS if other_corpora else LEARNED
-    unknown = set(features) - set(FEATURES)
-    if unknown:
-        raise ValueError(f"features: expected some of {FEATURES}, got {sorted(unknown)}.")
-    views, cuts, evidence = _cut_views(similarities, relevant, slopes, intercepts, trace, seed)
-    for other in other_corpora:
-        views += corpus_views(other.relevant, other.similarities[0].shape[1], sizes=(1 << 30,))
-        cuts.append([views[-1].cut(similarity) for similarity in other.similarities])
-        of_queries = np.asarray(other.trace, dtype=np.float32)[views[-1].queries]
-        evidence.append(corpus_evidence(cuts[-1], slopes, intercepts, of_queries))
+    drawn = [(own, view) for view in corpus_views(own.relevant, own.passages, seed=seed)]
+    for other in others:
+        whole = corpus_views(other.relevant, other.passages, sizes=(other.passages,))
+        drawn += [(other, view) for view in whole]
+    cuts = [[view.cut(values) for values in corpus.similarities] for corpus, view in drawn]
+    evidence = [
+        corpus_evidence(cut, slopes, intercepts, corpus.trace[view.queries])
+        for (corpus, view), cut in zip(drawn, cuts, strict=True)
+    ]
     pooled = np.concatenate([e.reshape(-1, len(FEATURES)) for e in evidence])
     location = pooled.mean(axis=0)
     # A feature that hardly varies over the fit queries must not be huge for others.
@@ -205,13 +210,12 @@ def fit_evidence_weights(
             standardise(e, location, spread).astype(np.float64),
             view.relevant,
         )
-        for view, cut, e in zip(views, cuts, evidence, strict=True)
+        for (_, view), cut, e in zip(drawn, cuts, evidence, strict=True)
     ]
-    loss = partial(_penalised_loss, problems=problems, encoders=encoders, penalty=penalty)
-    free = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
-    bounds = [free[_SIGN[name]] if name in features else (0.0, 0.0) for name in FEATURES]
-    bounds.append((-4.0, 6.0))
-    bounds += [(None, None) if learn_prior else (0.0, 0.0)] * encoders
+    loss = partial(_penalised_loss, problems=problems, encoders=encoders)
+    of_features = _BOUNDS if others else {**_BOUNDS, "deviation": _OUT}
+    bounds = [*(of_features[name] for name in FEATURES), (-4.0, 6.0)]
+    bounds += [(None, None)] * encoders
     result = minimize(loss, np.zeros(len(bounds)), jac=True, method="L-BFGS-B", bounds=bounds)
     solution = result.x
     return EvidenceWeights(
@@ -222,30 +226,10 @@ def fit_evidence_weights(
     )
 
 
-def _cut_views(
-    similarities: Sequence[FloatArray],
-    relevant: Sequence[Collection[int]],
-    slopes: Sequence[float],
-    intercepts: Sequence[float],
-    trace: ArrayLike,
-    seed: int,
-) -> tuple[list[CorpusView], list[list[FloatArray]], list[FloatArray]]:
-    """Draw views of the fit passages, with each one's similarities and evidence."""
-    traces = np.asarray(trace, dtype=np.float32)
-    views = corpus_views(relevant, similarities[0].shape[1], seed=seed)
-    cuts = [[view.cut(similarity) for similarity in similarities] for view in views]
-    evidence = [
-        corpus_evidence(cut, slopes, intercepts, traces[view.queries])
-        for view, cut in zip(views, cuts, strict=True)
-    ]
-    return views, cuts, evidence
-
-
 def _penalised_loss(
     parameters: NDArray[np.float64],
     problems: Sequence[tuple[FloatArray, NDArray[np.float64], NDArray[np.bool_]]],
     encoders: int,
-    penalty: float,
 ) -> tuple[float, NDArray[np.float64]]:
     """Compute the mean loss of all views' queries with its ridge penalty, and the gradient.
 
@@ -254,8 +238,8 @@ def _penalised_loss(
     """
     count = sum(len(relevant) for *_, relevant in problems)
     shrunk = np.concatenate([parameters[: len(FEATURES)], [0.0], parameters[-encoders:]])
-    total = penalty * float(shrunk @ shrunk)
-    gradient = 2 * penalty * shrunk
+    total = _PENALTY * float(shrunk @ shrunk)
+    gradient = 2 * _PENALTY * shrunk
     for problem in problems:
         value, slope = _loss(parameters, *problem)
         total += value / count

@@ -20,7 +20,7 @@ from uec_rag.confidence.model import (
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.ensemble.convolution import Evidence, check_one_space
-from uec_rag.ensemble.evidence_fit import OtherCorpus
+from uec_rag.ensemble.evidence_fit import FitCorpus, fit_evidence_weights
 from uec_rag.ensemble.fit_queries import (
     LANGUAGES,
     FitQueries,
@@ -28,7 +28,7 @@ from uec_rag.ensemble.fit_queries import (
     choose_questions,
     to_pseudo_language,
 )
-from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
+from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.save import shipped_fit
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
@@ -75,7 +75,14 @@ def fit(
         strange = _encode_pseudo_languages(
             encoders, fitted, posteriors.questions, options.seed, show_progress
         )
-        weights = questions.fit_evidence_weights(fitted, strange)
+        traces = fitted.standardise_traces(questions.queries)
+        weights = fit_evidence_weights(
+            FitCorpus(questions.own, questions.questions.relevant, traces),
+            fitted.slopes,
+            fitted.intercepts,
+            seed=options.seed,
+            others=strange,
+        )
         fitted = replace(fitted, rule=Evidence(weights))
     bar.update()
     known = shipped_fit(encoders, unfitted, options)
@@ -94,11 +101,9 @@ def fit(
         options.likelihood,
         posteriors.encoding_seconds,
         seconds,
-        facts=FitFacts(
-            tuple(sum(map(len, each.positives)) for each in pairs_of_each),
-            tuple(shares.mean(axis=0).tolist()),
-            tuple(shares.std(axis=0).tolist()),
-        ),
+        pairs=tuple(sum(map(len, each.positives)) for each in pairs_of_each),
+        shares=tuple(shares.mean(axis=0).tolist()),
+        deviations=tuple(shares.std(axis=0).tolist()),
     )
     asked, corpus = posteriors.questions, posteriors.questions.corpus
     profiled = [
@@ -139,7 +144,7 @@ def _encode_pseudo_languages(
     questions: Questions,
     seed: int,
     show_progress: bool | None,
-) -> list[OtherCorpus]:
+) -> list[FitCorpus]:
     """Make questions in made-up languages, which BM25 answers and dense models do not.
 
     Returns none unless the ensemble has both kinds of members.
@@ -154,7 +159,7 @@ def _encode_pseudo_languages(
         corpus = fitted.gaussians([e.encode(strange.corpus, "passage", **shown) for e in encoders])
         similarities = [moments(q, c)[0] for q, c in zip(queries, corpus, strict=True)]
         traces = fitted.standardise_traces(queries)
-        out.append(OtherCorpus(similarities, strange.relevant, traces))
+        out.append(FitCorpus(similarities, strange.relevant, traces))
     return out
 
 

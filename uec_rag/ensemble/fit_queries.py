@@ -15,18 +15,15 @@ import numpy as np
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.model import FitView
-from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.evidence_fit import (
     CorpusView,
-    OtherCorpus,
     corpus_views,
-    fit_evidence_weights,
 )
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.laplace.pairs import Pairs
 
-CORPUS_SIZES = (150, 600, 2400)
-"""The sizes of the corpora over which confidence is learned, so that it generalises to others."""
+# The sizes of the corpora over which confidence is learned, so that it generalises to others.
+_CORPUS_SIZES = (150, 600, 2400)
 
 # Among very few passages, one always stands out, and only its similarity is informative.
 _TINY, _TINY_CORPORA = 10, 30
@@ -58,30 +55,11 @@ class FitQueries:
     questions: Questions
     seed: int
 
-    def fit_evidence_weights(
-        self, fitted: Fitted, beside: Sequence[OtherCorpus] = ()
-    ) -> EvidenceWeights:
-        """Learn the evidence weights; `other_corpora` as in `evidence_fit.fit_evidence_weights`.
-
-        A prior per encoder is learned: the ridge penalty makes it irrelevant for pairs of one
-        domain, and it distinguishes languages if there are several.
-        """
-        return fit_evidence_weights(
-            self.own,
-            self.questions.relevant,
-            fitted.slopes,
-            fitted.intercepts,
-            fitted.standardise_traces(self.queries),
-            learn_prior=True,
-            seed=self.seed,
-            other_corpora=beside,
-        )
-
-    def views(self, fitted: Fitted, sizes: Sequence[int] = CORPUS_SIZES) -> list[FitView]:
+    def views(self, fitted: Fitted) -> list[FitView]:
         """Compute the logits of the questions over corpora of several sizes that lack answers."""
         relevant, passages = self.questions.relevant, len(self.corpus)
         drawn = partial(corpus_views, relevant, passages, unanswerable=_UNANSWERABLE)
-        cuts = drawn(sizes=sizes, queries=_MOST_ASKED, seed=self.seed + 1)
+        cuts = drawn(sizes=_CORPUS_SIZES, queries=_MOST_ASKED, seed=self.seed + 1)
         for number in range(_TINY_CORPORA):
             cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=self.seed + 2 + number)
         return [self._encode_questions(cut, fitted) for cut in cuts]

@@ -141,24 +141,7 @@ PAPER = FitOptions(
 
 
 @dataclass(frozen=True)
-class FitFacts(Record):
-    """The facts of a fit besides its posteriors.
-
-    Attributes
-    ----------
-    pairs : tuple of K int
-        Number of distinct pairs of a query and its passage that each encoder was fitted on.
-    shares, deviations : tuple of K float
-        Mean and standard deviation of the share of each encoder in the fit queries.
-    """
-
-    pairs: tuple[int, ...]
-    shares: tuple[float, ...]
-    deviations: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class FitReport:
+class FitReport(Record):
     """The report of `UEC.fit`.
 
     Attributes
@@ -172,8 +155,11 @@ class FitReport:
         Time spent in the encoders, and in everything else.
     source : str
         What the ensemble was fitted on if not fitted by the user, as that of `UEC()`.
-    facts : FitFacts or None
-        None for the fit that comes with the package.
+    pairs : tuple of K int
+        Number of distinct pairs of a query and its passage that each encoder was fitted on; empty,
+        as are the two below, for the fit that comes with the package.
+    shares, deviations : tuple of K float
+        Mean and standard deviation of the share of each encoder in the fit queries.
     """
 
     encoders: dict[str, PosteriorSummary]
@@ -182,7 +168,9 @@ class FitReport:
     encoding_seconds: float
     fitting_seconds: float
     source: str = ""
-    facts: FitFacts | None = None
+    pairs: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         """Return a table with a line per encoder, and the notes."""
@@ -214,7 +202,7 @@ class FitReport:
         return [*self._pair_warnings(), *self.share_warnings]
 
     def _pair_warnings(self) -> Iterator[str]:
-        fewest = min(self.facts.pairs) if self.facts else _ENOUGH
+        fewest = min(self.pairs, default=_ENOUGH)
         if fewest < _ENOUGH:
             yield (
                 f"Fitted on {fewest} pairs: with fewer than {_ENOUGH}, slopes, variances and "
@@ -231,11 +219,11 @@ class FitReport:
     @property
     def share_warnings(self) -> list[str]:
         """The warnings about the weights of the encoders."""
-        if self.facts is None or len(self.facts.shares) < 2:
+        if len(self.shares) < 2:
             return []
-        shares = list(zip(self.encoders, self.facts.shares, strict=True))
+        shares = list(zip(self.encoders, self.shares, strict=True))
         notes = []
-        if max(self.facts.deviations) < _CONSTANT:
+        if max(self.deviations) < _CONSTANT:
             weights = ", ".join(f"{name} {share:.2f}" for name, share in shares)
             notes.append(f"The encoders count the same in every query: {weights}.")
         return notes + [
@@ -428,9 +416,11 @@ class Fitted:
         """
         if self.space == "direct":
             return [*parts]
-        # A rule that is not a callable of Gaussians needs evidence from the corpus.
-        rule = self.rule if callable(self.rule) else Uniform()
-        return [convolution.convolve_shared(parts, rule(parts))]
+        return [convolution.convolve_shared(parts, self._apply_rule(parts))]
+
+    def _apply_rule(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Return the rule's coefficients; uniform ones if it needs evidence from a corpus."""
+        return (self.rule if callable(self.rule) else Uniform())(parts)
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Compute the coefficients of blocks from their Gaussians alone, shape (n, K).
@@ -440,9 +430,7 @@ class Fitted:
         """
         if role == "passage" or len(parts) == 1:
             return Uniform()(parts)
-        # A rule that is not a callable of Gaussians needs evidence from the corpus.
-        rule = self.rule if callable(self.rule) else Uniform()
-        return rule(parts)
+        return self._apply_rule(parts)
 
     def weigh(
         self,

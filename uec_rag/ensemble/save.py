@@ -1,4 +1,8 @@
-"""Save and load ensembles as safetensors and JSON, with encoders by name, without weights."""
+"""Save and load ensembles as a file of safetensors, with encoders by name, without weights.
+
+The header of the file has the description of the ensemble as JSON, and its arrays are those of the
+posteriors.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +12,38 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_type
-from uec_rag.base.environment import TRUSTED, trusted_names
+from uec_rag.base.checks import are_finite, check_type
 from uec_rag.base.errors import (
     FingerprintMismatch,
     IndexCorrupted,
     as_corrupted,
-    as_save_check,
     warn,
 )
-from uec_rag.base.files import (
-    ENSEMBLE,
-    is_index,
-    is_saved,
-    lock_file,
-    read_json,
-    read_tensors,
-    replace_file,
-    to_disk,
-)
+from uec_rag.base.files import ENSEMBLE, is_index, is_saved, read_bytes, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
-from uec_rag.encoders.bundled.packages import PRESETS
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
+from uec_rag.encoders.loading import EncoderLike, load_encoder
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.convolution import Evidence, restore_rule
-from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
+from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.laplace.posterior import Posterior
 
 # Which of the models that a saved ensemble names may be loaded.
 #
 # A saved folder may come from an untrusted source. Models that it names are fetched, with the
 # user's token, only if the user allows it; local and bundled models are always loaded.
+
+TRUSTED = "UEC_TRUSTED"
+"""The environment variable that lists hub names, and patterns such as "intfloat/*"."""
 
 
 def may_fetch(spec: str, *, trust: bool) -> bool:
@@ -63,7 +60,8 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
         _check_outside(folder)
         return True
     model = name.partition("@")[0]
-    return trust or any(fnmatchcase(model, pattern) for pattern in trusted_names())
+    listed = os.environ.get(TRUSTED, "").split(",")
+    return trust or any(fnmatchcase(model, pattern.strip()) for pattern in listed)
 
 
 def _check_outside(folder: Path) -> None:
@@ -127,25 +125,49 @@ class SavedModel(Record):
 
 
 KIND = "UEC ensemble"
-_LOCK, _PATIENCE = ".lock", 10.0  # file that is locked while writing, and seconds to wait for it
-_TENSORS = "posteriors-{}.safetensors"
+_DESCRIPTION = "uec"  # the key of the description in the header of the file
 
 
 @dataclass(frozen=True)
 class SavedEnsemble(Record):
-    """The saved state of an ensemble; `tensors`: the SHA-256 of the file of its posteriors."""
+    """The saved state of an ensemble, besides the arrays of its posteriors.
+
+    `vector_fingerprint`: see `UEC.fingerprint`. `sha256`: of all the rest, arrays included.
+    """
 
     encoders: tuple[SavedModel, ...]
     options: FitOptions
     rule: dict[str, Any]
     vector_fingerprint: str
-    posteriors: tuple[dict[str, Any], ...] = ()
-    tensors: str = ""
-    source: str = ""
-    seconds: tuple[float, float] = (0.0, 0.0)
+    report: FitReport | None = None
     confidence_model: ConfidenceModel | None = None
     training_profile: TrainingProfile | None = None
-    facts: FitFacts | None = None
+    sha256: str = ""
+
+    def fitted(self, arrays: Mapping[str, NDArray[Any]]) -> Fitted:
+        """Rebuild the ensemble without its encoders."""
+        names = tuple(encoder.name for encoder in self.encoders)
+        posteriors, options = None, self.options
+        if self.report is not None:
+            posteriors = tuple(
+                Posterior(
+                    options.structure,
+                    arrays[f"{position}.covariance"],
+                    arrays[f"{position}.profile"],
+                    self.report.encoders[name],
+                )
+                for position, name in enumerate(names)
+            )
+        return Fitted(
+            names,
+            options.space,
+            restore_rule(self.rule),
+            options.beta,
+            posteriors,
+            self.confidence_model,
+            self.report,
+            self.training_profile,
+        )
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
@@ -169,8 +191,9 @@ def _hash(state: str, posteriors: tuple[Posterior, ...]) -> str:
     """Hash a state and posteriors; cached, since every addition and snapshot needs it."""
     digest = hashlib.sha256(state.encode())
     for posterior in posteriors:
-        digest.update(json.dumps(posterior.metadata(), sort_keys=True).encode())
-        for array in posterior.arrays().values():
+        known = {"structure": posterior.structure, "summary": posterior.summary.metadata()}
+        digest.update(json.dumps(known, sort_keys=True).encode())
+        for array in (posterior.covariance, posterior.profile):
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:32]
 
@@ -179,19 +202,20 @@ def save_ensemble(
     path: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
 ) -> None:
     """Write an ensemble to a folder of its own; see `UEC.save`."""
-    if path.exists() and not (path.is_dir() and (_is_ensemble(path) or not any(path.iterdir()))):
+    if path.exists() and not (path.is_dir() and _is_ours(path)):
         raise FileExistsError(
             f"path: {str(path)!r} exists and is not a saved {KIND}; choose another path or remove "
             "it."
         )
     path.mkdir(parents=True, exist_ok=True)
-    busy = f"path: another process is saving a {KIND} at {str(path)!r}; wait for it."
-    with lock_file(path / _LOCK, busy, _PATIENCE):
-        write_ensemble(path, encoders, fitted, options)
+    write_ensemble(path, encoders, fitted, options)
 
 
-def _is_ensemble(path: Path) -> bool:
-    return (path / ENSEMBLE).is_file() or {file.name for file in path.iterdir()} <= {_LOCK}
+def _is_ours(folder: Path) -> bool:
+    """Return whether a folder holds an ensemble, or nothing but what a killed save has left."""
+    return (folder / ENSEMBLE).is_file() or all(
+        file.name.startswith(f".{ENSEMBLE}.") for file in folder.iterdir()
+    )
 
 
 def write_ensemble(
@@ -200,20 +224,18 @@ def write_ensemble(
     fitted: Fitted,
     options: FitOptions,
 ) -> None:
-    """Write the files of an ensemble into an existing folder, after checking that they load.
+    """Write the file of an ensemble into an existing folder, after checking that it loads.
 
-    The tensors are in a file that is named after their hash; the description, which names it, is
-    replaced at the end, so that a reader finds the ensemble that was there or the new one.
+    It replaces the file that was there as a whole, so that a reader finds one ensemble or the
+    other.
 
     Raises
     ------
     ValueError
         If the coefficient rule is a custom one.
     RuntimeError
-        If the files cannot be read.
+        If the file cannot be read.
     """
-    from safetensors.numpy import save
-
     restore_rule(fitted.rule.metadata())  # raises for a custom rule, which could not be loaded
     state = SavedEnsemble(
         tuple(
@@ -223,93 +245,79 @@ def write_ensemble(
         options,
         fitted.rule.metadata(),
         fingerprint(encoders, fitted, options.last_layer),
+        fitted.report,
+        fitted.confidence_model,
+        fitted.training_profile,
     )
-    if fitted.posteriors is not None and fitted.report is not None:
-        report = fitted.report
-        state = replace(
-            state,
-            posteriors=tuple(posterior.metadata() for posterior in fitted.posteriors),
-            source=report.source,
-            seconds=(report.encoding_seconds, report.fitting_seconds),
-            confidence_model=fitted.confidence_model,
-            training_profile=fitted.training_profile,
-            facts=report.facts,
-        )
-        tensors = {
-            # safetensors ignores strides, and would write a transposed array in the wrong order.
-            f"{i}.{key}": np.ascontiguousarray(array)
-            for i, posterior in enumerate(fitted.posteriors)
-            for key, array in posterior.arrays().items()
-        }
-        content = save(tensors)
-        digest = hashlib.sha256(content).hexdigest()
-        file = folder / _TENSORS.format(digest[:16])
-        file.write_bytes(content)
-        to_disk(file)
-        state = replace(state, tensors=digest)
-    saved = state.metadata()
-    saved["sha256"] = _checksum(saved)
-    text = json.dumps(saved, ensure_ascii=False, indent=1)
+    arrays = {
+        f"{position}.{name}": getattr(posterior, name)
+        for position, posterior in enumerate(fitted.posteriors or ())
+        for name in ("covariance", "profile")
+    }
+    content = pack(state.metadata(), arrays)
     models: dict[str, EncoderLike] = dict(zip(fitted.names, encoders, strict=True))
-    with as_save_check("ensemble"):
-        _load(read_fit(folder, json.loads(text)), folder, models, None, trust=False)
-    replace_file(folder / ENSEMBLE, text)
-    for file in folder.glob(_TENSORS.format("*")):
-        if file.name != _TENSORS.format(state.tensors[:16]):
-            file.unlink(missing_ok=True)
+    try:
+        _load(*_restore(content, folder / ENSEMBLE), folder, models, None, trust=False)
+    except Exception as error:
+        raise RuntimeError(
+            f"path: the ensemble does not load again ({error}). Nothing was saved, "
+            "and the previous save is unchanged; please report this."
+        ) from error
+    replace_file(folder / ENSEMBLE, content)
 
 
-def _checksum(state: Mapping[str, object]) -> str:
-    """Return the hash of a description without its own."""
+def pack(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of the file of an ensemble: safetensors, with the state in the header."""
+    from safetensors.numpy import save
+
+    # safetensors ignores strides, and would write a transposed array in the wrong order.
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    text = json.dumps({**state, "sha256": _checksum(state, whole)}, ensure_ascii=False)
+    return save(whole, {_DESCRIPTION: text})
+
+
+def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the state and the arrays that `pack` put into a file; ValueError if they are damaged.
+
+    KeyError or TypeError for other contents.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(content)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    state = json.loads(header["__metadata__"][_DESCRIPTION])
+    if state["sha256"] != _checksum(state, arrays):
+        raise ValueError("its checksum differs")
+    for name, array in arrays.items():
+        if not are_finite(array):
+            raise ValueError(f"{name!r} holds NaN or infinity")
+    return state, arrays
+
+
+def _checksum(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the hash of a description, without its own hash, and of arrays."""
     own = {key: value for key, value in state.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class SavedFit:
-    """The saved state of an ensemble, without its models."""
-
-    encoders: list[SavedModel]
-    fitted: Fitted
-    options: FitOptions
-    fingerprint: str
+def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
+    """Read the file of `write_ensemble`, without loading models."""
+    return _restore(read_bytes(folder / ENSEMBLE), folder / ENSEMBLE)
 
 
-def read_fit(folder: Path, state: dict[str, Any] | None = None) -> SavedFit:
-    """Read the files of `write_ensemble`; `state`: the description, if it was read already."""
-    file = folder / ENSEMBLE
-    state = read_json(file) if state is None else state
+def _restore(content: bytes, file: Path) -> tuple[SavedEnsemble, Fitted]:
     with as_corrupted(file):
-        if state.pop("sha256", None) != _checksum(state):
-            raise ValueError("its checksum differs")
+        state, arrays = unpack(content)
         saved = SavedEnsemble.restore(state)
-        names = tuple(encoder.name for encoder in saved.encoders)
-        options = saved.options
-        fitted = Fitted(names, options.space, restore_rule(saved.rule), options.beta)
-        if saved.posteriors:
-            tensors = read_tensors(folder / _TENSORS.format(saved.tensors[:16]), saved.tensors)
-            posteriors = tuple(
-                Posterior.restore(
-                    {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata
-                )
-                for i, metadata in enumerate(saved.posteriors)
-            )
-            report = FitReport(
-                {name: post.summary for name, post in zip(names, posteriors, strict=True)},
-                options.structure,
-                options.likelihood,
-                *saved.seconds,
-                saved.source,
-                saved.facts,
-            )
-            fitted = replace(
-                fitted,
-                posteriors=posteriors,
-                report=report,
-                confidence_model=saved.confidence_model,
-                training_profile=saved.training_profile,
-            )
-        return SavedFit([*saved.encoders], fitted, options, saved.vector_fingerprint)
+        return saved, saved.fitted(arrays)
 
 
 def read_ensemble(
@@ -327,15 +335,12 @@ def read_ensemble(
         )
     expected = "a mapping of names to encoders, such as {'my-model': model}"
     check_type(own_encoders, Mapping, "encoders", expected)
-    try:
-        saved = read_fit(folder)
-    except IndexCorrupted:  # another process may have replaced the tensors since they were named
-        saved = read_fit(folder)
-    return _load(saved, folder, own_encoders, device, trust=trust)
+    return _load(*read_fit(folder), folder, own_encoders, device, trust=trust)
 
 
 def _load(
-    saved: SavedFit,
+    saved: SavedEnsemble,
+    fitted: Fitted,
     folder: Path,
     own_encoders: Mapping[str, EncoderLike],
     device: str | None,
@@ -343,7 +348,7 @@ def _load(
     trust: bool,
 ) -> tuple[Fitted, dict[str, Any]]:
     """Load the models of a saved ensemble."""
-    fitted, options = saved.fitted, saved.options
+    options = saved.options
     names = [model.name for model in saved.encoders]
     unknown = sorted({*own_encoders} - {*names})
     if unknown:
@@ -360,17 +365,19 @@ def _load(
         )
     encoders: list[Encoder] = []
     for entry in saved.encoders:
-        load = partial(entry.load, own_encoders, trust=trust, device=device)
-        encoders.append(encoder := load_layer(options.last_layer, load))
+        encoder = entry.load(
+            own_encoders, trust=trust, device=device, last_layer=options.last_layer
+        )
+        encoders.append(encoder)
         if entry.dimension != encoder.dimension:
             raise FingerprintMismatch(
                 f"encoders: {entry.name!r} returns vectors of dimension {encoder.dimension}, "
                 f"expected {entry.dimension} as when it was saved."
             )
-    if fingerprint(encoders, fitted, options.last_layer) != saved.fingerprint:
+    if fingerprint(encoders, fitted, options.last_layer) != saved.vector_fingerprint:
         raise IndexCorrupted(
             f"path: the ensemble in {str(folder)!r} has another fingerprint than it was saved "
-            "with; its files were changed or mixed. Save it again."
+            "with; its file was changed. Save it again."
         )
     return fitted, {"encoders": encoders, "coefficients": fitted.rule, "options": options}
 
@@ -394,10 +401,9 @@ def shipped_fit(
 ) -> Fitted | None:
     """Return the shipped fit if there is one for these encoders and options; None otherwise."""
     for preset in PRESETS:
-        fits = [
-            (encoder.name, encoder.revision) for encoder in read_fit(SHIPPED_FITS / preset).encoders
-        ]
-        if fits == [(encoder.name, encoder.revision) for encoder in encoders]:
+        saved, _ = read_fit(SHIPPED_FITS / preset)
+        fitted_on = [(encoder.name, encoder.revision) for encoder in saved.encoders]
+        if fitted_on == [(encoder.name, encoder.revision) for encoder in encoders]:
             rule = Evidence() if isinstance(unfitted.rule, Evidence) else unfitted.rule
             plain = replace(unfitted, rule=rule, posteriors=None)
             fitted = with_shipped_fit(preset, encoders, plain, options)
@@ -432,8 +438,8 @@ def with_shipped_fit(
     IndexCorrupted
         If the files of the shipped fit are damaged.
     """
-    saved = read_fit(SHIPPED_FITS / preset)
-    shipped, model = saved.fitted, saved.fitted.confidence_model
+    saved, shipped = read_fit(SHIPPED_FITS / preset)
+    model = shipped.confidence_model
     alike = replace(saved.options, temperature=options.temperature, beta=options.beta)
     if replace(alike, seed=options.seed) != options:
         return unfitted
@@ -458,6 +464,6 @@ def with_shipped_fit(
         beta=unfitted.beta,
         confidence_model=replace(shipped_model(_CONFIDENCE[preset]), temperature=model.temperature),
     )
-    if fingerprint(encoders, fitted, "projection") != saved.fingerprint:
+    if fingerprint(encoders, fitted, "projection") != saved.vector_fingerprint:
         raise IndexCorrupted("The fit shipped with the package is damaged; install uec-rag again.")
     return fitted

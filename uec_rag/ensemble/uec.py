@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +20,9 @@ from uec_rag.encoders.base import (
     prepare_texts,
     unique_names,
 )
-from uec_rag.encoders.bundled.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
+from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.ensemble.convolution import CoefficientRule, block_scales, make_rule
 from uec_rag.ensemble.fitted import PAPER, Chosen, FitOptions, FitReport, Fitted
 
@@ -211,10 +210,6 @@ class UEC:
             encoded = encode_side_by_side(members, checked, role, show_progress)
         return fitted.gaussians(encoded)
 
-    async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
-        """Run `encode` in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
-
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
         """Compute the sparse blocks of `embed` for passages, without running any dense model."""
         scales = block_scales(self.fitted.weights)
@@ -267,14 +262,12 @@ class UEC:
         return fingerprint(self.encoders, self.fitted, self.options.last_layer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save to a folder as safetensors and JSON; encoders are saved by name, not by weights.
+        """Save to a folder as safetensors; encoders are saved by name, not by weights.
 
         Raises
         ------
         FileExistsError
             If `path` exists and is not a saved ensemble.
-        BlockingIOError
-            If another process is saving there.
         ValueError
             If the coefficient rule is a custom one.
         RuntimeError

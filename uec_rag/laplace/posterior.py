@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.records import Record
@@ -105,18 +102,3 @@ class Posterior:
         log_trace = np.log(np.maximum(gaussian.trace, np.float32(1e-30)))
         standard: FloatArray = ((log_trace - s.log_trace_mean) / s.log_trace_sd).astype(np.float32)
         return standard
-
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Return the arrays to save; the rest of the state is in `metadata`."""
-        return {"covariance": self.covariance, "profile": self.profile}
-
-    def metadata(self) -> dict[str, object]:
-        """Return the rest of the state as a JSON object."""
-        return {"structure": self.structure, "summary": self.summary.metadata()}
-
-    @classmethod
-    def restore(cls, arrays: dict[str, FloatArray], metadata: Mapping[str, Any]) -> Self:
-        """Rebuild from `arrays` and `metadata`; ValueError if a number is invalid."""
-        structure: Structure = msgspec.convert(metadata["structure"], Structure)
-        summary = PosteriorSummary.restore(metadata["summary"])
-        return cls(structure, arrays["covariance"], arrays["profile"], summary)

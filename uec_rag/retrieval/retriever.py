@@ -15,7 +15,13 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import as_list, check_k, check_share, check_unanswerable_rate
+from uec_rag.base.checks import (
+    as_list,
+    check_k,
+    check_share,
+    check_type,
+    check_unanswerable_rate,
+)
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -363,6 +369,7 @@ class Retriever(Index):
             asked = [Query.parse(*pair, within) for pair in with_turns(said, before)]
         chosen_of = None
         if diversity is not None:
+            check_type(diversity, Diversity, "diversity", "a Diversity")
             check_share(diversity.lambda_mult, "lambda_mult", "a number from 0 to 1")
             chosen_of = k, diversity.lambda_mult
             k = max(k, check_k(diversity.fetch_k, "fetch_k"))

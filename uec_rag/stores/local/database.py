@@ -298,6 +298,8 @@ class Database:
             self._reopen()
             self._check_in_place()
             with self.write() as connection:
+                if connection.in_transaction:  # an interrupt came before it could be ended
+                    connection.execute("ROLLBACK")
                 connection.execute("BEGIN IMMEDIATE")
             try:
                 self._check_in_place()

@@ -23,7 +23,6 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base import regular
 from uec_rag.base.checks import are_finite
 from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import (
@@ -32,7 +31,7 @@ from uec_rag.base.errors import (
     as_corrupted,
     corruption,
 )
-from uec_rag.base.files import DATABASE, to_disk
+from uec_rag.base.files import DATABASE, NotRegularError, open_regular, to_disk
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation
 from uec_rag.base.text import About
 from uec_rag.stores.base import (
@@ -173,10 +172,10 @@ class _Segments:
             content = data
         else:
             try:
-                with regular.open_regular(path) as file:
+                with open_regular(path) as file:
                     # Copy-on-write, since torch does not accept read-only arrays.
                     content = np.memmap(file, np.uint8, "c")
-            except regular.NotRegularError as error:
+            except NotRegularError as error:
                 raise corruption(path, f"is {error.strerror}; build the index again.") from error
             except FileNotFoundError as error:
                 raise corruption(path, "is missing; build the index again.") from error
@@ -228,7 +227,7 @@ class _Segments:
 
 
 def _digest(path: Path) -> str:
-    with regular.open_regular(path) as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

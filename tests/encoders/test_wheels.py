@@ -10,9 +10,9 @@ from threading import Thread
 
 import pytest
 
-from tests.encoders.bundled.wheels import write_wheel
+from tests.encoders.wheels import write_wheel
 from tests.helpers import served
-from uec_rag.encoders.bundled.packages import wheel_files
+from uec_rag.encoders.packages import wheel_files
 
 WHEEL = "tiny_model-1.0-py3-none-any.whl"
 

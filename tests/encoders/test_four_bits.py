@@ -6,8 +6,8 @@ import torch
 from transformers import BertConfig, BertModel
 
 from uec_rag.encoders import load_encoder
-from uec_rag.encoders.bundled.four_bits import FourBitFile, unpack
-from uec_rag.encoders.bundled.packages import _PACKAGES, wheel_files
+from uec_rag.encoders.four_bits import FourBitFile, unpack
+from uec_rag.encoders.packages import _PACKAGES, wheel_files
 
 TEXTS = [
     "How do I restore a database from last night's backup?",

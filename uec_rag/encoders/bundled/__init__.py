@@ -1,1 +1,0 @@
-"""Encoders whose weights come out of packages."""
