@@ -55,10 +55,7 @@ def test_the_gate_of_an_index_decides_unless_told_otherwise(run, index, question
 
     assert threshold() == pytest.approx(own.threshold, rel=1e-5) != 0.5
     assert own.report in " ".join(run("ask", index, "honey").stderr.split())
-    assert threshold("--no-gate") == 0.5
     assert threshold("--threshold", "0.7", "-k", "1") == 0.7
-    refused = run("ask", index, "honey", "--threshold", "0.7", "--no-gate", code=2)
-    assert "--no-gate and --threshold: expected one of them" in refused.stderr
 
 
 def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
@@ -237,14 +234,3 @@ def test_the_labels_of_an_index_make_its_gate_without_a_table(run, index):
         retriever.label(question, [passages[f"{id_.partition('-')[0]}.md"]])
     run("gate", index, "--max-wrong", "0.4", "--force")
     assert Gate.load(index / "gate.json").guarantee.queries == len(QUESTIONS)
-
-
-def test_the_questions_to_label_next_have_no_label(run, index, tmp_path):
-    table = tmp_path / "asked.csv"
-    table.write_text("query\nhoney in the hive\nanchor and keel\nwho wrote hamlet?\n")
-    shown = run("questions", index, table, "--json", json_output=True)
-    assert {"who wrote hamlet?", "anchor and keel"} <= {one["query"] for one in shown}
-    Retriever.load(index).label("anchor and keel", [])
-    shown = run("questions", index, table, "--json", json_output=True)
-    assert "anchor and keel" not in {one["query"] for one in shown}
-    assert len(run("questions", index, "--most", "3").stdout.splitlines()) <= 3

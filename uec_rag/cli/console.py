@@ -135,31 +135,20 @@ GatePath: TypeAlias = Annotated[
         help="A gate that 'uec-rag gate' made; by default that of the index, if it has one.",
     ),
 ]
-NoGate: TypeAlias = Annotated[
-    bool, typer.Option("--no-gate", help="Answer above a confidence of 0.5, without a gate.")
-]
 Threshold: TypeAlias = Annotated[
     float | None,
     typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
 ]
 
 
-def check_deciding(
-    index: Path, gate: Path | None, *, no_gate: bool, threshold: float | None
-) -> None:
+def check_deciding(index: Path, gate: Path | None, threshold: float | None) -> None:
     """Check that an index and the gate that decides exist, before anything is loaded.
 
-    Raises ValueError if several options choose a gate or the file has none, and FileNotFoundError
-    if the index does not exist.
+    Raises ValueError if two options choose what decides or the file has no gate, and
+    FileNotFoundError if the index does not exist.
     """
-    options = {
-        "--gate": gate is not None,
-        "--no-gate": no_gate,
-        "--threshold": threshold is not None,
-    }
-    if sum(options.values()) > 1:
-        names = " and ".join(name for name, is_given in options.items() if is_given)
-        raise ValueError(f"{names}: expected one of them; each says what decides")
+    if gate is not None and threshold is not None:
+        raise ValueError("--gate and --threshold: expected one of them; each says what decides")
     check_index(index)
     if gate is not None:
         check_gate(gate)
@@ -183,13 +172,11 @@ def open_index(
     store: str | None,
     trust: bool,
     gate: Path | None = None,
-    *,
-    no_gate: bool = False,
     threshold: float | None = None,
 ) -> Retriever:
     """Load a saved index, with its passages in the Qdrant `store` if one is given.
 
-    The gate in the file `gate`, none or a plain threshold decides instead of that of the index.
+    The gate in the file `gate` or a plain threshold decides instead of the gate of the index.
     """
     say(f"Opening {index.name} ...")
     from uec_rag.retrieval import Gate, Retriever
@@ -199,8 +186,8 @@ def open_index(
     retriever = Retriever.load(index, read_only=not writable, store=engine, trust=trust)
     if gate is not None:
         retriever.gate = Gate.load(gate)
-    elif no_gate or threshold is not None:
-        retriever.gate = None if threshold is None else Gate(threshold)
+    elif threshold is not None:
+        retriever.gate = Gate(threshold)
     return retriever
 
 

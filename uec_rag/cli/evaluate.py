@@ -89,10 +89,10 @@ def evaluate(
     if other is not None and against is not None:
         difference = compare(evaluation, measure(*other, k=k)) | {"index": against.name}
     if html is not None:
-        from uec_rag.server.static import report
+        from uec_rag.evaluation.report import evaluation_page
 
         name = None if questions is None else questions.name
-        page = report(evaluation, difference, index=index.absolute().name, questions=name)
+        page = evaluation_page(evaluation, difference, index=index.absolute().name, questions=name)
         html.write_text(page, encoding="utf-8")
     if json:
         comparison = {} if difference is None else {"against": difference}

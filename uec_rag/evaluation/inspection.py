@@ -1,47 +1,15 @@
-"""Inspect an index: its languages, and the hits of simpler searches."""
+"""The hits of simpler searches, beside those of an index."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TypeAlias
 
-from uec_rag.base.checks import visible
-from uec_rag.encoders.lexical import writings
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage
-
-_SAMPLE = 64  # passages from which the languages of a corpus are determined
-_BEGINNING = 2_000  # characters of a passage that are encoded
-
-
-def passage_at(retriever: Retriever, id_: str) -> Passage:
-    """Return the passage with an id; KeyError if there is none."""
-    for passage in retriever.get([id_]):
-        return passage
-    raise KeyError(
-        f"id: {visible(id_)[:100]!r} is not in the index (any more); ids are shown with hits."
-    )
-
-
-def describe_languages(retriever: Retriever) -> dict[str, object]:
-    """Determine the scripts or languages of an index's first passages, and whether they are known.
-
-    Returns a mapping of "languages" (most frequent first), "fitted_on" (those of the fit, empty if
-    unknown), and "strange" (a note on encoders that cannot distinguish these passages; None if all
-    can).
-    """
-    uec, training_profile, strange = retriever.uec, retriever.uec.fitted.training_profile, None
-    texts = [passage.text for passage in islice(retriever.passages(), _SAMPLE)]
-    if texts and training_profile is not None:
-        parts = uec.encode([text[:_BEGINNING] for text in texts], "passage")
-        strange = uec.fitted.foreign_corpus(texts, [part.mean for part in parts])
-    known = () if training_profile is None else training_profile.writings
-    return {"languages": writings(texts), "fitted_on": known, "strange": strange}
-
 
 Ranking: TypeAlias = list[list[Passage]]
 """Hits of n queries, best first."""
