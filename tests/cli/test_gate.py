@@ -149,7 +149,7 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
     usable = re.search(r"(\d+) were usable \(questions that get a clarifying question do not", said)
     assert "found an answer to 20 of them" in said
     assert not to.exists()
-    allowed = re.search(r"They allow --max-risk (\S+), which answers (\d+) of them", said)
+    allowed = re.search(r"They allow max_risk=(\S+), which answers (\d+) of them", said)
     run("gate", index, few, "--out", to, "--max-risk", allowed[1])
     assert int(usable[1]) >= Gate.load(to).guarantee.answered == int(allowed[2]) > 0
     less = f"{float(allowed[1]) - 0.01:.2f}"
@@ -174,7 +174,7 @@ def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not
     said = " ".join(run("gate", index, table, code=2).stderr.split())
     assert all(text in said for text in doubts)
     assert "no gate was saved, since it would abstain on every question" in said
-    assert "They allow --max-wrong 0.34, which answers 17 of them. Check the labels" in said
+    assert "They allow max_wrong=0.34, which answers 17 of them. Check the labels" in said
     assert not (index / "gate.json").exists()
     forced = run("gate", index, table, "--force")
     assert "Of 17 questions, 0 answered" in forced.stdout
@@ -192,7 +192,7 @@ def test_a_share_of_all_questions_is_the_promise_if_no_other_is_made(
     assert (made.risk, made.delta) == (0.05, None)
     said = run("gate", index, few, "--out", to, "--max-wrong", "0.02", code=2).stderr
     assert "takes at least 49 labelled questions" in " ".join(said.split())
-    assert "They allow --max-wrong 0.05" in " ".join(said.split())
+    assert "They allow max_wrong=0.05" in " ".join(said.split())
 
 
 def test_a_gate_that_never_answers_is_not_asked_by(run, index, tmp_path):

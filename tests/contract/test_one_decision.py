@@ -13,7 +13,7 @@ from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.retrieval.request import Diversity
-from uec_rag.server.mcp import create_mcp_app
+from uec_rag.server.mcp import create_mcp, http_app
 
 QUESTION = "Where may staff park?"
 
@@ -114,7 +114,7 @@ def over_http(folder):
 
 
 def over_mcp(folder):
-    app = create_mcp_app(Retriever.load(folder))
+    app = http_app(create_mcp(Retriever.load(folder)))
     with TestClient(app, base_url=f"http://{HOST}") as client:
         asked = call_rpc(client, "tools/call", name="search", arguments={"question": QUESTION})
     return coded(asked.json()["result"]["structuredContent"])

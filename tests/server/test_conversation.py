@@ -9,7 +9,7 @@ from examples.chat import PASSAGES
 from tests.helpers import data_of
 from tests.server.conftest import HOST, call_rpc, serving
 from uec_rag.retrieval import Retriever
-from uec_rag.server.mcp import create_mcp_app
+from uec_rag.server.mcp import create_mcp, http_app
 
 FOLLOW_UP = {"question": "And how long does it take?", "k": 3}
 BEFORE = ["Who repairs the door opener?"]
@@ -33,7 +33,7 @@ def client(folder):
 @pytest.fixture(scope="module")
 def call(folder):
     """Call a tool of the server for agents."""
-    app = create_mcp_app(Retriever.load(folder))
+    app = http_app(create_mcp(Retriever.load(folder)))
     with TestClient(app, base_url=f"http://{HOST}") as client:
 
         def called(tool, **arguments):

@@ -14,7 +14,7 @@ from tests.server.conftest import HOST, STRICT, TEXTS, TOKEN, call_rpc, make
 from tests.server.test_processes import UEC_RAG, begun
 from uec_rag import Retriever, __version__
 from uec_rag.server import create_mcp
-from uec_rag.server.mcp import create_mcp_app
+from uec_rag.server.mcp import http_app
 from uec_rag.server.running import LogFormatter
 
 QUESTION = "who may park in the yard"
@@ -202,7 +202,7 @@ async def test_wrong_arguments_are_refused_in_few_words(index, wrong, message):
 
 
 def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
-    app = create_mcp_app(Retriever.load(index))
+    app = http_app(create_mcp(Retriever.load(index)))
     wrong = [
         {"name": ["who owns a zebra"]},
         {"name": "search", "arguments": "who owns a zebra"},
@@ -221,7 +221,7 @@ def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
 
 
 def test_over_http_it_is_guarded_as_any_server(index):
-    app = create_mcp_app(Retriever.load(index), token=TOKEN)
+    app = http_app(create_mcp(Retriever.load(index)), TOKEN)
     known = {"Authorization": f"Bearer {TOKEN}"}
     with TestClient(app, base_url=f"http://{HOST}") as client:
         for headers, status in [({}, 401), (known | {"Host": "evil.example"}, 400), (known, 200)]:

@@ -6,8 +6,7 @@ import functools
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
@@ -15,13 +14,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from uec_rag.base.checks import one_line, pluralize, visible, visible_json
+from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
 from uec_rag.base.files import DATABASE, is_index
 from uec_rag.stores.urls import check_address, open_store
 
 if TYPE_CHECKING:
-    from uec_rag.corpora.tables import Labels
     from uec_rag.retrieval import Retriever
 
 
@@ -189,29 +187,6 @@ def open_index(
     elif threshold is not None:
         retriever.gate = Gate(threshold)
     return retriever
-
-
-def note_labels(labels: Labels, table: str, gate: Path) -> None:
-    """Note which labels name nothing in the index, or passages that changed since a gate was made.
-
-    `gate`: file of the gate, which may be missing or damaged.
-    """
-    from uec_rag.retrieval.gate import Gate
-
-    if labels.gone:
-        note(
-            f"{table}: {pluralize(len(labels.gone), 'label')} not in the index, first "
-            f"{labels.gone[0]!r}; questions without another answer are left out"
-        )
-    before: Mapping[str, str] = {}
-    with suppress(ValueError, FileNotFoundError):
-        before = Gate.load(gate).labels
-    changed = sorted(n for n, text in labels.digests.items() if before.get(n, text) != text)
-    if changed:
-        note(
-            f"{table}: {pluralize(len(changed), 'label')} whose passages have changed since the "
-            f"gate was made, first {changed[0]!r}; check that they still answer"
-        )
 
 
 def check_file(path: Path, argument: str) -> None:

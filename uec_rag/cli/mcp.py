@@ -70,17 +70,15 @@ def mcp(
         raise ValueError("--host, --port and --allow-host: expected --http with them")
     names = server_names(host, token if http else None, allow_host)
     from uec_rag.server import create_mcp
-    from uec_rag.server.mcp import create_mcp_app
+    from uec_rag.server.mcp import http_app
     from uec_rag.server.running import log_gate, log_to_stderr, serve
 
     opened = open_index(index, store, trust, gate, threshold)
-    about = {"name": name, "description": description}
+    server = create_mcp(opened, selects, name=name, description=description)
     try:
         if http:
-            app = create_mcp_app(opened, selects, token, names=names, **about)
-            serve(app, opened, host, port, "serving on %s/mcp")
+            serve(http_app(server, token, names), opened, host, port, "serving on %s/mcp")
         else:
-            server = create_mcp(opened, selects, **about)
             log_to_stderr()
             log_gate(opened)
             server.run("stdio")

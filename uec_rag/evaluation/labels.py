@@ -8,7 +8,9 @@ from itertools import islice
 
 from uec_rag.base.checks import one_line, pluralize
 from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.risk import Guarantee
 from uec_rag.corpora.questions import make_questions
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -122,4 +124,30 @@ def _sentence(questions: Sequence[str], labelled: str, advice: str) -> str:
     return (
         f"{pluralize(len(questions), 'question')} labelled {labelled} {have} a confidence above "
         f"{CONFIDENT}: {shown}{more}; {advice}."
+    )
+
+
+def too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
+    """Explain why a gate of these labels would abstain on every question, and what they allow."""
+    name = "max_wrong" if asked.delta is None else "max_risk"
+    shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
+    guarantees = (
+        searched.threshold(max_wrong=share)
+        if asked.delta is None
+        else searched.threshold(share, 1 - asked.delta)
+        for share in shares
+    )
+    allowed = next((guarantee for guarantee in guarantees if guarantee.answered), None)
+    target = asked.target[0].upper() + asked.target[1:]
+    return (
+        f"no gate was saved, since it would abstain on every question. {target} takes "
+        f"at least {asked.needed} labelled questions, more if an answer of high confidence is "
+        f"wrong; {asked.queries} were usable (questions that get a clarifying question do not "
+        f"count), and the search found an answer to {searched.right.sum()} of them. "
+        + (
+            "They allow no risk below 99%"
+            if allowed is None
+            else f"They allow {name}={allowed.risk:.2f}, which answers {allowed.answered} of them"
+        )
+        + ". Check the labels, or provide more"
     )

@@ -17,7 +17,7 @@ from fastapi.staticfiles import StaticFiles
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
-from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
+from uec_rag.evaluation.labels import questions_to_ask, questions_to_label, too_few_labels
 from uec_rag.evaluation.report import gate_report, gate_state, search_table
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.files import add_passages
@@ -306,9 +306,11 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
 
 def _save_gate(service: Service, given: Guarantee) -> Gate:
     """Make and save a gate; ValueError if it would answer nothing."""
-    made = Gate.from_search(service.searched(given), given.max_risk, max_wrong=given.max_wrong)
-    if made.guarantee is None or not made.guarantee.answered:
-        raise ValueError(f"Not saved. {made.report}")
+    searched = service.searched(given)
+    made = Gate.from_search(searched, given.max_risk, max_wrong=given.max_wrong)
+    assert made.guarantee is not None
+    if not made.guarantee.answered:
+        raise ValueError(too_few_labels(searched, made.guarantee))
     made.save(service.labels.path.with_name(GATE_FILE))
     return made
 

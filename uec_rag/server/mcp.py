@@ -126,7 +126,6 @@ def create_mcp(
     *,
     name: str = "uec-rag",
     description: str | None = None,
-    **settings: Any,
 ) -> FastMCP:
     """Make an MCP server with the tools `search`, `get`, `sources` and `report`.
 
@@ -139,12 +138,10 @@ def create_mcp(
         Name of the server.
     description : str, optional
         What its documents are about; with the name, it helps an agent to choose between servers.
-    **settings
-        Further arguments of the SDK's server class.
     """
     view = IndexView(index, filter)
     about = f" The documents: {description.rstrip('. ')}." if description else ""
-    server = _Server(name, instructions=TOOL_DESCRIPTION + about, **settings)
+    server = _Server(name, instructions=TOOL_DESCRIPTION + about)
     server._mcp_server.version = __version__  # no argument; it would report the SDK's version
 
     tool = partial(server.tool, annotations=_NOTES)
@@ -215,30 +212,15 @@ def _note(value: object) -> str | None:
     return None if value is None else str(value)[:_LONGEST]
 
 
-def create_mcp_app(
-    index: Retriever,
-    filter: Filter | None = None,
-    token: str | None = None,
-    *,
-    names: Sequence[str] = (),
-    name: str = "uec-rag",
-    description: str | None = None,
-) -> Starlette:
-    """Make the application that serves MCP at /mcp, without sessions.
+def http_app(server: FastMCP, token: str | None = None, names: Sequence[str] = ()) -> Starlette:
+    """Make the application that serves a server of `create_mcp` at /mcp, without sessions.
 
-    `token` and `names`: as in `create_app`; the other arguments as in `create_mcp`.
+    `token` and `names`: as in `create_app`.
     """
+    server.settings.json_response = server.settings.stateless_http = True
     # `protections` check Host and Origin.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server = create_mcp(
-        index,
-        filter,
-        name=name,
-        description=description,
-        json_response=True,
-        stateless_http=True,
-        transport_security=unchecked,
-    )
+    server.settings.transport_security = unchecked
     app = server.streamable_http_app()
     app.user_middleware[:0] = protections(token, names)
     app.exception_handlers.update(HANDLERS)
