@@ -128,7 +128,10 @@ def _converse(
         if line.isdecimal() and meant and not 0 < int(line) <= len(meant):
             say(f"Choose a number from 1 to {len(meant)}, or say which is meant.")
             continue
-        chosen = _choose(line, meant)
+        named = list[Reading]()
+        with suppress(UnknownReading):
+            named = find_readings(line, meant)
+        chosen = named[0] if len(named) == 1 else None
         if chosen is None:
             # A reply in other words is only understood with the question that it replies to.
             turns += [clarifying_question(meant)] if meant else []
@@ -138,15 +141,6 @@ def _converse(
         meant = [*decision.readings] if decision.action == "clarify" else []
         for number, reading in enumerate(meant, start=1):
             say(f"{number}: {reading.title}")
-
-
-def _choose(line: str, meant: Sequence[Reading]) -> Reading | None:
-    """Return the single reading that a line chooses, by number or label; None if it does not."""
-    try:
-        named = find_readings(line, meant)
-    except UnknownReading:
-        return None
-    return named[0] if len(named) == 1 else None
 
 
 def _questions() -> Iterator[str]:

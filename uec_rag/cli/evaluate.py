@@ -64,9 +64,7 @@ def evaluate(
     if html is not None:
         check_file(html, "--html")
     if against is not None and questions is None:
-        raise ValueError(
-            "--against: two indexes are compared by labelled questions; give QUESTIONS"
-        )
+        raise ValueError("--against: two indexes are compared by labels; give QUESTIONS")
     asked = None if questions is None else read_questions(questions, labelled=True)
     name = None if questions is None else questions.name
     check_index(index)
@@ -78,10 +76,9 @@ def evaluate(
     from uec_rag.evaluation.report import evaluation_page
 
     def opened(folder: Path, place: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
-        retriever = open_index(folder, place, trust)
+        retriever, complete = open_index(folder, place, trust), against is not None
         if asked is None or name is None:
             return retriever, None
-        complete = against is not None  # two indexes are asked the same questions
         return retriever, find_noted(asked, retriever, name, complete=complete).relevant
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.

@@ -66,8 +66,10 @@ def search_table(retriever: Retriever, name: str, table: str | None, k: int) -> 
     return LabelledSearch.from_queries(retriever, [*labels.relevant], relevant, k=k)
 
 
-def gate_report(searched: LabelledSearch) -> dict[str, Any]:
+def gate_report(searched: LabelledSearch, *, made: bool = False) -> dict[str, Any]:
     """Return what each threshold would answer, and which threshold keeps each guarantee.
+
+    `made`: whether the questions were made from the passages, so that no label can be wrong.
 
     Returns
     -------
@@ -85,10 +87,11 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
     places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
     wrongs = [searched.threshold(max_wrong=share) for share in RISKS]
     risks = [searched.threshold(share) for share in RISKS]
+    doubtful = [] if made else doubtful_labels(searched.result, searched.relevant, searched.k)
     return {
         "questions": len(sure),
         "k": searched.k,
-        "doubtful": doubtful_labels(searched.result, searched.relevant, searched.k),
+        "doubtful": doubtful,
         "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
         "reliability": [asdict(bin_) for bin_ in reliability(sure, right)],
         "wrongs": [one.metadata() | {"report": one.report} for one in wrongs],

@@ -291,7 +291,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
     @routes.post("/report")
     async def report(given: Table) -> Json:
         """Search labelled questions: what each threshold would answer, and what a gate could."""
-        return await service.alone(lambda: gate_report(service.searched(given)))
+        return await service.alone(lambda: gate_report(service.searched(given), made=given.made))
 
     @routes.post("/gate", status_code=201)
     async def save_gate(given: Guarantee) -> Json:

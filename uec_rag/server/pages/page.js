@@ -118,8 +118,8 @@ function marked(text, words) {
 
 // The beginning of a text, and the rest on demand; its title is shown above it.
 function passage(hit) {
-  const title = hit.metadata.title ?? "", whole = hit.text;
-  const body = title && whole.startsWith(`${title}\n`) ? whole.slice(title.length).trim() : whole;
+  const title = `${hit.metadata.title}\n\n`, whole = hit.text, start = whole.slice(0, LONG).indexOf(title);
+  const body = start < 0 ? whole : whole.slice(start + title.length); // headings come first, the title last
   const end = body.length > LONG ? Math.max(body.lastIndexOf("\n", LONG), body.lastIndexOf(" ", LONG), 1) : LONG;
   const rest = body.slice(end, MOST), words = hit.matched_terms;
   const cut = body.length > MOST ? dim(` Of ${count(body.length, "character")} these are the first.`) : "";
