@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tests.helpers import data_of, database_of
@@ -387,3 +388,13 @@ def test_an_index_in_memory_is_served_without_labels():
         assert client.post("/ask", json=PARKING).json()["decision"] == "answer"
         told = client.get("/labels")
     assert (told.status_code, "save it first" in told.json()["detail"]) == (422, True)
+
+
+def test_an_application_is_mounted_in_another():
+    outer = FastAPI()
+    outer.mount("/idx", create_app(make(), token=TOKEN))
+    client = TestClient(outer, base_url=f"http://{HOST}")
+    assert [client.get(f"/idx/{path}").status_code for path in ("", "healthz")] == [200, 200]
+    known = {"Authorization": f"Bearer {TOKEN}"}
+    for headers, status in (({}, 401), (known, 200)):
+        assert client.post("/idx/ask", json=PARKING, headers=headers).status_code == status

@@ -153,7 +153,8 @@ class Bearer(AuthenticationBackend):
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, SimpleUser] | None:
         """Return who asks; AuthenticationError if the token is not that of the server."""
-        if conn.url.path in self._open:
+        # A proxy or an application that this one is mounted in may add to the path.
+        if conn.scope["path"].removeprefix(conn.scope.get("root_path", "")) in self._open:
             return None
         sent = await HTTPBearer(auto_error=False)(conn)
         if sent is None or not hmac.compare_digest(sent.credentials.encode(), self._token):
