@@ -8,13 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from uec_rag.confidence.model import JUDGED, fit_calibrator
-from uec_rag.evaluation.inspection import (
-    Floats,
-    finds,
-    fuse,
-    reciprocal_ranks,
-    relative_scores,
-)
+from uec_rag.evaluation.inspection import Floats, finds, fuse, reciprocal_ranks, relative_scores
 from uec_rag.retrieval.result import SearchResult
 
 Scored: TypeAlias = tuple[list[list[str]], Floats]

@@ -19,6 +19,8 @@ from uec_rag.server.access import HEADERS
 
 log = logging.getLogger("uec_rag.server")
 
+# Whose messages are for whoever asked.
+_TOLD = (ImportError, KeyError, RecursionError, TypeError, ValueError)
 _IN_PATH = r"[^\s\\/'\":,;()]+"
 
 
@@ -74,7 +76,7 @@ def describe_error(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError | IndexCorrupted | FingerprintMismatch):
         log.error("the index cannot be used: %s", error)
         return 503, "The index cannot be reached, read or written; the server's log says why."
-    if isinstance(error, (TypeError, ValueError, KeyError, ImportError, RecursionError)):
+    if isinstance(error, _TOLD):
         own = isinstance(error, KeyError) and error.args  # str() of a KeyError quotes its message
         return 422, sanitise(str(error.args[0] if own else error))
     return 500, "The server failed on this request; its log says why."
@@ -89,16 +91,6 @@ async def error_response(request: Request, error: Exception) -> Response:
 
 
 HANDLERS: dict[int | type[Exception], Any] = dict.fromkeys(
-    (
-        RequestValidationError,
-        ValueError,
-        TypeError,
-        KeyError,
-        ImportError,
-        OSError,
-        RecursionError,
-        Exception,
-    ),
-    error_response,
+    (RequestValidationError, *_TOLD, OSError, Exception), error_response
 )
 """The handlers of a FastAPI or Starlette application, by the type of an error."""

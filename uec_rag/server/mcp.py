@@ -21,12 +21,7 @@ from uec_rag.confidence.decision import Action
 from uec_rag.confidence.sentences import Code
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.result import Result
-from uec_rag.retrieval.tool import (
-    TOOL_DESCRIPTION,
-    WHAT_TO_DO,
-    IndexView,
-    tool_reply,
-)
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO, IndexView, tool_reply
 from uec_rag.server.access import protections
 from uec_rag.server.errors import HANDLERS, describe_error, describe_invalid, log
 from uec_rag.server.messages import (
