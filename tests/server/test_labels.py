@@ -170,7 +170,7 @@ def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not
         refused = save_gate(client, table(rows), max_wrong=0.1)
         assert report(client, table(rows[:12])).json()["doubtful"] == []
     assert (refused.status_code, (tmp_path / "idx" / "gate.json").exists()) == (422, False)
-    assert "They allow max_wrong=0.36" in refused.json()["detail"]
+    assert "They allow max_wrong=0.30, which answers 16" in refused.json()["detail"]
 
 
 def test_questions_made_from_the_passages_give_a_curve_too(client):

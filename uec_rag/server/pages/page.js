@@ -515,9 +515,15 @@ startTheme();
 startAsk();
 startTune();
 
+// An answer has buttons by what the server lets a page do, and they show the labels there are.
 (async () => {
   showHistory();
-  show();
-  await showFacts();
-  await showLabels();
-})().catch((error) => say($(".message", $("section.current")), error.message, true));
+  try {
+    await showFacts();
+    await showLabels();
+    show();
+  } catch (error) {
+    show();
+    say($(".message", $("section.current")), error.message, true);
+  }
+})();
