@@ -21,8 +21,8 @@ from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.tools import load_mcp_tools
 
 INSTRUCTIONS = (
-    "Before you answer anything, call `ask` with the user's question, and do what its answer says "
-    "under `what_to_do`."
+    "Before you answer anything, call `search` with the user's question, and do what its answer "
+    "says under `what_to_do`."
 )
 
 
@@ -40,7 +40,7 @@ class Obedient(BaseChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         last = messages[-1]
         if not isinstance(last, ToolMessage):
-            call = {"name": "ask", "args": {"question": last.text, "k": 3}, "id": "1"}
+            call = {"name": "search", "args": {"question": last.text, "k": 3}, "id": "1"}
             said = AIMessage("", tool_calls=[call])
         elif last.status == "error":
             said = AIMessage(f"The search failed: {last.text}")

@@ -56,7 +56,7 @@ def main(
         )
         some = [row for row in rows if row["documents"] == name]
         queries = [row["question"] for row in some]
-        members = search_by_each_member(index, queries, uec.encode(queries, "query"), depth)
+        members = search_by_each_member(index, queries, depth)
         result = index.search(queries)
         relevant = [labels_of(row, passages) for row in some]
         found.append(baselines(members, result, confidence_at(result, JUDGED), relevant))

@@ -55,10 +55,7 @@ def test_the_gate_of_an_index_decides_unless_told_otherwise(run, index, question
 
     assert threshold() == pytest.approx(own.threshold, rel=1e-5) != 0.5
     assert own.report in " ".join(run("ask", index, "honey").stderr.split())
-    assert threshold("--no-gate") == 0.5
     assert threshold("--threshold", "0.7", "-k", "1") == 0.7
-    refused = run("ask", index, "honey", "--threshold", "0.7", "--no-gate", code=2)
-    assert "--no-gate and --threshold: expected one of them" in refused.stderr
 
 
 def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
@@ -152,7 +149,7 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
     usable = re.search(r"(\d+) were usable \(questions that get a clarifying question do not", said)
     assert "found an answer to 20 of them" in said
     assert not to.exists()
-    allowed = re.search(r"They allow --max-risk (\S+), which answers (\d+) of them", said)
+    allowed = re.search(r"They allow max_risk=(\S+), which answers (\d+) of them", said)
     run("gate", index, few, "--out", to, "--max-risk", allowed[1])
     assert int(usable[1]) >= Gate.load(to).guarantee.answered == int(allowed[2]) > 0
     less = f"{float(allowed[1]) - 0.01:.2f}"
@@ -177,7 +174,7 @@ def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not
     said = " ".join(run("gate", index, table, code=2).stderr.split())
     assert all(text in said for text in doubts)
     assert "no gate was saved, since it would abstain on every question" in said
-    assert "They allow --max-wrong 0.34, which answers 17 of them. Check the labels" in said
+    assert "They allow max_wrong=0.34, which answers 17 of them. Check the labels" in said
     assert not (index / "gate.json").exists()
     forced = run("gate", index, table, "--force")
     assert "Of 17 questions, 0 answered" in forced.stdout
@@ -195,7 +192,7 @@ def test_a_share_of_all_questions_is_the_promise_if_no_other_is_made(
     assert (made.risk, made.delta) == (0.05, None)
     said = run("gate", index, few, "--out", to, "--max-wrong", "0.02", code=2).stderr
     assert "takes at least 49 labelled questions" in " ".join(said.split())
-    assert "They allow --max-wrong 0.05" in " ".join(said.split())
+    assert "They allow max_wrong=0.05" in " ".join(said.split())
 
 
 def test_a_gate_that_never_answers_is_not_asked_by(run, index, tmp_path):
@@ -237,14 +234,3 @@ def test_the_labels_of_an_index_make_its_gate_without_a_table(run, index):
         retriever.label(question, [passages[f"{id_.partition('-')[0]}.md"]])
     run("gate", index, "--max-wrong", "0.4", "--force")
     assert Gate.load(index / "gate.json").guarantee.queries == len(QUESTIONS)
-
-
-def test_the_questions_to_label_next_have_no_label(run, index, tmp_path):
-    table = tmp_path / "asked.csv"
-    table.write_text("query\nhoney in the hive\nanchor and keel\nwho wrote hamlet?\n")
-    shown = run("questions", index, table, "--json", json_output=True)
-    assert {"who wrote hamlet?", "anchor and keel"} <= {one["query"] for one in shown}
-    Retriever.load(index).label("anchor and keel", [])
-    shown = run("questions", index, table, "--json", json_output=True)
-    assert "anchor and keel" not in {one["query"] for one in shown}
-    assert len(run("questions", index, "--most", "3").stdout.splitlines()) <= 3

@@ -17,7 +17,7 @@ from tests.markdown import ROOT
 from tests.stores.qdrant_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
-from uec_rag.cli.ask import _beginning
+from uec_rag.cli.answers import beginning
 from uec_rag.cli.console import out
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import passages_of, read_folder
@@ -51,13 +51,13 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
 
 @pytest.mark.parametrize(("metadata", "shown"), data_of("places_of_hits.json"))
 def test_a_hit_says_where_it_is_from(metadata, shown):
-    text = str(_beginning(Passage("the id", "Some text.", metadata), 80))
+    text = str(beginning(Passage("the id", "Some text.", metadata), 80))
     assert text == f"{shown}\nSome text."
 
 
 def test_a_hit_is_shown_without_fences_and_borders_and_otherwise_as_it_is():
     said = "Boxes ☐☐☐☐ (...)\n=====\n\n```sh\nrsync\n```\n\n| tool |\n| ---- |\n| tar |"
-    shown = str(_beginning(Passage("the id", said, {}), 80))
+    shown = str(beginning(Passage("the id", said, {}), 80))
     assert shown == "the id\nBoxes ☐☐☐☐ (...) rsync | tool | | | | tar |"
 
 

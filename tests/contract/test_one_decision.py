@@ -13,9 +13,7 @@ from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.retrieval.request import Diversity
-from uec_rag.server.access import Access
-from uec_rag.server.mcp import create_mcp_app
-from uec_rag.server.views import ask_view
+from uec_rag.server.mcp import create_mcp, http_app
 
 QUESTION = "Where may staff park?"
 
@@ -107,7 +105,6 @@ OF_AN_INDEX = {
     "LlamaIndex's tool": lambda index: coded(
         dict(retriever_tool(llama_index.UECRetriever(index))(QUESTION).raw_output)
     ),
-    "the page": lambda index: ask_view(index, QUESTION, 4)["decision"],
 }
 
 
@@ -117,9 +114,9 @@ def over_http(folder):
 
 
 def over_mcp(folder):
-    app = create_mcp_app(Retriever.load(folder), Access())
+    app = http_app(create_mcp(Retriever.load(folder)))
     with TestClient(app, base_url=f"http://{HOST}") as client:
-        asked = call_rpc(client, "tools/call", name="ask", arguments={"question": QUESTION})
+        asked = call_rpc(client, "tools/call", name="search", arguments={"question": QUESTION})
     return coded(asked.json()["result"]["structuredContent"])
 
 

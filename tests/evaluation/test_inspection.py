@@ -1,30 +1,11 @@
-"""A look into an index."""
+"""The hits of each encoder alone."""
 
 import numpy as np
 import pytest
 
 from tests.helpers import unit
 from uec_rag import UEC, Retriever
-from uec_rag.evaluation.inspection import (
-    describe_languages,
-    search_by_each_member,
-)
-
-
-@pytest.fixture(scope="module")
-def index(fitted, texts):
-    """An index of passages that questions can be made of."""
-    retriever = Retriever(fitted)
-    pairs = zip(texts[::2], texts[1::2], strict=False)
-    made = [f"{one.capitalize()}. {other.capitalize()}." for one, other in pairs]
-    retriever.add(made, [f"p{i}" for i in range(len(made))])
-    return retriever
-
-
-def test_in_what_passages_are_written_is_told_beside_what_the_fit_knew(index):
-    found = describe_languages(index)
-    assert found["languages"] == found["fitted_on"] == ("Latin letters",)
-    assert found["strange"] is None
+from uec_rag.evaluation.inspection import search_by_each_member
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ from starlette.testclient import TestClient
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.retrieval import Gate
-from uec_rag.server.access import Access
-from uec_rag.server.http import create_app
+from uec_rag.server import create_app
 from uec_rag.server.running import LOGGING
 
 HOST = "127.0.0.1:8000"
@@ -79,21 +78,14 @@ def index(saved, tmp_path):
 
 
 @contextmanager
-def serving(index, *, write=False, gate=None, gated=True, raises=True, **access):
+def serving(index, *, gate=None, raises=True, **options):
     """A client of a running application."""
     opened = Retriever.load(index)
-    if gate is not None or not gated:
-        opened.gate = Gate(gate) if isinstance(gate, float) else gate and Gate.load(gate)
-    app = create_app(opened, Access(**access), write=write)
+    if gate is not None:
+        opened.gate = gate
+    app = create_app(opened, **options)
     with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=raises) as client:
         yield client
-
-
-def asgi_scope(method, path, query=b""):
-    """A request as a server gives it to an application."""
-    headers = [(b"host", HOST.encode())]
-    asked = {"type": "http", "method": method, "path": path}
-    return asked | {"query_string": query, "headers": headers}
 
 
 def call_rpc(client, method, **params):

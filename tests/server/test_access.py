@@ -1,5 +1,8 @@
+"""Who may ask a server, and how much, whatever application it protects."""
+
 import asyncio
 import hmac
+import logging
 
 import pytest
 from starlette.applications import Starlette
@@ -8,15 +11,15 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.helpers import data_of, rows_of
-from tests.server.conftest import HOST, TOKEN, asgi_scope
-from uec_rag.server import access
-from uec_rag.server.access import Access, Guard, Limits, limits_of, sanitise
+from tests.server.conftest import HOST, TOKEN
+from uec_rag.server.access import BODY, Answers, SlowBodies, check_access, is_local, protections
+from uec_rag.server.errors import HANDLERS, sanitise
 from uec_rag.server.running import LogFormatter, listen
 
 SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
 
 
-def guarded(**access):
+def guarded(token=None, *options, open_paths=("/healthz",)):
     """A client of an application with a page to read, one to write to, and one that fails."""
 
     async def page(request):
@@ -30,28 +33,36 @@ def guarded(**access):
         Route("/page", page, methods=["GET", "POST"]),
         Route("/fails", fails),
     ]
-    return TestClient(Guard(Starlette(routes=routes), Access(**access)), base_url=f"http://{HOST}")
+    guards = protections(token, *options, open_paths=open_paths)
+    app = Starlette(routes=routes, middleware=guards, exception_handlers=HANDLERS)
+    return TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=False)
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "message"),
+    ("host", "token", "names", "origins", "message"),
     [
-        ("host", ["0.0.0.0", "::", "192.168.0.7", "a.example"], "a token is needed: --token TOKEN"),
-        ("token", ["", "short", "with blanks in its middle", "é" * 20], "expected at least 16"),
-        ("origins", [["*"], ["a.example"], ["https://a.b/x"], ["https://*.x"]], "--cors: expected"),
+        *((host, None, [], [], "a token is needed: --token") for host in ("0.0.0.0", "::", "a.b")),
+        ("192.168.0.7", None, [], [], "a token is needed: --token TOKEN"),
+        *(
+            ("::1", token, [], [], "expected at least 16")
+            for token in ("", "short", "with blanks in its middle", "é" * 20)
+        ),
+        ("::1", None, ["https://x"], [], "--allow-host: expected a name without"),
+        *(
+            ("::1", None, [], [origin], "--cors: expected")
+            for origin in ("*", "a.example", "https://a.b/x", "https://*.x")
+        ),
     ],
 )
-def test_access_that_would_be_open_is_refused(name, values, message):
-    for value in values:
-        with pytest.raises(ValueError, match=message):
-            Access(**{name: value})
-        if name == "host":
-            assert "unencrypted" in Access(value, TOKEN).warning
+def test_access_that_would_be_open_is_refused(host, token, names, origins, message):
+    with pytest.raises(ValueError, match=message):
+        check_access(host, token, names, origins)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_this_machine_alone_needs_no_token(host):
-    assert Access(host).warning is None
+    assert is_local(host)
+    check_access(host, None, ["docs.example.com"], ["http://localhost:3000"])
 
 
 @pytest.mark.parametrize(
@@ -65,25 +76,25 @@ def test_this_machine_alone_needs_no_token(host):
     ],
 )
 def test_a_request_brings_the_token(given, status):
-    client = guarded(token=TOKEN)
-    assert client.get("/page", headers=given).status_code == status
+    client = guarded(TOKEN)
+    answer = client.get("/page", headers=given)
+    assert answer.status_code == status
+    assert status == 200 or answer.headers["www-authenticate"] == "Bearer"
     assert client.get("/healthz", headers=given).status_code == 200
 
 
 def test_tokens_are_compared_in_constant_time(monkeypatch):
     seen = []
     monkeypatch.setattr(hmac, "compare_digest", lambda *both: seen.append(both))
-    guarded(token=TOKEN).get("/page", headers={"Authorization": "Bearer nearly"})
+    guarded(TOKEN).get("/page", headers={"Authorization": "Bearer nearly"})
     assert seen == [(b"nearly", TOKEN.encode())]
 
 
 @pytest.mark.parametrize("row", rows_of("hosts.csv"), ids=lambda row: row["host"])
 def test_a_foreign_name_that_points_here_is_refused(row):
-    """Whether the server's own name was given as its host, however spelt, or as another name."""
-    own = {"host": "Docs.Example.com", "token": TOKEN}
-    for given in ({"names": ("docs.example.com",)}, own):
-        found = guarded(**given).get("/healthz", headers={"Host": row["host"]})
-        assert found.status_code == int(row["status"])
+    client = guarded(TOKEN, ["Docs.Example.com"])
+    found = client.get("/healthz", headers={"Host": row["host"]})
+    assert found.status_code == int(row["status"])
 
 
 @pytest.mark.parametrize(
@@ -92,27 +103,38 @@ def test_a_foreign_name_that_points_here_is_refused(row):
         ({}, 200),
         ({"Origin": f"http://{HOST}"}, 200),
         ({"Origin": "https://docs.example.com"}, 200),
+        ({"Origin": "https://app.example.com", "Sec-Fetch-Site": "cross-site"}, 200),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "http://127.0.0.1:9999"}, 403),
         ({"Origin": f"http://evil.example/?//{HOST}"}, 403),
+        ({"Origin": "https://app.example.com.evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Origin": ""}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
     ],
 )
 def test_a_page_of_another_site_can_write_nothing(headers, status):
-    client = guarded(names=("docs.example.com",))
+    client = guarded(None, ["docs.example.com"], ["https://app.example.com"])
     assert client.post("/page", headers=headers).status_code == status
+
+
+def test_pages_of_a_named_origin_may_ask_and_read_refusals():
+    named = "https://app.example.com"
+    client = guarded(TOKEN, [], [named])
+    before = {"Origin": named, "Access-Control-Request-Method": "POST"}
+    assert client.options("/page", headers=before).headers["access-control-allow-origin"] == named
+    refused = client.post("/page", headers={"Origin": named})
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, named)
+    foreign = client.post("/page", headers={"Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in foreign.headers
 
 
 @pytest.mark.parametrize("announced", [True, False])
 def test_a_body_that_is_too_long_is_refused_whatever_it_announced(announced):
-    client = guarded(limits=Limits(body=1000))
-    pieces = [b"x" * 300] * 4
-    assert client.post("/page", content=b"".join(pieces[:3])).status_code == 200
+    client, pieces = guarded(), [b"x" * (BODY // 4)] * 5
+    assert client.post("/page", content=b"".join(pieces[:4])).status_code == 200
     found = client.post("/page", content=b"".join(pieces) if announced else iter(pieces))
     assert found.status_code == 413
-    assert "more than 1,000 bytes; send less" in found.text
 
 
 def test_every_answer_says_that_it_is_what_it_says_it_is():
@@ -129,7 +151,10 @@ def test_a_failure_shows_neither_the_caller_nor_the_log_where_things_are(caplog)
     found = guarded().get("/fails")
     said = {"detail": "The server failed on this request; its log says why."}
     assert (found.status_code, found.json()) == (500, said)
-    [record] = [record for record in caplog.records if record.name == "uec_rag.server"]
+    failure = RuntimeError(f"no way into {SECRET}\x1b[2J")
+    caplog.clear()
+    logging.getLogger("uvicorn.error").error("failed", exc_info=failure)
+    [record] = caplog.records
     line = LogFormatter().format(record)
     assert "RuntimeError: no way into postgresql://db.local/x in 'idx'" in line
     record.msg, record.args, record.exc_info = "asked: %s", ("a\nERROR b\x1b[2J",), None
@@ -143,29 +168,42 @@ def test_folders_passwords_and_controls_are_not_shown(text, shown):
     assert sanitise(text) == shown
 
 
-@pytest.mark.parametrize(
-    "given", ["body", "body=", "body=0", "body=-1", "body=1e3", "size=3", "=3"]
-)
-def test_a_limit_is_a_known_name_and_a_number(given):
-    assert limits_of(["body=7", "answer=1000", "body=20"]) == Limits(answer=1000, body=20)
-    with pytest.raises(ValueError, match=r"--limit: expected NAME=NUMBER .* names body, answer, c"):
-        limits_of([given])
-
-
-async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(access, "_BODY_SECONDS", 0.05)
-    guard = guarded(limits=Limits(body=1)).app
-    came, sent = [{"type": "http.request", "body": b"", "more_body": True}], []
+async def answered(app, *messages):
+    """What an application answers to a request whose body stops after some messages."""
+    came, sent = [*messages], []
 
     async def receive():
-        return came.pop() if came else await asyncio.Event().wait()
+        return came.pop(0) if came else await asyncio.Event().wait()
 
     async def send(message):
         sent.append(message)
 
-    await asyncio.wait_for(guard(asgi_scope("POST", "/page"), receive, send), 60)
-    assert sent[0]["status"] == 408
-    assert b"took too long" in sent[1]["body"]
+    scope = {"type": "http", "method": "POST", "path": "/page", "query_string": b"", "headers": []}
+    await asyncio.wait_for(app(scope, receive, send), 60)
+    return sent
+
+
+async def page(request):
+    return PlainTextResponse(await request.body())
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for():
+    app = Starlette(routes=[Route("/page", page, methods=["POST"])])
+    app.add_middleware(SlowBodies, seconds=0.05)
+    begun = {"type": "http.request", "body": b"x", "more_body": True}
+    start, body, *_ = await answered(app, begun)
+    assert (start["status"], b"took too long" in body["body"]) == (408, True)
+
+
+async def test_an_answer_that_would_be_too_long_is_refused_and_counted():
+    counts = []
+    app = Starlette(routes=[Route("/page", page, methods=["POST"])])
+    app.add_middleware(Answers, count=lambda *row: counts.append(row), most=10)
+    for length, status in ((10, 200), (11, 422)):
+        start, body = await answered(app, {"type": "http.request", "body": b"x" * length})
+        assert start["status"] == status
+    assert b"more than 10 bytes; ask for fewer passages" in body["body"]
+    assert counts == [("/page", 200), ("/page", 422)]
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.name.invalid"])

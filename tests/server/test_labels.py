@@ -1,15 +1,23 @@
-"""The table of labels, which several pages and people change at a time."""
+"""Labels, what they would make of a gate, and the gate, as the page asks for them."""
 
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
+from tests.cli.conftest import call
 from tests.helpers import data_of
-from tests.server.conftest import TOKEN, serving
+from tests.server.conftest import HOST, TOKEN, make, serving
+from tests.server.explore.conftest import QUESTIONS, make_topics, table
+from uec_rag import Gate, Retriever
 from uec_rag.corpora.tables import read_questions
 from uec_rag.retrieval.label_file import LabelFile
+from uec_rag.server import create_app
+from uec_rag.stores.urls import open_store
 
+LABELS = [*QUESTIONS, ("who wrote hamlet?", ""), ("why?", "")]
 PAGE = """
 import sys
 from pathlib import Path
@@ -20,8 +28,24 @@ labels = LabelFile(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(40):
-    labels.mark(f"{sys.argv[2]} {number}?", "parking", holds=True)
+    labels.write(f"{sys.argv[2]} {number}?", ["parking"])
 """
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    return make_topics(tmp_path_factory)
+
+
+@pytest.fixture
+def client(index):
+    with serving(index, write=True) as client:
+        yield client
+
+
+def report(client, rows=None, name="questions.csv", **options):
+    text = (table() if rows is None else rows).decode()
+    return client.post("/report", json={"name": name, "table": text, **options})
 
 
 def test_no_label_is_lost_if_two_processes_give_them_at_once(tmp_path):
@@ -43,38 +67,147 @@ def test_no_label_is_lost_if_two_processes_give_them_at_once(tmp_path):
     assert asked == {question: {"parking"} for question in wanted}
 
 
-@pytest.mark.parametrize(("before", "label", "after"), data_of("label_changes.json"))
-def test_a_label_leaves_what_else_the_table_says(tmp_path, before, label, after):
-    table = tmp_path / "questions.csv"
-    table.write_text("\n".join(before), encoding="utf-8")
-    LabelFile(tmp_path).mark(**label)
-    assert table.read_text(encoding="utf-8").splitlines() == after
+@pytest.mark.parametrize(("before", "question", "ids", "after"), data_of("label_changes.json"))
+def test_a_label_leaves_what_else_the_table_says(tmp_path, before, question, ids, after):
+    path, labels = tmp_path / "questions.csv", LabelFile(tmp_path)
+    path.write_text("\n".join(before), encoding="utf-8")
+    if ids is None:
+        labels.remove(question)
+    else:
+        labels.write(question, ids)
+    assert path.read_text(encoding="utf-8").splitlines() == after
 
 
-def test_a_label_for_a_table_with_a_cell_too_many_is_refused_with_its_line(tmp_path):
-    table = tmp_path / "questions.csv"
-    table.write_text("query,relevant_ids\nHow long?,a,b\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"questions\.csv, line 2: expected 2 cells"):
-        LabelFile(tmp_path).mark("Who?", "a", holds=True)
-    assert table.read_text(encoding="utf-8").splitlines()[1] == "How long?,a,b"
-
-
-def test_labels_come_in_over_http_with_the_token(index):
+def test_labels_are_given_with_the_token_read_and_taken_back(index):
     with serving(index, token=TOKEN) as client:
-        label = {"question": "Where may I park?", "relevant_ids": ["parking"]}
+        label = {"question": "Where is honey?", "relevant_ids": ["bees-1"]}
         assert client.post("/labels", json=label).status_code == 401
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         assert client.post("/labels", json=label).status_code == 201
-        nothing = {"question": "Who wrote Hamlet?", "relevant_ids": []}
+        nothing = {"question": 'Who, of "=all"\nknows?', "relevant_ids": []}
         assert client.post("/labels", json=nothing).json() == {"relevant_ids": 0}
         gone = client.post("/labels", json=label | {"relevant_ids": ["gone"]})
         assert (gone.status_code, gone.json()["detail"][:12]) == (422, "relevant_ids")
-    asked = read_questions(index / "questions.csv", labelled=True)
-    assert asked == {"Where may I park?": {"parking"}, "Who wrote Hamlet?": set()}
+        known = {label["question"]: ["bees-1"], nothing["question"]: []}
+        assert client.get("/labels").json() == known
+        client.delete("/labels", params={"question": nothing["question"]})
+    assert read_questions(index / "questions.csv", labelled=True) == {"Where is honey?": {"bees-1"}}
 
 
-def test_without_a_token_labels_are_refused(index):
-    with serving(index) as client:
-        told = client.post("/labels", json={"question": "Why?", "relevant_ids": []})
-    assert told.status_code == 404
-    assert "Labels need a token" in told.json()["detail"]
+def test_a_damaged_table_of_labels_is_named_and_does_not_stop_questions(client, index):
+    (index / "questions.csv").write_text("query,relevant_ids\nHow long?,a,b\n")
+    assert client.post("/ask", json={"question": "where is honey?"}).status_code == 200
+    told = client.post("/labels", json={"question": "Why?", "relevant_ids": []})
+    assert "questions.csv, line 2: expected 2 cells" in told.json()["detail"]
+
+
+def test_the_questions_that_teach_most_are_those_asked_and_headings_without_a_label(index):
+    words = "the big stone and all that it grinds for the baker of this small town every day."
+    texts = ["Where may carts wait?", "How to grind corn", "Who has the key?"]
+    extra = {"source": "how.md"}
+    Retriever.load(index).add(
+        [f"{title}\n\n{n} is {words}" for n, title in enumerate(texts)],
+        metadatas=[extra | {"title": title} for title in texts],
+    )
+    with serving(index, write=True) as client:
+        assert client.get("/index").json()["examples"][:2] == texts[::2]
+        asked = {"questions": ["who keeps the honey dry?", "and the hive?"], "most": 30}
+        teaching = client.post("/questions", json=asked).json()
+        client.post("/labels", json={"question": "and the hive?", "relevant_ids": []})
+        left = [one["question"] for one in client.post("/questions", json=asked).json()]
+    found = [one["question"] for one in teaching]
+    assert {"and the hive?", "How to grind corn"} <= {*found}
+    assert "and the hive?" not in left
+    far = [abs(one["confidence"] - 0.5) for one in teaching]
+    assert far == sorted(far)
+
+
+@pytest.mark.parametrize(("guarantee", "curve"), [("max_wrong", "wrongs"), ("max_risk", "risks")])
+def test_each_share_has_the_threshold_that_a_gate_has(client, index, guarantee, curve):
+    found = report(client, k=3).json()
+    queries, relevant = [row[0] for row in LABELS], [{row[1]} - {""} for row in LABELS]
+    gate = Gate.from_labels(Retriever.load(index), queries, relevant, **{guarantee: 0.2}, k=3)
+    [shown] = [one for one in found[curve] if one["risk"] == 0.2]
+    assert shown["threshold"] == pytest.approx(gate.threshold)
+    assert (shown["answered"], shown["wrong"]) == (gate.guarantee.answered, gate.guarantee.wrong)
+    sure = [row for row in found["rows"] if row["confidence"] > shown["threshold"]]
+    answered = [row for row in sure if not row["asked_back"]]
+    assert len(answered) == shown["answered"]
+    assert sum(not row["right"] for row in answered) == shown["wrong"]
+    share, risk = found["curve"][-1]
+    answerable = [row["right"] for row in found["rows"] if not row["asked_back"]]
+    assert share == pytest.approx(len(answerable) / len(queries))
+    assert risk == pytest.approx(1 - np.mean(answerable))
+    assert sum(one["count"] for one in found["reliability"]) == len(queries)
+
+
+def save_gate(client, rows=None, **target):
+    body = {"name": "q.csv", "table": (table() if rows is None else rows).decode(), "k": 3}
+    return client.post("/gate", json=body | target)
+
+
+def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, index):
+    saved = save_gate(client, max_risk=0.2).json()
+    gate = Gate.load(index / "gate.json")
+    assert saved["threshold"] == gate.threshold
+    assert gate.fits(Retriever.load(index))
+    asked = client.post("/ask", json={"question": "honey in the hive"}).json()
+    assert asked["threshold"] == pytest.approx(gate.threshold, rel=1e-5)
+    assert client.get("/index").json()["gate"]["fits"]
+    Retriever.load(index).add(["Something else is there now."])
+    assert not client.get("/index").json()["gate"]["fits"]
+    assert (save_gate(client, max_wrong=0.2).json()["risk"], gate.k) == (0.2, 3)
+    for both in ({}, {"max_wrong": 0.2, "max_risk": 0.2}):
+        assert save_gate(client, **both).status_code == 422
+
+
+def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not_saved(tmp_path):
+    make().save(tmp_path / "idx")
+    rows = [(f"What is note {n} about?", f"n{n}" if n < 12 else "") for n in range(16)]
+    with serving(tmp_path / "idx", write=True) as client:
+        [said] = report(client, table(rows)).json()["doubtful"]
+        assert said.startswith("4 questions labelled as without an answer have a confidence above")
+        refused = save_gate(client, table(rows), max_wrong=0.1)
+        assert report(client, table(rows[:12])).json()["doubtful"] == []
+    assert (refused.status_code, (tmp_path / "idx" / "gate.json").exists()) == (422, False)
+    assert "They allow max_wrong=0.30, which answers 16" in refused.json()["detail"]
+
+
+def test_questions_made_from_the_passages_give_a_curve_too(client):
+    found = client.post("/report", json={"made": True}).json()
+    assert found["doubtful"] == []
+    assert sum(not row["answerable"] for row in found["rows"]) == found["questions"] // 5 == 4
+
+
+def test_labels_of_the_index_are_a_table_too(client, index):
+    for question, id_ in LABELS:
+        LabelFile(index).write(question, {id_} - {""})
+    of_index = client.post("/report", json={}).json()
+    assert of_index["rows"] == report(client).json()["rows"]
+    call("gate", index, index / "questions.csv")
+
+
+@pytest.mark.parametrize(("content", "name", "said"), data_of("bad_tables.json"))
+def test_a_bad_table_is_refused_in_words(client, content, name, said):
+    refused = report(client, content.encode(), name)
+    assert refused.status_code == 422
+    assert said in refused.json()["detail"]
+
+
+def test_no_answer_names_a_folder_of_this_machine(client, index, tmp_path):
+    answers = [client.get("/index"), report(client, b"x", "q.pdf"), report(client, b"", "q.csv")]
+    (index / "gate.json").write_text("{")
+    answers.append(client.post("/ask", json={"question": "honey"}))
+    assert answers[-1].status_code == 503
+    for answer in answers:
+        assert str(tmp_path) not in answer.text
+        assert "/tmp" not in answer.text
+
+
+def test_passages_in_an_engine_are_served(index, tmp_path):
+    retriever, store = Retriever.load(index), open_store(f"qdrant:///{tmp_path}/engine/passages")
+    over = Retriever(retriever.uec, store)
+    over.add([passage.text for passage in retriever.passages()])
+    with TestClient(create_app(over), base_url=f"http://{HOST}") as client:
+        assert client.post("/ask", json={"question": "keep the honey dry"}).json()["passages"]
+        assert client.get("/index").json()["exact"] is False

@@ -25,18 +25,16 @@ PARKING = {"question": "who may park in the yard", "k": 3}
 
 APP = """
 from uec_rag.retrieval import Retriever
-from uec_rag.server.access import Access
-from uec_rag.server.http import create_app
+from uec_rag.server import create_app
 from uec_rag.server.running import log_to_stderr
 from uec_rag.stores.urls import open_store
 
 def app():
     log_to_stderr()
     store = open_store({place!r}, existing=True)
-    opened = Retriever.load({index!r}, store=store)
-    return create_app(opened, Access(token={token!r}), write=True)
+    return create_app(Retriever.load({index!r}, store=store), write=True, token={token!r})
 """
-UVICORN = [sys.executable, "-m", "uvicorn", "--factory", "app:app", "--no-proxy-headers"]
+UVICORN = [sys.executable, "-m", "uvicorn", "--factory", "app:app"]
 UVICORN += [
     "--http",
     "uec_rag.server.running:Connection",

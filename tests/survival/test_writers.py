@@ -16,8 +16,7 @@ from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
-from uec_rag.server.access import Access
-from uec_rag.server.http import create_app
+from uec_rag.server import create_app
 from uec_rag.server.running import listen
 
 pytestmark = FORKED
@@ -88,7 +87,7 @@ class Child:
 
 def serve(index, listening):
     """A worker as `uec-rag serve --write --workers` has several of one address."""
-    made = create_app(Retriever.load(index), Access(), write=True)
+    made = create_app(Retriever.load(index), write=True)
     uvicorn.Server(uvicorn.Config(made, log_level="critical")).run([listening])
 
 

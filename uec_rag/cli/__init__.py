@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from uec_rag.base.version import __version__
-from uec_rag.cli import ask, demo, evaluate, gate, index, models, serve
+from uec_rag.cli import ask, demo, evaluate, explore, gate, index, mcp, models, questions, serve
 from uec_rag.cli.console import readable_errors
 
 app = typer.Typer(
@@ -41,11 +41,11 @@ for command in (
     index.index,
     ask.ask,
     gate.gate,
-    gate.questions,
+    questions.questions,
     index.check,
     serve.serve,
-    serve.explore,
-    serve.mcp,
+    explore.explore,
+    mcp.mcp,
     evaluate.evaluate,
     models.fetch,
 ):

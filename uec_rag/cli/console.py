@@ -6,8 +6,7 @@ import functools
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
@@ -15,13 +14,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from uec_rag.base.checks import one_line, pluralize, visible, visible_json
+from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
 from uec_rag.base.files import DATABASE, is_index
 from uec_rag.stores.urls import check_address, open_store
 
 if TYPE_CHECKING:
-    from uec_rag.corpora.tables import Labels
     from uec_rag.retrieval import Retriever
 
 
@@ -135,31 +133,20 @@ GatePath: TypeAlias = Annotated[
         help="A gate that 'uec-rag gate' made; by default that of the index, if it has one.",
     ),
 ]
-NoGate: TypeAlias = Annotated[
-    bool, typer.Option("--no-gate", help="Answer above a confidence of 0.5, without a gate.")
-]
 Threshold: TypeAlias = Annotated[
     float | None,
     typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
 ]
 
 
-def check_deciding(
-    index: Path, gate: Path | None, *, no_gate: bool, threshold: float | None
-) -> None:
+def check_deciding(index: Path, gate: Path | None, threshold: float | None) -> None:
     """Check that an index and the gate that decides exist, before anything is loaded.
 
-    Raises ValueError if several options choose a gate or the file has none, and FileNotFoundError
-    if the index does not exist.
+    Raises ValueError if two options choose what decides or the file has no gate, and
+    FileNotFoundError if the index does not exist.
     """
-    options = {
-        "--gate": gate is not None,
-        "--no-gate": no_gate,
-        "--threshold": threshold is not None,
-    }
-    if sum(options.values()) > 1:
-        names = " and ".join(name for name, is_given in options.items() if is_given)
-        raise ValueError(f"{names}: expected one of them; each says what decides")
+    if gate is not None and threshold is not None:
+        raise ValueError("--gate and --threshold: expected one of them; each says what decides")
     check_index(index)
     if gate is not None:
         check_gate(gate)
@@ -183,13 +170,11 @@ def open_index(
     store: str | None,
     trust: bool,
     gate: Path | None = None,
-    *,
-    no_gate: bool = False,
     threshold: float | None = None,
 ) -> Retriever:
     """Load a saved index, with its passages in the Qdrant `store` if one is given.
 
-    The gate in the file `gate`, none or a plain threshold decides instead of that of the index.
+    The gate in the file `gate` or a plain threshold decides instead of the gate of the index.
     """
     say(f"Opening {index.name} ...")
     from uec_rag.retrieval import Gate, Retriever
@@ -199,32 +184,9 @@ def open_index(
     retriever = Retriever.load(index, read_only=not writable, store=engine, trust=trust)
     if gate is not None:
         retriever.gate = Gate.load(gate)
-    elif no_gate or threshold is not None:
-        retriever.gate = None if threshold is None else Gate(threshold)
+    elif threshold is not None:
+        retriever.gate = Gate(threshold)
     return retriever
-
-
-def note_labels(labels: Labels, table: str, gate: Path) -> None:
-    """Note which labels name nothing in the index, or passages that changed since a gate was made.
-
-    `gate`: file of the gate, which may be missing or damaged.
-    """
-    from uec_rag.retrieval.gate import Gate
-
-    if labels.gone:
-        note(
-            f"{table}: {pluralize(len(labels.gone), 'label')} not in the index, first "
-            f"{labels.gone[0]!r}; questions without another answer are left out"
-        )
-    before: Mapping[str, str] = {}
-    with suppress(ValueError, FileNotFoundError):
-        before = Gate.load(gate).labels
-    changed = sorted(n for n, text in labels.digests.items() if before.get(n, text) != text)
-    if changed:
-        note(
-            f"{table}: {pluralize(len(changed), 'label')} whose passages have changed since the "
-            f"gate was made, first {changed[0]!r}; check that they still answer"
-        )
 
 
 def check_file(path: Path, argument: str) -> None:

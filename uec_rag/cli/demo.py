@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.ask import LEGEND, answer_record, print_answer
+from uec_rag.cli.answers import LEGEND, print_answer
 from uec_rag.cli.building import add_passages, build_ensemble
 from uec_rag.cli.console import Json, out, print_json, say
 
@@ -33,17 +33,18 @@ def demo(
     from uec_rag.corpora import passages_of
     from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
     from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.tool import answer_record
 
     say("Three questions name a function, two a name that many share, one is about France.")
     retriever = Retriever(build_ensemble(None))
     add_passages(retriever, passages_of(gather_corpus(passages), size=CHUNK_SIZE))
-    result = retriever.search(QUESTIONS, k=3)
+    results = retriever.search(QUESTIONS, k=3)
     if json:
-        answers = [answer_record(result, row) for row in range(len(QUESTIONS))]
+        answers = [answer_record(result) for result in results]
         print_json({"passages": len(retriever), "questions": answers})
         return
     out.print()
-    for row in range(len(QUESTIONS)):
-        print_answer(result, row, first=150, others=150)
+    for result in results:
+        print_answer(result, first=150, others=150)
     say(LEGEND)
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')

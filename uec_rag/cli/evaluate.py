@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +19,6 @@ from uec_rag.cli.console import (
     check_file,
     check_index,
     note,
-    note_labels,
     open_index,
     out,
     plain,
@@ -28,6 +26,8 @@ from uec_rag.cli.console import (
     print_text,
     say,
 )
+from uec_rag.cli.labels import find_noted
+from uec_rag.corpora.tables import read_questions
 
 if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation
@@ -64,24 +64,26 @@ def evaluate(
     if html is not None:
         check_file(html, "--html")
     if against is not None and questions is None:
-        raise ValueError(
-            "--against: two indexes are compared by labelled questions; give QUESTIONS"
-        )
-    from uec_rag.corpora.tables import read_questions
-
-    table = None
-    if questions is not None:
-        table = LabelTable(questions, read_questions(questions, labelled=True), against is not None)
+        raise ValueError("--against: two indexes are compared by labels; give QUESTIONS")
+    asked = None if questions is None else read_questions(questions, labelled=True)
+    name = None if questions is None else questions.name
     check_index(index)
     if against is not None:
         check_index(against, "--against")
     require("serve", "ir-measures", "jinja2")
     from uec_rag.evaluation.evaluate import compare
     from uec_rag.evaluation.evaluate import evaluate as measure
+    from uec_rag.evaluation.report import evaluation_page
+
+    def opened(folder: Path, place: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
+        retriever, complete = open_index(folder, place, trust), against is not None
+        if asked is None or name is None:
+            return retriever, None
+        return retriever, find_noted(asked, retriever, name, complete=complete).relevant
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.
-    mine = _open_labelled(index, store, trust, table)
-    other = None if against is None else _open_labelled(against, None, trust, table)
+    mine = opened(index, store)
+    other = None if against is None else opened(against, None)
     evaluation = measure(*mine, k=k)
     for problem in evaluation.doubtful:
         note(problem)
@@ -89,10 +91,7 @@ def evaluate(
     if other is not None and against is not None:
         difference = compare(evaluation, measure(*other, k=k)) | {"index": against.name}
     if html is not None:
-        from uec_rag.server.static import report
-
-        name = None if questions is None else questions.name
-        page = report(evaluation, difference, index=index.absolute().name, questions=name)
+        page = evaluation_page(evaluation, difference, index=index.absolute().name, questions=name)
         html.write_text(page, encoding="utf-8")
     if json:
         comparison = {} if difference is None else {"against": difference}
@@ -108,33 +107,6 @@ def evaluate(
             f"{difference['questions']} questions."
         )
     say(f"Written to {html}." if html else "With --html report.html all of it is on one page.")
-
-
-@dataclass(frozen=True)
-class LabelTable:
-    """A table of labelled questions; `complete`: whether an index must have all labels."""
-
-    path: Path
-    questions: Mapping[str, Collection[str]]
-    complete: bool
-
-
-def _open_labelled(
-    index: Path, store: str | None, trust: bool, table: LabelTable | None
-) -> tuple[Retriever, dict[str, set[str]] | None]:
-    """Open an index, and find the passages that the labels of a table name in it."""
-    from uec_rag.corpora.tables import find_labels
-    from uec_rag.retrieval.gate import GATE_FILE
-
-    retriever = open_index(index, store, trust)
-    if table is None:
-        return retriever, None
-    where = f"{table.path.name}, asked of {index}"
-    labels = find_labels(table.questions, retriever.passages(), where)
-    if table.complete:  # two indexes are asked the same questions
-        labels.check_complete(where)
-    note_labels(labels, table.path.name, index / GATE_FILE)
-    return retriever, labels.relevant
 
 
 def _print(evaluation: Evaluation) -> None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
-from itertools import chain, pairwise
 
 import numpy as np
 import regex
@@ -79,7 +78,6 @@ _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
 # A word that is also written as one, "Wi-Fi", and a number with separators, "2,000".
 _COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
 _NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+(?!\w)")
-_SHOWN = regex.compile(rf"{_COMPOUND.pattern}|{_NUMBER.pattern}|{_WORD.pattern}")
 _LETTER = regex.compile(r"\p{L}")
 _BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 _LATIN_WORD, _ACCENT = regex.compile(r"[\p{Latin}\p{Mn}]+"), regex.compile(r"\p{Mn}")
@@ -366,36 +364,6 @@ def _script_of(letter: str) -> str:
 
 
 _TOKENS = WordTokenizer()
-
-
-def mark_words(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
-    """Split a text into pieces, each marked as being one of `words` in any inflection or not.
-
-    `words`: for instance those of `Members.words` for a question.
-
-    Examples
-    --------
-    >>> mark_words("The dough rests. Rest!", ["resting"])
-    [('The dough ', False), ('rests', True), ('. ', False), ('Rest', True), ('!', False)]
-    """
-    telling = [word for word in words if word.casefold() not in ENGLISH]
-    wanted = {key for word in telling for key in _TOKENS.words_by_key(word)}
-    inner = regex.compile(
-        "|".join(map(regex.escape, sorted(telling, key=len, reverse=True))) or "(?!)"
-    )
-    spans: list[tuple[int, int]] = []
-    for match in _SHOWN.finditer(text) if wanted else ():
-        if wanted.isdisjoint(_TOKENS.words_by_key(match[0])):
-            continue
-        within = [] if match[0].isascii() else [*inner.finditer(match[0])]
-        start = match.start()  # in scripts without spaces, the words are within a longer match
-        spans += [(start + one.start(), start + one.end()) for one in within] or [match.span()]
-    edges = [0, *chain.from_iterable(spans), len(text)]
-    pieces = [
-        (text[start:end], position % 2 == 1)
-        for position, (start, end) in enumerate(pairwise(edges))
-    ]
-    return [piece for piece in pieces if piece[0]]
 
 
 NAME = "bm25"

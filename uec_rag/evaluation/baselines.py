@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.confidence.model import JUDGED, fit_calibrator
+from uec_rag.evaluation.inspection import Floats, finds, fuse, reciprocal_ranks, relative_scores
 from uec_rag.retrieval.result import SearchResult
 
-Floats: TypeAlias = NDArray[np.float64]
 Scored: TypeAlias = tuple[list[list[str]], Floats]
-"""The ids of the first hits of n questions, and the score of each question."""
-
-_C = 60  # the constant of Cormack et al.
+"""The ids of the hits of n questions, and the score of each question."""
 
 
 def baselines(
@@ -46,55 +42,25 @@ def baselines(
         former hits. The threshold of each is the best one for these very labels; so is that of
         "confidence". "confidence above 0.5" has not seen a label.
     """
-    scores = {name: (_ids(outcome), _best(outcome)) for name, outcome in members.items()}
+    scores = {name: (outcome.ids, _best(outcome)) for name, outcome in members.items()}
     if len(members) > 1:
         both = [*members.values()]
-        scores["reciprocal rank fusion"] = _fuse(both, lambda mu: 1 / (_C + 1 + np.arange(len(mu))))
-        scores["relative scores"] = ids, _ = _fuse(both, _relative)
+        scores["reciprocal rank fusion"] = fuse(both, reciprocal_ranks)
+        scores["relative scores"] = ids, _ = fuse(both, relative_scores)
         features = np.stack([*map(_best, both)], axis=1).astype(np.float32)
-        right = _right(ids, relevant)
+        right = finds(ids, relevant, JUDGED)
         if right.any() and not right.all():
             model = fit_calibrator(features, right)
             scores["logistic model"] = ids, model.predict(features).astype(np.float64)
-    ours = _ids(result), confidence
+    ours = result.ids, confidence
     scores["confidence"] = ours
     measured = {name: _measure(*item, relevant) for name, item in scores.items()}
     return measured | {"confidence above 0.5": _measure(*ours, relevant, threshold=0.5)}
 
 
-def _ids(result: SearchResult) -> list[list[str]]:
-    return [[*outcome.ids[:JUDGED]] for outcome in result]
-
-
 def _best(result: SearchResult) -> Floats:
     best: Floats = result.mu.max(axis=1, initial=-1.0).astype(np.float64)
     return best
-
-
-def _relative(mu: Floats) -> Floats:
-    """Return similarities from 0 for the last hit to 1 for the first."""
-    shares: Floats = (mu - mu.min()) / max(float(np.ptp(mu)), 1e-9)
-    return shares
-
-
-def _right(ids: Sequence[Sequence[str]], relevant: Sequence[set[str]]) -> NDArray[np.bool_]:
-    pairs = zip(ids, relevant, strict=True)
-    return np.array([not wanted.isdisjoint(hits) for hits, wanted in pairs], dtype=bool)
-
-
-def _fuse(members: Sequence[SearchResult], share: Callable[[Floats], Floats]) -> Scored:
-    """Add up each passage's shares in several searches; `share`: of similarities, best first."""
-    ids, best = list[list[str]](), list[float]()
-    for rows in zip(*members, strict=True):
-        gains: defaultdict[str, float] = defaultdict(float)
-        for row in rows:
-            if row.ids:
-                for id_, gain in zip(row.ids, share(row.mu.astype(np.float64)), strict=True):
-                    gains[id_] += float(gain) / len(members)
-        ranked = sorted(gains, key=lambda id_: -gains[id_])[:JUDGED]
-        ids.append(ranked)
-        best.append(gains[ranked[0]] if ranked else -1.0)
-    return ids, np.array(best)
 
 
 def _measure(
@@ -104,7 +70,7 @@ def _measure(
     threshold: float | None = None,
 ) -> dict[str, float]:
     """Measure answers above a threshold; by default, above the best one for these labels."""
-    right, absent = _right(ids, relevant), np.array([not wanted for wanted in relevant])
+    right, absent = finds(ids, relevant, JUDGED), np.array([not wanted for wanted in relevant])
 
     def share(least: float) -> float:
         return float(np.mean(np.where(score > least, right, absent)))

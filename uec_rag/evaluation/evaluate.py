@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,18 @@ from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_thresh
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.known_vectors import with_caches
 from uec_rag.evaluation.baselines import baselines
-from uec_rag.evaluation.inspection import Ranking, fuse, search_by_each_member, search_by_member
+from uec_rag.evaluation.inspection import (
+    Floats,
+    finds,
+    fuse,
+    reciprocal_ranks,
+    search_by_each_member,
+    search_by_member,
+)
 from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval.labelled import confidence_at, questions_from_passages
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
-
-Floats: TypeAlias = NDArray[np.float64]
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 _CERTAINTY, _LEVEL = 0.95, 0.95
@@ -108,18 +113,16 @@ def evaluate(
     view.uec, depth = with_caches(view.uec), max(k, _DEPTH)
     result = _search(view, queries, depth)
     relevant = [one.merge_copies(ids) for one, ids in zip(result, relevant, strict=True)]
-    rankings = {"ensemble": result.passages}
+    rankings = {"ensemble": result.ids}
     members = search_by_each_member(view, queries, depth)
-    rankings |= {name: outcome.passages for name, outcome in members.items()}
+    rankings |= {name: outcome.ids for name, outcome in members.items()}
     if members:
-        rankings["reciprocal rank fusion"] = fuse(
-            [outcome.passages for outcome in members.values()]
-        )
+        rankings["reciprocal rank fusion"], _ = fuse([*members.values()], reciprocal_ranks)
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
     asked = np.array([decision.action == "clarify" for decision in result.decisions])
     kept = np.flatnonzero(~asked | asked.all()).tolist()
     confidence = confidence_at(result, JUDGED)[kept]
-    right = _right(result.passages, relevant, JUDGED)[kept]
+    right = finds(result.ids, relevant, JUDGED)[kept]
     best = _best_member(view, scores)
     members = members or {best: search_by_member(view, best, queries, JUDGED)}
     members = {name: _rows(one, kept) for name, one in members.items()}
@@ -172,7 +175,9 @@ def _rows(result: SearchResult, rows: Sequence[int]) -> SearchResult:
     return SearchResult([result[row] for row in rows])
 
 
-def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str, Floats]:
+def _metrics(
+    ranking: Sequence[Sequence[str]], relevant: Sequence[set[str]], k: int
+) -> dict[str, Floats]:
     """Compute recall, nDCG and reciprocal rank of each answerable question with ir-measures."""
     import ir_measures
 
@@ -180,18 +185,13 @@ def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str
     named[f"MRR@{k}"] = ir_measures.RR @ k
     qrels = {str(row): dict.fromkeys(ids, 1) for row, ids in enumerate(relevant) if ids}
     run = {
-        str(row): {passage.id: -float(rank) for rank, passage in enumerate(hits)}
+        str(row): {id_: -float(rank) for rank, id_ in enumerate(hits)}
         for row, hits in enumerate(ranking)
     }
     values = {metric: dict.fromkeys(qrels, 0.0) for metric in named.values()}
     for result in ir_measures.iter_calc([*named.values()], qrels, run):
         values[result.measure][result.query_id] = result.value
     return {name: np.array([*values[metric].values()]) for name, metric in named.items()}
-
-
-def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np.bool_]:
-    pairs = zip(ranking, relevant, strict=True)
-    return np.array([any(passage.id in ids for passage in hits[:k]) for hits, ids in pairs])
 
 
 def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) -> str:
@@ -219,7 +219,7 @@ def _coverage_by_risk(
 ) -> list[dict[str, Any]]:
     """Compute the share answered at each risk, by a gate and by the best thresholds."""
     cosine = similar.mu.max(axis=1, initial=-np.inf).astype(np.float64)
-    of_cosine = _right(similar.passages, relevant, JUDGED)
+    of_cosine = finds(similar.ids, relevant, JUDGED)
     gates = {risk: risk_threshold(confidence, right, risk, 1 - _CERTAINTY) for risk in RISKS}
     return [
         {

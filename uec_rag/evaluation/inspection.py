@@ -1,50 +1,19 @@
-"""Inspect an index: its languages, and the hits of simpler searches."""
+"""The hits of simpler searches, beside those of an index."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TypeAlias
 
-from uec_rag.base.checks import visible
-from uec_rag.encoders.lexical import writings
+import numpy as np
+from numpy.typing import NDArray
+
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Passage
 
-_SAMPLE = 64  # passages from which the languages of a corpus are determined
-_BEGINNING = 2_000  # characters of a passage that are encoded
-
-
-def passage_at(retriever: Retriever, id_: str) -> Passage:
-    """Return the passage with an id; KeyError if there is none."""
-    for passage in retriever.get([id_]):
-        return passage
-    raise KeyError(
-        f"id: {visible(id_)[:100]!r} is not in the index (any more); ids are shown with hits."
-    )
-
-
-def describe_languages(retriever: Retriever) -> dict[str, object]:
-    """Determine the scripts or languages of an index's first passages, and whether they are known.
-
-    Returns a mapping of "languages" (most frequent first), "fitted_on" (those of the fit, empty if
-    unknown), and "strange" (a note on encoders that cannot distinguish these passages; None if all
-    can).
-    """
-    uec, training_profile, strange = retriever.uec, retriever.uec.fitted.training_profile, None
-    texts = [passage.text for passage in islice(retriever.passages(), _SAMPLE)]
-    if texts and training_profile is not None:
-        parts = uec.encode([text[:_BEGINNING] for text in texts], "passage")
-        strange = uec.fitted.foreign_corpus(texts, [part.mean for part in parts])
-    known = () if training_profile is None else training_profile.writings
-    return {"languages": writings(texts), "fitted_on": known, "strange": strange}
-
-
-Ranking: TypeAlias = list[list[Passage]]
-"""Hits of n queries, best first."""
+Floats: TypeAlias = NDArray[np.float64]
 
 _C = 60  # the constant of Cormack et al.
 
@@ -74,21 +43,43 @@ def search_by_member(
     return view.search(queries, k)
 
 
-def fuse(rankings: Sequence[Ranking]) -> Ranking:
-    """Fuse rankings by reciprocal ranks (Cormack et al., https://doi.org/10.1145/1571941.1572114).
+def reciprocal_ranks(mu: Floats) -> Floats:
+    """Return 1 / (60 + rank) of each hit (Cormack et al., https://doi.org/10.1145/1571941.1572114).
 
-    Examples
-    --------
-    >>> a, b, c = (Passage(name, name) for name in "abc")
-    >>> [passage.id for passage in fuse([[[a, b]], [[b, c]]])[0]]
-    ['b', 'a', 'c']
+    `mu`: the similarity of each hit, best first.
     """
-    joined = []
-    for rows in zip(*rankings, strict=True):
-        passages = {passage.id: passage for row in rows for passage in row}
-        gains: Counter[str] = Counter()
+    gains: Floats = 1 / (_C + 1 + np.arange(len(mu)))
+    return gains
+
+
+def relative_scores(mu: Floats) -> Floats:
+    """Return similarities from 0 for the last hit to 1 for the first; `mu`: best first."""
+    shares: Floats = (mu - mu.min()) / max(float(np.ptp(mu)), 1e-9)
+    return shares
+
+
+def fuse(
+    members: Sequence[SearchResult], gain: Callable[[Floats], Floats]
+) -> tuple[list[list[str]], Floats]:
+    """Fuse several searches for n questions by the mean gain of each passage.
+
+    `gain`: `reciprocal_ranks` or `relative_scores`. Returns the ids of the passages, best first,
+    and the gain of the first ones, -1 if there is none.
+    """
+    ids, best = list[list[str]](), list[float]()
+    for rows in zip(*members, strict=True):
+        gains: defaultdict[str, float] = defaultdict(float)
         for row in rows:
-            for rank, passage in enumerate(row, 1):
-                gains[passage.id] += 1 / (_C + rank)  # type: ignore[assignment]
-        joined.append([passages[id_] for id_, _ in gains.most_common()])
-    return joined
+            if row.ids:
+                for id_, share in zip(row.ids, gain(row.mu.astype(np.float64)), strict=True):
+                    gains[id_] += float(share) / len(members)
+        ranked = sorted(gains, key=lambda id_: -gains[id_])
+        ids.append(ranked)
+        best.append(gains[ranked[0]] if ranked else -1.0)
+    return ids, np.array(best)
+
+
+def finds(ids: Sequence[Sequence[str]], relevant: Sequence[set[str]], k: int) -> NDArray[np.bool_]:
+    """Return whether the first k of each question's hits include one that is relevant."""
+    pairs = zip(ids, relevant, strict=True)
+    return np.array([not wanted.isdisjoint(hits[:k]) for hits, wanted in pairs], dtype=bool)

@@ -1,11 +1,16 @@
-"""Labels that look wrong, since a confident search contradicts them, and those to give next."""
+"""Questions to label next, and labels that a confident search contradicts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 
 from uec_rag.base.checks import one_line, pluralize
 from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.risk import Guarantee
+from uec_rag.corpora.questions import make_questions
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -13,6 +18,7 @@ CONFIDENT = 0.9
 """The confidence above which a search contradicts a label."""
 
 _BATCH = 32  # questions that are searched together
+_LOOKED_AT = 2_000  # passages that questions are made from
 _QUOTED, _LONGEST = 3, 80  # questions in a sentence, and characters of each
 
 
@@ -89,6 +95,28 @@ def questions_to_label(
     return [outcome for _, outcome in sorted(nearest.values(), key=lambda pair: pair[0])[:most]]
 
 
+def questions_to_ask(retriever: Retriever, fewest: int = 0) -> list[str]:
+    """List questions to ask an index: headings, those that ask something first.
+
+    Of each of these kinds, the first ones are from as many sources as possible. First sentences
+    follow if there are fewer than `fewest` headings.
+    """
+    passages = [*islice(retriever.passages(), _LOOKED_AT)]
+    made = make_questions(passages, len(passages))
+    seen: Counter[tuple[int, object]] = Counter()
+    rows: list[tuple[int, int, str]] = []
+    for question, positions in zip(made.questions, made.relevant, strict=True):
+        passage = passages[positions[0]]
+        is_heading = str(passage.metadata.get("title", "")).endswith(question)
+        kind = 2 if not is_heading else int(not question.endswith(("?", "\uff1f")))
+        source = kind, str(passage.metadata.get("source", passage.id))
+        rows.append((kind, seen[source], one_line(question.replace("`", ""))))
+        seen[source] += 1
+    rows.sort(key=lambda row: row[:2])
+    headings = [question for kind, _, question in rows if kind < 2]
+    return headings if len(headings) >= fewest else [question for *_, question in rows]
+
+
 def _sentence(questions: Sequence[str], labelled: str, advice: str) -> str:
     shown = ", ".join(f'"{one_line(question)[:_LONGEST]}"' for question in questions[:_QUOTED])
     more = ", ..." if len(questions) > _QUOTED else ""
@@ -96,4 +124,30 @@ def _sentence(questions: Sequence[str], labelled: str, advice: str) -> str:
     return (
         f"{pluralize(len(questions), 'question')} labelled {labelled} {have} a confidence above "
         f"{CONFIDENT}: {shown}{more}; {advice}."
+    )
+
+
+def too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
+    """Explain why a gate of these labels would abstain on every question, and what they allow."""
+    name = "max_wrong" if asked.delta is None else "max_risk"
+    shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
+    guarantees = (
+        searched.threshold(max_wrong=share)
+        if asked.delta is None
+        else searched.threshold(share, 1 - asked.delta)
+        for share in shares
+    )
+    allowed = next((guarantee for guarantee in guarantees if guarantee.answered), None)
+    target = asked.target[0].upper() + asked.target[1:]
+    return (
+        f"no gate was saved, since it would abstain on every question. {target} takes "
+        f"at least {asked.needed} labelled questions, more if an answer of high confidence is "
+        f"wrong; {asked.queries} were usable (questions that get a clarifying question do not "
+        f"count), and the search found an answer to {searched.right.sum()} of them. "
+        + (
+            "They allow no risk below 99%"
+            if allowed is None
+            else f"They allow {name}={allowed.risk:.2f}, which answers {allowed.answered} of them"
+        )
+        + ". Check the labels, or provide more"
     )

@@ -98,7 +98,7 @@ def retriever_tool(
     def reply_to(query: str, outcome: Found) -> UECSearch:
         nonlocal nudged
         decision, nodes = outcome
-        labels = [reading.title for reading in decision.readings]
+        labels = [reading["title"] for reading in decision.choices]
         passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
         hits = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
         may_search = not decision.advice and not nudged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 from uec_rag.base.checks import check_text
@@ -42,23 +42,14 @@ class LabelFile:
 
     def write(self, question: str, ids: Collection[str]) -> None:
         """Label a question in place of what it had; without ids, nothing answers it."""
-        self._change(question, lambda _: {*ids})
+        self._change(question, {*ids})
 
-    def mark(self, question: str, id: str | None = None, *, holds: bool) -> None:
-        """Add or remove one label; without an id, whether nothing answers the question.
+    def remove(self, question: str) -> None:
+        """Remove the label of a question, if it has one."""
+        self._change(question, None)
 
-        A question without labels leaves the file.
-        """
-
-        def change(known: set[str] | None) -> set[str] | None:
-            if id is None:
-                return set() if holds else known or None
-            return (known or set()) | {id} if holds else (known or set()) - {id} or None
-
-        self._change(question, change)
-
-    def _change(self, question: str, change: Callable[[set[str] | None], set[str] | None]) -> None:
-        """Change the ids of a question, or its absence, None; others wait meanwhile.
+    def _change(self, question: str, ids: set[str] | None) -> None:
+        """Change the ids of a question, or remove it; others wait meanwhile.
 
         Raises BlockingIOError if other processes keep writing labels.
         """
@@ -67,5 +58,5 @@ class LabelFile:
         busy = f"{self.path.name}: another process is writing labels; nothing was changed."
         with lock_file(lock, busy, _PATIENCE):
             labels = self.read()
-            ids = change(labels.pop(question, None))
+            labels.pop(question, None)
             write_questions(self.path, labels if ids is None else {**labels, question: ids})

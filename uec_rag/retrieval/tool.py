@@ -1,12 +1,24 @@
-"""The search as a tool for agents: its name, its description and its reply to a language model."""
+"""The search as a tool for agents and programs: what it may reach, and what it replies.
+
+`tool_reply` is what a language model reads, `answer_record` what a program gets as JSON, and
+`IndexView` what an agent may reach.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
-from uec_rag.base.checks import quote
+from uec_rag.base.checks import pluralize, quote, six_digits
 from uec_rag.confidence.decision import Action
+from uec_rag.confidence.replies import Within
+from uec_rag.corpora.passages import bookkeeping_keys
 from uec_rag.retrieval.gate import DOUBT
+from uec_rag.retrieval.index import Passages
+from uec_rag.retrieval.result import Result
+from uec_rag.retrieval.retriever import Retriever
+from uec_rag.stores.base import Filter, Passage
 
 TOOL_NAME = "search_documents"
 TOOL_DESCRIPTION = (
@@ -88,3 +100,117 @@ def tool_reply(
         mark = f"[{position}]" if source is None else f"[{position}] ({quote(str(source))})"
         lines.append(f"{mark} {quote(text)}")
     return "\n\n".join(lines)
+
+
+_NUMBERS = (
+    "score",
+    "mu",
+    "sigma2",
+    "model_variance",
+    "disagreement",
+    "relevance",
+    "encoders",
+    "matched_terms",
+)
+
+
+def answer_record(result: Result) -> dict[str, Any]:
+    """Return everything known about the answer to one question, as JSON values.
+
+    These are the decision, each encoder's weight and the hits, each with its text, its metadata
+    and its numbers.
+    """
+    passages = []
+    for rank, passage in enumerate(result.passages):
+        fields = result.metadata(rank, details=True)
+        numbers = {name: fields[f"uec_{name}"] for name in _NUMBERS if f"uec_{name}" in fields}
+        metadata = shown_metadata(passage)
+        own = {"id": passage.id, "text": passage.text, "metadata": metadata}
+        passages.append(own | six_digits(numbers))
+    return {
+        "question": result.query,
+        **six_digits(result.decision.metadata()),
+        "language": result.decision.language,
+        "weights": weights_of(result),
+        "exact": result.exact,
+        "passages": passages,
+    }
+
+
+def weights_of(result: Result) -> dict[str, float]:
+    """Return each encoder's weight for a question: its share of the scores."""
+    shares: dict[str, float] = six_digits(
+        dict(zip(result.names, result.shares.tolist(), strict=True))
+    )
+    return shares
+
+
+def shown_metadata(passage: Passage) -> dict[str, Any]:
+    """Return the metadata of a passage without those by which an index keeps track of files."""
+    hidden = bookkeeping_keys(passage)
+    return {key: value for key, value in passage.metadata.items() if key not in hidden}
+
+
+class IndexView:
+    """The passages of an index that a filter selects, for agents that may see no others.
+
+    Parameters
+    ----------
+    index : Retriever
+    filter : Filter, optional
+        Selects the passages that can be reached, whatever a caller asks for; all by default.
+
+    Examples
+    --------
+    >>> from uec_rag import UEC
+    >>> index = Retriever(UEC(["bm25"]))
+    >>> texts, teams = ["Cats purr.", "Dogs bark."], [{"team": "cats"}, {"team": "dogs"}]
+    >>> ids = index.add(texts, ["cat", "dog"], teams)
+    >>> view = IndexView(index, {"team": "cats"})
+    >>> view.search("Who may bark or purr?").ids, view.get(["cat", "dog"])[0].text
+    (['cat'], 'Cats purr.')
+    """
+
+    def __init__(self, index: Retriever, filter: Filter | None = None) -> None:
+        index.passages(filter)  # checks the filter
+        self.index, self.filter = index, filter
+
+    def _joined(self, filter: Filter | None) -> Filter | None:
+        """Return a caller's filter joined with that of the view by "and"."""
+        if self.filter is None or filter is None:
+            return self.filter if filter is None else filter
+        return {"$and": [self.filter, filter]}
+
+    def search(
+        self,
+        question: str,
+        k: int = 4,
+        *,
+        filter: Filter | None = None,
+        history: Sequence[str] = (),
+        within: Within | None = None,
+    ) -> Result:
+        """Search for one question, as `Retriever.search` does."""
+        return self.index.search(
+            [question], k, filter=self._joined(filter), history=[history], within=within
+        )[0]
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with the given ids, in that order, leaving out all others."""
+        found = {passage.id: passage for passage in self._passages({"$id": [*ids]})}
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def sources(self) -> dict[str, int]:
+        """Count the passages by their source, in alphabetical order."""
+        names = (str(passage.metadata.get("source", passage.id)) for passage in self._passages())
+        return dict(sorted(Counter(names).items()))
+
+    @property
+    def report(self) -> str:
+        """The number of passages, and how it is decided whether they answer."""
+        gate = self.index.gate
+        decides = self.index.report if gate is None else gate.report
+        return f"{pluralize(len(self._passages()), 'passage')}. {decides}"
+
+    def _passages(self, filter: Filter | None = None) -> Passages:
+        return self.index.passages(self._joined(filter))

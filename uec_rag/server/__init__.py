@@ -1,1 +1,10 @@
-"""Servers for a saved index: an HTTP API, an MCP server for agents, and a page in the browser."""
+"""Serve an index: over HTTP with a page for people, and to agents by the Model Context Protocol."""
+
+from uec_rag.base.environment import require
+
+require("serve", "fastapi", "mcp", "prometheus-client", "uvicorn")
+
+from uec_rag.server.http import create_app  # noqa: E402
+from uec_rag.server.mcp import create_mcp  # noqa: E402
+
+__all__ = ["create_app", "create_mcp"]

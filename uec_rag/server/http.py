@@ -1,407 +1,325 @@
-"""The HTTP API of an index: search, ask and, if permitted, write."""
+"""The HTTP API of an index, and its page, which is a client of that API."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Response
+from fastapi.responses import FileResponse
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException as StarletteHTTPException
+from fastapi.staticfiles import StaticFiles
 
-from uec_rag.base.checks import six_digits
-from uec_rag.base.environment import cores
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
-from uec_rag.confidence.replies import UnknownReading
-from uec_rag.confidence.sentences import Code
-from uec_rag.corpora.passages import bookkeeping_keys
-from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.evaluation.labels import questions_to_ask, questions_to_label, too_few_labels
+from uec_rag.evaluation.report import gate_report, gate_state, search_table
+from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.files import add_passages
-from uec_rag.retrieval.request import LONGEST_QUERY, check_history
-from uec_rag.server.access import (
-    Access,
-    Guard,
-    describe_error,
-    describe_invalid_request,
-    problem,
+from uec_rag.retrieval.gate import GATE_FILE
+from uec_rag.retrieval.label_file import LabelFile
+from uec_rag.retrieval.labelled import LabelledSearch
+from uec_rag.retrieval.result import Result
+from uec_rag.retrieval.tool import answer_record
+from uec_rag.server.access import protections
+from uec_rag.server.errors import HANDLERS
+from uec_rag.server.messages import (
+    MOST_PASSAGES,
+    Answer,
+    Asked,
+    Guarantee,
+    Label,
+    NewPassages,
+    Problem,
+    Question,
+    Table,
+    check_conditions,
+    turns,
 )
-from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
-from uec_rag.server.running import Metrics, log_gate, log_to_stderr, serve
-from uec_rag.server.static import add_pages
-from uec_rag.stores.base import check_stored_text
-from uec_rag.stores.filters import check_size, parse
+from uec_rag.server.metrics import Metrics
 
-# Limits of one request: hits, characters of a passage, passages to add or delete.
-LARGEST_K, LONGEST_PASSAGE, MOST_PASSAGES = 100, 1_000_000, 1_000
-_WRITERS = 8  # write requests that may be in progress or waiting
-
-
-class Route(NamedTuple):
-    """A path, and the name of the method of `Service` that answers its requests."""
-
-    method: str
-    path: str
-    handler: str
-    status: int | None = None
+_PAGES = Path(__file__).parent / "pages"
+_FILES = {"/": "index.html", "/docs": "docs.html"}
+_STATIC = ("page.css", "page.js", "docs.js")
+_EXAMPLES, _TRIED = 6, 64  # headings to begin with, and to look at for those that teach most
+_T = TypeVar("_T")
+Json = dict[str, Any]
 
 
-ROUTES = (
-    Route("POST", "/search", "search"),
-    Route("POST", "/ask", "ask"),
-    Route("GET", "/healthz", "healthy"),
-    Route("GET", "/readyz", "ready"),
-    Route("GET", "/metrics", "counted"),
-)
-WRITE_ROUTES = (
-    Route("POST", "/passages", "add", 201),
-    Route("DELETE", "/passages", "delete"),
-)
-LABEL_ROUTE = Route("POST", "/labels", "label", 201)
-_PAGES = {"/": "docs.html", "/docs": "docs.html", "/docs.js": "docs.js", "/page.css": "page.css"}
+def create_app(
+    index: Retriever,
+    write: bool = False,
+    token: str | None = None,
+    *,
+    names: Sequence[str] = (),
+    origins: Sequence[str] = (),
+) -> FastAPI:
+    """Make the application that serves an index, which it closes at shutdown.
 
-_EXAMPLE = {"examples": [{"question": "How do I reset my password?", "k": 3}]}
+    Parameters
+    ----------
+    index : Retriever
+    write : bool
+        Whether requests may change the index: its passages, labels and gate.
+    token : str, optional
+        The secret that each request must send as "Authorization: Bearer TOKEN". With it, requests
+        may also label questions.
+    names : sequence of str
+        Host names of the server besides those of this machine.
+    origins : sequence of str
+        Origins of other sites whose pages may send requests.
 
+    Returns
+    -------
+    FastAPI
+        For uvicorn; `uec_rag.server.running.SETTINGS` are the settings that limit connections.
 
-class Question(BaseModel, extra="forbid", strict=True, json_schema_extra=_EXAMPLE):
-    """A question and the options of its search."""
+    Examples
+    --------
+    >>> from starlette.testclient import TestClient
+    >>> from uec_rag import UEC
+    >>> index = Retriever(UEC(["bm25"]))
+    >>> ids = index.add(["Cats purr when they are content.", "Dogs bark at strangers."])
+    >>> with TestClient(create_app(index), base_url="http://localhost") as client:
+    ...     client.post("/ask", json={"question": "Why do cats purr?"}).json()["decision"]
+    'answer'
+    """
 
-    question: str = Field(min_length=1, max_length=LONGEST_QUERY)
-    k: int = Field(4, ge=1, le=LARGEST_K, description="How many passages.")
-    filter: dict[str, Any] | None = Field(
-        None,
-        description="Conditions on the metadata: values, or operators such as $in and $gte.",
-        examples=[{"lang": "en", "year": {"$gte": 2020}}],
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield  # uvicorn continues only after it has answered all accepted requests
+        index.close()
+
+    metrics = Metrics()
+    open_paths = {"/healthz", "/readyz", *_FILES, *(f"/static/{name}" for name in _STATIC)}
+    app = FastAPI(
+        title="uec-rag",
+        version=__version__,
+        summary="Search documents and decide whether to answer, clarify or abstain.",
+        docs_url=None,  # FastAPI's page loads scripts from a CDN; ours works offline
+        redoc_url=None,
+        lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
+        dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
+        responses={status: {"model": Problem} for status in (401, 403, 413, 422, 503)},
+        exception_handlers=HANDLERS,
+        middleware=protections(token, names, origins, open_paths, metrics.count_request),
     )
-    history: History | None = None
-    within: Chosen | None = None
-
-
-class Hit(BaseModel):
-    """A passage that was found."""
-
-    id: str
-    text: str
-    metadata: dict[str, Any]
-    score: float = Field(description="The similarity, reduced if it is uncertain.")
-    sigma2: float = Field(description="Variance of the similarity.")
-    relevance: float = Field(description="Probability that the passage answers the query.")
-
-
-Sure = Annotated[float, Field(description="Probability that the passages answer the query.")]
-Held = Annotated[float, Field(description="Probability that the corpus has an answer.")]
-
-
-class SearchResponse(BaseModel):
-    """The hits of a search, best first."""
-
-    confidence: Sure
-    in_corpus: Held
-    passages: list[Hit]
-
-
-class Answer(BaseModel):
-    """The decision about the hits."""
-
-    decision: Literal["answer", "clarify", "abstain"] = Field(
-        description="Answer from the passages, ask what the question means, or say that the "
-        "documents do not answer it.",
-        examples=["abstain"],
-    )
-    reason: str = Field(examples=["The documents do not seem to answer this."])
-    reason_code: Code | Literal[""] = Field(examples=["no_answer"])
-    clarifying_question: str = Field(
-        description="The question to ask the user, if the decision is to clarify; else empty."
-    )
-    readings: list[ReadingFound] = Field(
-        description="The possible meanings of the question, if the decision is to clarify; else "
-        "empty."
-    )
-    candidates: list[str] = Field(description="Ids of the passages that the question may be about.")
-    confidence: Sure
-    threshold: float | None = Field(
-        description="The confidence above which to answer; null: never."
-    )
-    in_corpus: Held
-    underspecified: float = Field(
-        description="Probability that the query does not say which reading is meant."
-    )
-    passages: list[Hit]
-
-
-class NewPassage(BaseModel, extra="forbid", strict=True):
-    """A passage to add; it replaces a passage with the same id."""
-
-    text: str = Field(min_length=1, max_length=LONGEST_PASSAGE)
-    id: str | None = Field(None, min_length=1, max_length=1000, description="Generated by default.")
-    metadata: dict[str, Any] = Field(default_factory=dict, examples=[{"source": "faq.md"}])
-
-
-class NewPassages(BaseModel, extra="forbid"):
-    """Passages to add."""
-
-    passages: list[NewPassage] = Field(min_length=1, max_length=MOST_PASSAGES)
-
-
-class NewLabel(BaseModel, extra="forbid", strict=True):
-    """A question, and the passages that answer it; none if nothing does."""
-
-    question: str = Field(min_length=1, max_length=LONGEST_QUERY)
-    relevant_ids: list[str] = Field(max_length=MOST_PASSAGES, examples=[["faq.md#returns"], []])
-
-
-class Problem(BaseModel):
-    """A description of an error and its remedy."""
-
-    detail: str
-
-
-def passages_of(result: SearchResult) -> list[Hit]:
-    """Convert the hits of the first query of a result."""
-    return [
-        Hit(
-            id=passage.id,
-            text=passage.text,
-            metadata={
-                key: value
-                for key, value in passage.metadata.items()
-                if key not in bookkeeping_keys(passage)
-            },
-            score=six_digits(float(result.scores[0, rank])),
-            sigma2=six_digits(float(result.sigma2[0, rank])),
-            relevance=six_digits(float(result.relevance[0, rank])),
-        )
-        for rank, passage in enumerate(result.passages[0])
-    ]
+    service, label = Service(index, metrics), write or token is not None
+    app.include_router(read_routes(service, {"write": write, "label": label}))
+    app.include_router(label_routes(service, allowed=label))
+    app.include_router(write_routes(service, allowed=write))
+    for path, name in _FILES.items():
+        file = _PAGES / name
+        app.add_api_route(path, lambda file=file: FileResponse(file), include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=_PAGES))
+    return app
 
 
 class Service:
-    """The index of a server, with its metrics and handlers of requests."""
+    """An index that is served, with its metrics, and with one change or measurement at a time."""
 
-    def __init__(self, index: Retriever, access: Access) -> None:
-        self.index, self.limits, self.metrics = index, access.limits, Metrics()
-        self._searches, self._waiting = asyncio.Semaphore(cores()), 0
-        self._lock, self._writers = asyncio.Lock(), 0
+    def __init__(self, index: Retriever, metrics: Metrics) -> None:
+        self.index, self.metrics = index, metrics
+        self._one = asyncio.Lock()
+        # Those of the last state of the index, and of the last table.
+        self._headings = lru_cache(1)(lambda changes: questions_to_ask(index, _EXAMPLES)[:_TRIED])
+        self._searched = lru_cache(1)(
+            lambda name, table, k, changes: search_table(index, name, table, k)
+        )
 
-    @asynccontextmanager
-    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        """Close the index at shutdown."""
-        yield  # uvicorn continues only after it has answered all accepted requests
-        self.index.close()
-
-    def _check(self, question: Question) -> Sequence[str]:
-        """Return the turns before a question; TypeError or ValueError if it cannot be searched."""
-        if not question.question.strip():
-            raise ValueError("question: is empty or only white space; ask something.")
-        check_stored_text(question.question, "question")
-        [before] = check_history([turns(question.history)])
-        if question.filter is not None:
-            most, condition = self.limits, parse(question.filter)
-            check_size(condition, most.conditions, most.values, most.characters)
-            check = getattr(self.index.store, "check_filter", None)  # Qdrant's are fewer
-            if check is not None:
-                check(condition)
-        return before
-
-    async def _result(self, question: Question) -> SearchResult:
-        with _to_http_error():
-            before = await asyncio.to_thread(self._check, question)
-        with _to_http_error(mine=False), span("request", k=question.k) as note:
-            result = await self._search(question, before)
-            note(result[0].trace_attributes, **outcome(result.decisions))
+    async def found(self, question: Question) -> Result:
+        """Search for a question."""
+        await asyncio.to_thread(check_conditions, question.filter)
+        with span("request", k=question.k) as note, self.metrics.seconds.time():
+            [result] = await self.index.asearch(
+                [question.question],
+                question.k,
+                filter=question.filter,
+                history=[turns(question.history)],
+                within=question.within,
+            )
+            note(result.trace_attributes, **outcome([result.decision]))
         return result
 
-    async def _search(self, question: Question, before: Sequence[str]) -> SearchResult:
-        """Search as soon as a processor is free; QueueFull if too many questions are waiting."""
-        if self._waiting >= self.limits.queue:
-            raise asyncio.QueueFull
-        self._waiting += 1
-        seconds = self.metrics.stages
-        try:
-            with seconds.labels("wait").time():
-                await self._searches.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            with seconds.labels("search").time():
-                return await self.index.asearch(
-                    [question.question],
-                    question.k,
-                    filter=question.filter,
-                    history=[before],
-                    within=question.within,
-                )
-        finally:
-            self._searches.release()
+    async def alone(self, work: Callable[[], _T]) -> _T:
+        """Run in a thread what takes long or changes the index, one such request at a time."""
+        async with self._one:
+            return await asyncio.to_thread(work)
 
-    async def search(self, question: Question) -> SearchResponse:
-        """Find the passages with the highest scores."""
-        result = await self._result(question)
-        sure, in_corpus = six_digits([float(result.confidence[0]), float(result.in_corpus[0])])
-        return SearchResponse(confidence=sure, in_corpus=in_corpus, passages=passages_of(result))
+    def headings(self) -> list[str]:
+        """Return questions that the headings of the index ask."""
+        return self._headings(self.index.changes)
 
-    async def ask(self, question: Question) -> Answer:
+    @property
+    def labels(self) -> LabelFile:
+        """The labels of the index; ValueError if it has no folder."""
+        if self.index.folder is None:
+            raise ValueError("labels: the index has no folder; save it first.")
+        return LabelFile(self.index.folder)
+
+    def searched(self, given: Table) -> LabelledSearch:
+        """Search the questions of a table; the last search is kept."""
+        name, table = given.name, given.table
+        if given.made:
+            name, table = "", None
+        elif table is None:
+            file = self.labels.path
+            name, table = file.name, file.read_text("utf-8-sig") if file.exists() else ""
+        return self._searched(name, table, given.k, self.index.changes)
+
+
+def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
+    """Make the routes that answer questions and describe the server."""
+    routes, index = APIRouter(), service.index
+
+    @routes.post("/ask")
+    async def ask(question: Question) -> Answer:
         """Find passages, and decide whether they answer the question."""
-        result = await self._result(question)
-        decision = result.decisions[0]
-        self.metrics.count_decision(decision, self.index.gate)
-        return Answer(**six_digits(decision.metadata()), passages=passages_of(result))
+        result = await service.found(question)
+        service.metrics.count_decision(result.decision, index.gate)
+        return Answer(**answer_record(result))
 
-    async def healthy(self) -> dict[str, str]:
+    @routes.get("/index")
+    def described() -> Json:
+        """Describe the index: its size, encoders, calibration and gate, and questions to ask it."""
+        fitted, gate = index.uec.fitted, index.gate
+        return {
+            "name": "" if index.folder is None else index.folder.name,
+            "passages": len(index),
+            "exact": not index.store.remote,
+            "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
+            "report": index.report,
+            "gate": gate and gate_state(gate) | {"fits": index.gate_fits()},
+            "examples": service.headings()[:_EXAMPLES],
+            **allowed,
+        }
+
+    @routes.get("/healthz")
+    async def healthy() -> dict[str, str]:
         """Report that the process is alive."""
         return {"status": "ok"}
 
-    async def ready(self) -> dict[str, int | str]:
+    @routes.get("/readyz")
+    def ready() -> dict[str, int | str]:
         """Report whether the store answers."""
-        with _to_http_error(mine=False):
-            count = await asyncio.to_thread(len, self.index)
-        return {"status": "ready", "passages": count}
+        return {"status": "ready", "passages": len(index)}
 
-    async def counted(self) -> Response:
-        """Return metrics for Prometheus: latencies, decisions and confidence."""
-        text = await asyncio.to_thread(self.metrics.text)
+    @routes.get("/metrics")
+    def counted() -> Response:
+        """Return metrics for Prometheus: seconds, decisions and confidence."""
+        text = service.metrics.text()
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _write(self, change: Callable[[Retriever], dict[str, Any]]) -> dict[str, Any]:
-        with _to_http_error():
-            if self._writers >= _WRITERS:
-                raise asyncio.QueueFull
-            self._writers += 1
-            try:
-                async with self._lock:
-                    return await asyncio.to_thread(change, self.index)
-            finally:
-                self._writers -= 1
+    return routes
 
-    async def add(self, new: NewPassages) -> dict[str, list[str]]:
+
+def label_routes(service: Service, *, allowed: bool) -> APIRouter:
+    """Make the routes of labels."""
+    refused = "Labels need a token, 'uec-rag serve INDEX --token TOKEN', or --write."
+    routes = APIRouter(dependencies=[_only_if(allowed, refused)])
+
+    @routes.get("/labels")
+    def labels() -> dict[str, list[str]]:
+        """Return all labels: by question, ids of passages that answer it, none if nothing does."""
+        return {question: sorted(ids) for question, ids in service.labels.read().items()}
+
+    @routes.post("/labels", status_code=201)
+    async def label(new: Label) -> dict[str, int]:
+        """Label a question for the next gate, in place of what it had."""
+        await service.alone(lambda: service.index.label(new.question, new.relevant_ids))
+        return {"relevant_ids": len(new.relevant_ids)}
+
+    @routes.delete("/labels", status_code=204)
+    async def unlabel(question: str) -> None:
+        """Remove the label of a question."""
+        await service.alone(lambda: service.labels.remove(question))
+
+    @routes.post("/questions")
+    async def teaching(asked: Asked) -> list[dict[str, Any]]:
+        """List the questions without a label that a label would teach most."""
+
+        def chosen() -> list[Result]:
+            questions = [*asked.questions, *service.headings()]
+            labels = service.labels.read()
+            return questions_to_label(service.index, questions, labels, asked.most)
+
+        results = await service.alone(chosen)
+        return [{"question": one.query, "confidence": one.decision.confidence} for one in results]
+
+    return routes
+
+
+def write_routes(service: Service, *, allowed: bool) -> APIRouter:
+    """Make the routes that change the passages or the gate, or search for many questions."""
+    refused = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
+    routes, index = APIRouter(dependencies=[_only_if(allowed, refused)]), service.index
+
+    @routes.post("/passages", status_code=201)
+    async def add(new: NewPassages) -> dict[str, list[str]]:
         """Add all of the passages or none, replacing those with the same ids. Returns their ids."""
         texts = [passage.text for passage in new.passages]
         metadatas = [passage.metadata for passage in new.passages]
         ids = [passage.id for passage in new.passages if passage.id is not None]
         if ids and len(ids) < len(texts):
             raise HTTPException(422, "id: expected one for every passage, or for none.")
-        return await self._write(
-            lambda index: {"ids": add_passages(index, texts, ids or None, metadatas)}
-        )
+        added = await service.alone(lambda: add_passages(index, texts, ids or None, metadatas))
+        return {"ids": added}
 
+    @routes.delete("/passages")
     async def delete(
-        self, id: Annotated[list[str], Query(min_length=1, max_length=MOST_PASSAGES)]
+        id: Annotated[list[str], Query(min_length=1, max_length=MOST_PASSAGES)],
     ) -> dict[str, int | list[str]]:
         """Delete passages, /passages?id=ONE&id=ANOTHER. Returns their number and unknown ids."""
 
-        def change(index: Retriever) -> dict[str, Any]:
+        def change() -> dict[str, int | list[str]]:
             with index.changing():
                 there = {passage.id for passage in index.get(id)}
                 unknown = [name for name in id if name not in there]
                 return {"deleted": index.delete([*there]) if there else 0, "unknown": unknown}
 
-        done = await self._write(change)
+        done = await service.alone(change)
         if not done["deleted"]:
             raise HTTPException(404, "id: none of these is in the index; nothing was deleted.")
         return done
 
-    async def label(self, new: NewLabel) -> dict[str, int]:
-        """Label a question for the next gate, in place of what it had. Returns their number."""
-        with _to_http_error():
-            await asyncio.to_thread(self.index.label, new.question, new.relevant_ids)
-        return {"relevant_ids": len(new.relevant_ids)}
+    @routes.post("/report")
+    async def report(given: Table) -> Json:
+        """Search labelled questions: what each threshold would answer, and what a gate could."""
+        return await service.alone(lambda: gate_report(service.searched(given), made=given.made))
+
+    @routes.post("/gate", status_code=201)
+    async def save_gate(given: Guarantee) -> Json:
+        """Save the gate with a guarantee for these questions; it decides from then on."""
+        if (given.max_wrong is None) == (given.max_risk is None):
+            raise HTTPException(422, "max_wrong, max_risk: expected one of them.")
+        made = await service.alone(lambda: _save_gate(service, given))
+        return gate_state(made)
+
+    return routes
 
 
-def create_app(index: Retriever, access: Access, *, write: bool = False) -> Guard:
-    """Make the application, which closes the index at shutdown.
-
-    `write`: whether to provide POST and DELETE /passages. POST /labels needs it or a token.
-    """
-    service = Service(index, access)
-    app = FastAPI(
-        title="uec-rag",
-        version=__version__,
-        summary="Search documents and decide whether to answer, clarify or abstain.",
-        docs_url=None,  # FastAPI's page loads scripts from a CDN; `_PAGES` has our own
-        redoc_url=None,
-        lifespan=service.lifespan,
-        generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `search`
-        dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
-        responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
-        exception_handlers={
-            RequestValidationError: validation_error_response,
-            StarletteHTTPException: http_error_response,
-        },
-    )
-    routes = [*ROUTES, *(WRITE_ROUTES if write else ())]
-    routes += [LABEL_ROUTE] if write or access.token else []
-    for method, path, handler, status in routes:
-        answer = getattr(service, handler)
-        app.add_api_route(path, answer, methods=[method], status_code=status)
-    add_pages(app, _PAGES)
-    return Guard(app, replace(access, open=(*access.open, *_PAGES)), service.metrics.count_request)
+def _save_gate(service: Service, given: Guarantee) -> Gate:
+    """Make and save a gate; ValueError if it would answer nothing."""
+    searched = service.searched(given)
+    made = Gate.from_search(searched, given.max_risk, max_wrong=given.max_wrong)
+    assert made.guarantee is not None
+    if not made.guarantee.answered:
+        raise ValueError(too_few_labels(searched, made.guarantee))
+    made.save(service.labels.path.with_name(GATE_FILE))
+    return made
 
 
-@contextmanager
-def _to_http_error(*, mine: bool = True) -> Iterator[None]:
-    """Convert errors to HTTP errors. `mine`: whether a ValueError was caused by the request."""
-    try:
-        yield
-    except asyncio.QueueFull:
-        again = {"Retry-After": "1"}
-        raise HTTPException(429, "Too many requests are waiting; try again.", again) from None
-    except (OSError, TypeError, ValueError, RecursionError) as error:  # too deep a filter
-        if not (mine or isinstance(error, OSError | UnknownReading)):
-            raise
-        status, detail = describe_error(error)
-        raise HTTPException(status, _ARGUMENT.sub(_field, detail)) from None
+def _only_if(allowed: bool, refusal: str) -> Any:  # noqa: ANN401
+    """Make a dependency that refuses requests unless they are allowed."""
 
+    def check() -> None:
+        if not allowed:
+            raise HTTPException(403, refusal)
 
-_FIELDS = {"texts": "text", "ids": "id", "metadatas": "metadata"}
-_ARGUMENT = re.compile(rf"^({'|'.join(_FIELDS)})(?:\[(\d+)\])?(?!\w)")
-
-
-def _field(argument: re.Match[str]) -> str:
-    """Return the field of a request that an argument of `Retriever.add` comes from."""
-    return ".".join(filter(None, ["passages", argument[2], _FIELDS[argument[1]]]))
-
-
-async def http_error_response(request: Request, error: Exception) -> Response:
-    """Explain errors 404 and 405 of the router; other HTTP errors keep their detail."""
-    assert isinstance(error, StarletteHTTPException)
-    detail = error.detail
-    if detail == "Not Found" and request.url.path == "/passages":
-        detail = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
-    elif detail == "Not Found" and request.url.path == "/labels":
-        detail = "Labels need a token, 'uec-rag serve INDEX --token TOKEN', or --write."
-    elif detail == "Not Found":
-        detail = "There is no such path; GET /openapi.json describes all."
-    elif error.status_code == 405 and error.headers:
-        detail = f"Method: expected {error.headers['Allow']}, got {request.method}."
-    return JSONResponse({"detail": detail}, error.status_code, error.headers)
-
-
-async def validation_error_response(request: Request, error: Exception) -> Response:
-    """Explain why a request failed validation."""
-    assert isinstance(error, RequestValidationError)
-    first, kind = error.errors()[0], request.headers.get("content-type", "")
-    if first["loc"] == ("body",) and "json" not in kind:
-        return problem(422, "Content-Type: expected application/json, with an object as the body.")
-    if first["type"] == "json_invalid":
-        return problem(422, "body: expected JSON; it cannot be read.")
-    return problem(422, describe_invalid_request(error.errors(), depth=1))
-
-
-def run(index: Retriever, access: Access, port: int, *, write: bool = False) -> None:
-    """Serve until the process is told to stop; accepted requests are answered first.
-
-    `port`: 0 for any free port.
-
-    Raises OSError if the port is taken, before any request is accepted.
-    """
-    log_to_stderr()
-    log_gate(index)
-    serve(create_app(index, access, write=write), port)
+    return Depends(check)

@@ -1,7 +1,4 @@
-"""The process of a server: its port, connections, log and metrics.
-
-Metrics contain no texts, ids or file names.
-"""
+"""The process of a server: its port, connections and log."""
 
 from __future__ import annotations
 
@@ -14,24 +11,18 @@ import re
 import socket
 import time
 import warnings
-from statistics import fmean
 from threading import RLock
 from typing import Any
 
 import uvicorn
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.types import ASGIApp
 from tqdm import tqdm  # type: ignore[import-untyped]
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from uec_rag.confidence.decision import Decision
-from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import OUTDATED
-from uec_rag.server.access import Guard, Limits, log, sanitise
+from uec_rag.server.errors import log, sanitise
 
-# Connections that may be accepted before they are counted. Together with `Limits.connections`, they
-# stay below the usual limit of 1,024 open files per process.
-_BACKLOG = 256
 # Log messages of the MCP SDK are replaced, since they repeat invalid requests with their questions.
 _SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
 
@@ -75,17 +66,24 @@ def log_to_stderr() -> None:
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
-    """A client's connection, closed if it is idle for too long or there are too many."""
+    """A client's connection, which keeps no other out.
+
+    It is closed once it has been idle for `timeout_keep_alive` seconds, also within the headers of
+    a request, which uvicorn waits for without end. Beyond `limit_concurrency` connections, the
+    longest idle one is closed; if all are busy, uvicorn answers the new one with 503.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Register a connection; if there are too many, close the longest idle, or else itself."""
+        """Register a connection; if there are too many, close the one that is idle longest."""
         super().connection_made(transport)
-        self._limits: Limits = self.app.access.limits  # the app is a `Guard`
         self._idle_since = time.monotonic()
         self._wait()
-        if len(self.connections) > self._limits.connections:
-            idle = [connection for connection in self.connections if connection.is_idle()]
-            max(idle, key=lambda one: one.idle_for(), default=self).transport.abort()
+        if self.limit_concurrency and len(self.connections) >= self.limit_concurrency:
+            idle = [one for one in self.connections if one is not self and one.is_idle()]
+            if idle:
+                longest = max(idle, key=Connection.idle_for)
+                longest.transport.abort()
+                self.connections.discard(longest)  # now, before a request of this one is counted
 
     def is_idle(self) -> bool:
         """Return whether no request is being answered; partial headers do not count."""
@@ -103,7 +101,8 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
 
     def _wait(self) -> None:
         """Close the connection if it has been idle for too long, or schedule the next check."""
-        left = self._limits.headers - self.idle_for() if self.is_idle() else self._limits.headers
+        most = self.timeout_keep_alive
+        left = most - self.idle_for() if self.is_idle() else most
         if left <= 0:
             self.transport.abort()
         elif not self.transport.is_closing():
@@ -113,14 +112,32 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
 SETTINGS: dict[str, Any] = {
     "http": Connection,
     "ws": "none",
-    "backlog": _BACKLOG,
+    "timeout_keep_alive": 10,
+    "timeout_graceful_shutdown": 30,
+    # With the connections that are not counted yet, below the usual limit of 1,024 open files.
+    "limit_concurrency": 513,
+    "backlog": 256,
     "log_config": LOGGING,
     "access_log": False,
     "server_header": False,
-    "proxy_headers": False,  # the middleware would wrap the `Guard` that `Connection` needs
-    "timeout_graceful_shutdown": 30,
 }
 """The settings of uvicorn."""
+
+
+def serve(app: ASGIApp, index: Retriever, host: str, port: int, said: str) -> None:
+    """Serve one application until the process is told to stop; what was accepted is answered.
+
+    `port`: 0 for any free port. `said`: log message, with %s for the address.
+
+    Raises OSError if the port is taken, before any request is accepted.
+    """
+    log_to_stderr()
+    log_gate(index)
+    with listen(host, port) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, **SETTINGS))
+        address, own = listening.getsockname()[:2]
+        log.info(said, f"http://[{address}]:{own}" if ":" in host else f"http://{address}:{own}")
+        server.run([listening])
 
 
 def log_gate(index: Retriever) -> None:
@@ -129,18 +146,6 @@ def log_gate(index: Retriever) -> None:
         log.info("a gate decides: %s", index.gate.report)
     if not index.gate_fits():
         log.warning(OUTDATED)
-
-
-def serve(app: Guard, port: int, said: str = "serving on %s") -> None:
-    """Serve one application until the process is told to stop.
-
-    `said`: log message, with %s for the address. Raises OSError if the port is taken.
-    """
-    with listen(app.access.host, port) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, **SETTINGS))
-        host, own = listening.getsockname()[:2]
-        log.info(said, f"http://[{host}]:{own}" if ":" in host else f"http://{host}:{own}")
-        server.run([listening])
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -159,61 +164,3 @@ def listen(host: str, port: int) -> socket.socket:
     # the client's delayed ACK.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
-
-
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable with the folder in which several processes share their metrics."""
-
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_SHARES = tuple(tenth / 10 for tenth in range(1, 11))
-
-
-class Metrics:
-    """The metrics of one server."""
-
-    def __init__(self) -> None:
-        self._own = CollectorRegistry()
-        stages = "Seconds per stage of a question: waiting for a processor, searching."
-        self.stages = self._histogram("stage_seconds", stages, _SECONDS, ["stage"])
-        confidence = "Confidence of /ask; its mean is the sum over the count."
-        self.confidence = self._histogram("confidence", confidence, _SHARES)
-        self._calibrated: Gauge | None = None  # created at the first decision of a gate
-        self.requests = Counter(
-            "uec_rag_requests", "Requests answered.", ["path", "status"], registry=self._own
-        )
-        self.decisions = Counter(
-            "uec_rag_decisions", "Decisions of /ask.", ["action"], registry=self._own
-        )
-
-    def _histogram(
-        self, name: str, what: str, buckets: tuple[float, ...], labels: list[str] | None = None
-    ) -> Histogram:
-        own = self._own
-        return Histogram(f"uec_rag_{name}", what, labels or [], buckets=buckets, registry=own)
-
-    def count_decision(self, decision: Decision, gate: Gate | None) -> None:
-        """Count a decision, and record its confidence and the mean at the gate's calibration."""
-        self.decisions.labels(decision.action).inc()
-        self.confidence.observe(decision.confidence)
-        if gate is not None and gate.confidences:
-            if self._calibrated is None:
-                self._calibrated = Gauge(
-                    "uec_rag_calibrated_confidence",
-                    "Mean confidence of the questions that the gate was calibrated on; if that "
-                    "of /ask differs, the questions have drifted.",
-                    multiprocess_mode="max",
-                    registry=self._own,
-                )
-            self._calibrated.set(fmean(gate.confidences))
-
-    def count_request(self, path: str, status: int) -> None:
-        """Count a request."""
-        self.requests.labels(path, status).inc()
-
-    def text(self) -> bytes:
-        """Return the metrics in Prometheus' text format, summed over processes if several share."""
-        if SHARED not in os.environ:
-            return generate_latest(self._own)
-        joined = CollectorRegistry()
-        MultiProcessCollector(joined)  # type: ignore[no-untyped-call]
-        return generate_latest(joined)

@@ -8,8 +8,6 @@ from tests.cli.conftest import TOPICS, make_model
 from tests.server.conftest import ESCAPES, SCRIPT
 from uec_rag import UEC, Retriever
 
-HOST = "127.0.0.1:8001"
-
 QUESTIONS = [
     (f"{start} {word} {other}?", f"{topic}-{place}")
     for topic, inner in TOPICS.items()
@@ -27,7 +25,11 @@ def table(rows=(*QUESTIONS, ("who wrote hamlet?", ""), ("why?", ""))):
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
-    """A saved index; not to be written to."""
+    return make_topics(tmp_path_factory)
+
+
+def make_topics(tmp_path_factory):
+    """The folder of a saved index of four topics; not to be written to."""
     words = make_model(tmp_path_factory.mktemp("words"), seed=0, width=48)
     passages = {
         f"{topic}-{place}": (

@@ -1,11 +1,10 @@
 "use strict";
-// Whatever comes from the index is put into the page as text, in elements without attributes.
+// A client of the HTTP API. Whatever comes from the index is put into the page as text.
 
 const $ = (selector, inside = document) => inside.querySelector(selector);
 const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
 const fixed = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
-const megabytes = (bytes) => (bytes < 2 ** 20 ? `${Math.ceil(bytes / 1024)} kB` : `${Math.round(bytes / 2 ** 20)} MB`);
 
 function build(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
@@ -29,7 +28,7 @@ async function call(path, options = {}) {
   try {
     answer = await fetch(path, { ...options, headers });
   } catch {
-    throw new Error("The explorer does not answer. Does it still run in the terminal?");
+    throw new Error("The server does not answer. Does it still run in the terminal?");
   }
   if (answer.status === 401) {
     if (token === brought) token = prompt("The server's token");
@@ -39,11 +38,12 @@ async function call(path, options = {}) {
     }
   }
   const body = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Error(body?.detail ?? `The explorer failed (${answer.status}); its log says why.`);
+  if (!answer.ok) throw new Error(body?.detail ?? `The server refused this (${answer.status} ${answer.statusText}).`);
   return body;
 }
-const post = (path, body) =>
-  call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+const send = (method, path, body) =>
+  call(path, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+const post = (path, body) => send("POST", path, body);
 
 // What is said of a success and seen elsewhere, too, is for screen readers alone.
 function say(place, text, bad = false, quiet = false) {
@@ -82,7 +82,7 @@ function show() {
   }
   scrollTo(0, 0);
   if (view === "ask") showAsk(given);
-  if (view === "index") showIndex(given);
+  if (view === "index") attempt($("#index"), showFacts);
 }
 const to = (view, pairs) => `#${view}?${new URLSearchParams(pairs)}`;
 
@@ -104,32 +104,28 @@ function startTheme() {
 
 // ---- Passages -------------------------------------------------------------------------------------
 
-const place = (hit) => [hit.source, hit.place, hit.title].filter(Boolean).join(", ");
-const LONG = 1500; // characters that are shown at once
+const LONG = 1500, MOST = 20000; // characters that are shown at once, and at all
+const PLACES = ["page", "slide", "sheet"];
+const where = ({ metadata, id }) =>
+  [metadata.source ?? id, ...PLACES.filter((name) => name in metadata).map((name) => `${name} ${metadata[name]}`)].join(", ");
 
-function node(tree) {
-  if (typeof tree === "string") return tree;
-  const element = h(tree[0], {}, tree.slice(1).map(node));
-  return tree[0] === "table" ? scrolling("Table of the passage", element) : element;
+// A text with the words of the question marked.
+function marked(text, words) {
+  if (!words.length) return [text];
+  const any = new RegExp(`(${words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "\\$&")).join("|")})`, "giu");
+  return text.split(any).map((part, at) => (at % 2 ? h("mark", {}, part) : part));
 }
 
-// A text's first blocks, and the others on demand.
+// The beginning of a text, and the rest on demand; its title is shown above it.
 function passage(hit) {
-  const blocks = hit.body.map(node);
-  let shown = 0, length = 0;
-  while (shown < blocks.length && length < LONG) length += (blocks[shown++].textContent ?? "").length;
-  const rest = blocks.slice(shown);
-  if (hit.cut) rest.push(h("p", { class: "dim" }, `Of ${count(hit.characters, "character")} these are the first.`));
-  return h("div", { class: hit.markdown ? "text" : "text plain" }, blocks.slice(0, shown),
-    rest.length ? h("details", {}, h("summary", {}, "The rest of this passage"), rest) : "");
+  const title = `${hit.metadata.title}\n\n`, whole = hit.text, start = whole.slice(0, LONG).indexOf(title);
+  const body = start < 0 ? whole : whole.slice(start + title.length); // headings come first, the title last
+  const end = body.length > LONG ? Math.max(body.lastIndexOf("\n", LONG), body.lastIndexOf(" ", LONG), 1) : LONG;
+  const rest = body.slice(end, MOST), words = hit.matched_terms;
+  const cut = body.length > MOST ? dim(` Of ${count(body.length, "character")} these are the first.`) : "";
+  return h("div", { class: "text" }, h("p", {}, marked(body.slice(0, end), words)),
+    rest ? h("details", {}, h("summary", {}, "The rest of this passage"), h("p", {}, marked(rest, words), cut)) : "");
 }
-
-const where = (hit) => [hit.title && hit.source, hit.place].filter(Boolean).join(", ");
-const opening = (hit, ...text) => h("a", { href: to("index", { id: hit.id }) }, ...text);
-const heading = (hit, before = "", ...more) =>
-  h("h3", {}, before, hit.title || hit.source, " ", dim(opening(hit, where(hit) || "open")), ...more);
-const short = (hit, more = "") =>
-  h("li", {}, opening(hit, hit.title || hit.source), " ", dim(where(hit)), " ", hit.beginning, more ? dim(` ${more}`) : "");
 
 // A value is a text, a node, or a number: an array of the text to show.
 const isNumber = (value) => /^[\d.,–-]+( %)?$/.test(value);
@@ -147,7 +143,7 @@ function table(caption, heads, rows) {
 
 const DO = { answer: "Answer", clarify: "Ask back", abstain: "Do not answer" };
 const badge = (decision) => h("span", { class: `badge ${decision}` }, DO[decision]);
-let asked = []; // of this session, the last first
+let asked = JSON.parse(sessionStorage.getItem("asked") ?? "[]"); // in this tab, the last first
 let thread = []; // the questions of the answer on the page, each after those that it goes on from
 let latest = 0;
 
@@ -159,6 +155,13 @@ const asking = (turns, k, reading = null) => to("ask", [
 const turnsOf = (one) => [...one.before, one.question];
 const known = (turns) => asked.find((one) => JSON.stringify(turnsOf(one)) === JSON.stringify(turns));
 const askedLink = (one) => h("a", { href: asking(turnsOf(one), 4) }, turnsOf(one).join(" → "));
+
+// A reading continues a question that is in the list.
+function remember(one) {
+  const key = JSON.stringify(turnsOf(one));
+  asked = [one, ...asked.filter((other) => JSON.stringify(turnsOf(other)) !== key)].slice(0, 200);
+  sessionStorage.setItem("asked", JSON.stringify(asked));
+}
 
 // The similarity of a hit on an axis that all hits share.
 function spread(hit, low, high) {
@@ -176,19 +179,24 @@ function spread(hit, low, high) {
 }
 
 // Labels of the question on the page: buttons that stay pressed, each with the id of its passage or null.
-let marks = [];
-function showMarks(own) {
+let labels = {}, marks = [];
+function showMarks(question) {
+  const ids = labels[question];
   for (const [button, id] of marks)
-    button.setAttribute("aria-pressed", id === null ? own.nothing : own.ids.includes(id));
+    button.setAttribute("aria-pressed", ids !== undefined && (id === null ? ids.length === 0 : ids.includes(id)));
 }
 
 function mark(text, question, id) {
   const button = h("button", { type: "button", class: "small", onclick: async () => {
     const holds = button.getAttribute("aria-pressed") !== "true", place = $(".message", $("#ask"));
+    const others = (labels[question] ?? []).filter((one) => one !== id);
+    const relevant_ids = id === null ? (holds ? [] : null) : holds ? [...others, id] : others.length ? others : null;
     try {
-      showMarks(await post("api/label", { question, id, holds }));
+      if (relevant_ids === null) await call(`labels?${new URLSearchParams({ question })}`, { method: "DELETE" });
+      else await post("labels", { question, relevant_ids });
       await showLabels();
-      say(place, `${count(labels.questions, "question")} labelled.`, false, true);
+      showMarks(question);
+      say(place, `${count(Object.keys(labels).length, "question")} labelled.`, false, true);
     } catch (error) {
       say(place, error.message, true);
     }
@@ -197,79 +205,73 @@ function mark(text, question, id) {
   return button;
 }
 
-let labels = { questions: 0 };
+let teaching = null; // the questions that teach most, once they were asked for
+const alone = () => asked.filter((one) => !one.before.length).map((one) => one.question);
 async function showLabels() {
-  labels = await call("api/labels");
-  const some = labels.questions ? `: ${count(labels.questions, "question")}, ${labels.unanswerable} without an answer` : "";
+  if (!facts.label) return;
+  labels = await call("labels");
+  const all = Object.values(labels), none = all.filter((ids) => !ids.length).length;
+  const some = all.length ? `: ${count(all.length, "question")}, ${none} without an answer` : "";
+  const next = (teaching ?? [...new Set([...alone(), ...facts.examples])]).filter((one) => !(one in labels)).slice(0, 6);
   $("#labels").replaceChildren(
     h("h3", {}, "Labels"),
-    h("p", {}, `“Answers” and “Nothing answers” write ${labels.file}${some}. A hundred make a gate, in `,
+    h("p", {}, `“Answers” and “Nothing answers” label a question${some}. A hundred make a gate, in `,
       h("a", { href: "#tune" }, "Tune"), "."),
-    labels.next.length ? h("p", { class: "dim" }, "To label next, in your users' words:") : "",
-    h("ul", {}, labels.next.map((one) => h("li", {}, h("a", { href: asking([one], 4) }, one)))));
-  $("#tune form").elements.labelled.hidden = !labels.questions;
+    next.length ? h("p", { class: "dim" }, teaching ? "These teach most:" : "To label next, in your users' words:") : "",
+    h("ul", {}, next.map((one) => h("li", {}, h("a", { href: asking([one], 4) }, one)))),
+    h("button", { type: "button", class: "small", id: "teach", onclick: () => attempt($("#ask"), async () => {
+      teaching = (await post("questions", { questions: alone().slice(0, 100) })).map((one) => one.question);
+      await showLabels();
+    }) }, "Find what teaches most"));
+  $("#tune form").elements.labelled.hidden = !all.length;
 }
 
-function showHit(hit, low, high, question) {
-  const members = Object.entries(hit.encoders ?? {}).map(([name, own]) =>
+function showHit(hit, rank, low, high, question, isCandidate) {
+  const members = Object.entries(hit.encoders).map(([name, own]) =>
     [name, fixed(own.similarity), own.rank === null ? "–" : String(own.rank), percent(own.share)]);
-  const relevance = hit.relevance ?? null;
   return h("li", {},
-    heading(hit, `${hit.place_here}. `, hit.is_candidate ? dim(" – may be meant") : ""),
+    h("h3", {}, `${rank + 1}. `, hit.metadata.title || where(hit), " ", dim(hit.metadata.title ? where(hit) : ""),
+      isCandidate ? dim(" – may be meant") : ""),
     passage(hit),
     question ? mark("Answers", question, hit.id) : "",
     h("details", { class: "numbers" },
-      h("summary", {}, relevance === null ? "" : ["relevant ", h("b", { class: "relevance" }, percent(relevance)), " · "],
-        "score ", h("b", { class: "score" }, fixed(hit.score))),
+      h("summary", {}, "relevant ", h("b", { class: "relevance" }, percent(hit.relevance)), " · score ",
+        h("b", { class: "score" }, fixed(hit.score))),
       spread(hit, low, high),
       h("p", { class: "dim" }, `Dot: the mean similarity, ${fixed(hit.mu)}. Line: two standard deviations, ${fixed(2 * hit.sigma)}, to either side. Red: the score, lowered where the similarity is uncertain.`),
       members.length ? table("What each encoder says", ["Encoder", "Similarity", "Rank", "Share of the score"], members) : "",
       h("p", { class: "dim" }, `id ${hit.id}`)));
 }
 
-// A sentence in the question's language, with values in place of "{confidence}" and the like.
-const filled = (sentence, values) => sentence.split(/\{(\w+)\}/).map((part, at) => (at % 2 ? values[part] : part));
-
 function showAnswer(found, turns, k, title) {
-  const told = found.told;
+  for (const hit of found.passages) hit.sigma = Math.sqrt(hit.sigma2);
   const shares = Object.entries(found.weights).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   const low = Math.min(...found.passages.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.passages.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
-  const columns = [{ name: "This index", passages: found.passages }, ...found.others];
-  const alone = turns.length === 1 && !title ? turns[0] : ""; // a label is of a question that stands alone
+  const single = turns.length === 1 && !title && facts?.label ? turns[0] : ""; // a label is of a question that stands alone
   marks = [];
   $("#answer").replaceChildren(
-    h("div", { class: `decision ${found.decision}`, lang: found.language, dir: "auto" },
-      h("h3", {}, found.question),
-      h("p", {}, h("strong", {}, told[found.decision]), " ", found.reason),
+    h("div", { class: `decision ${found.decision}` },
+      h("h3", { dir: "auto" }, turns.at(-1)),
+      h("p", {}, h("strong", {}, DO[found.decision]), " ", h("span", { lang: found.language, dir: "auto" }, found.reason)),
       found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
         h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.title, dim(` ${percent(reading.probability)}`))))) : "",
-      title ? h("p", {}, filled(told.among, { label: h("b", {}, title) }), " ", h("a", { href: asking(turns, k) }, told.all)) : "",
-      h("p", { class: "dim" }, filled(found.threshold === null ? told.no_threshold : told.confidence, {
-        confidence: h("b", { id: "confidence" }, percent(found.confidence)),
-        threshold: percent(found.threshold), in_corpus: percent(found.in_corpus) })),
+      title ? h("p", {}, "Asked among the passages of ", h("b", {}, title), ". ", h("a", { href: asking(turns, k) }, "Ask among all")) : "",
+      h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, percent(found.confidence)),
+        found.threshold === null ? ", no threshold" : `, threshold ${percent(found.threshold)}`,
+        `; the documents have an answer with probability ${percent(found.in_corpus)}.`),
       h("p", { class: "dim" }, `Weights: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
-      alone ? mark("Nothing answers", alone, null) : ""),
-    h("ol", { class: "hits" }, found.passages.map((hit) => showHit(hit, low, high, alone))));
-  $("#others").replaceChildren(
-    found.others.length ? h("h3", {}, "What other ways to search would have found") : "",
-    found.others.length && turns.length > 1 ? h("p", { class: "dim" }, "For this question alone, without those before it.") : "",
-    found.others.length ? h("div", { class: "columns" }, columns.map((column, first) =>
-      h("div", {}, h("h4", {}, column.name), h("ol", {}, column.passages.map((hit) =>
-        short(hit, first === 0 ? "" : hit.place_here ? `(here ${hit.place_here})` : "(not here)")))))) : "");
-  showMarks(found.labels);
+      single ? mark("Nothing answers", single, null) : ""),
+    h("ol", { class: "hits" }, found.passages.map((hit, rank) =>
+      showHit(hit, rank, low, high, single, found.candidates.includes(hit.id)))));
+  showMarks(single);
 }
 
 function showWelcome() {
   if (!facts || thread.length) return;
-  const files = facts.sources.slice(0, 12);
-  $("#others").replaceChildren();
   $("#answer").replaceChildren(
-    facts.examples.length ? h("h3", {}, "To begin with") : "",
-    h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking([example], 4) }, example)))),
-    h("h3", {}, `In this index: ${count(facts.passages, "passage")} of ${count(facts.sources_counted, "source")}`),
-    h("ul", {}, files.map((file) => h("li", {}, fileLink(file), dim(` ${count(file.passages, "passage")}`)))),
-    files.length < facts.sources.length ? h("p", {}, h("a", { href: "#index" }, "All of them")) : "");
+    h("h3", {}, facts.examples.length ? "To begin with" : ""),
+    h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking([example], 4) }, example)))));
 }
 
 function showThread(turns, k) {
@@ -313,13 +315,14 @@ async function showAsk(given) {
     return [{ role: "user", content: turn }, ...back];
   });
   await attempt(section, async () => {
-    const found = await post("api/ask", { question: turns.at(-1), k, history, within: given.has("id") ? given.getAll("id") : null });
+    const question = turns.at(-1), before = turns.slice(0, -1);
+    const found = await post("ask", { question, k, history, within: given.has("id") ? given.getAll("id") : null });
     if (mine !== latest) return;
+    if (!title) remember({ before, question, decision: found.decision, reason: found.reason });
     showAnswer(found, turns, k, title);
     say($(".message", section), `${DO[found.decision]}: ${count(found.passages.length, "passage")} found.`, false, true);
-    asked = await call("api/asked");
     showHistory();
-    await showLabels();
+    if (facts) await showLabels();
   });
 }
 
@@ -369,7 +372,7 @@ function axes(label, below, beside, most, ...inner) {
     ...inner);
 }
 
-let tuned = null, baseline = null;
+let tuned = null, baseline = null, given = null; // of the questions that were searched last
 
 function drawCurve(now) {
   const most = Math.max(0.05, ...tuned.curve.map(([, risk]) => risk));
@@ -441,8 +444,8 @@ function showTuned(found) {
   const first = thresholds()[usual];
   baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
     : { name: promised(first), threshold: first.threshold };
-  $("#tuned-of").textContent = found.name
-    ? `${count(found.questions, "question")} of ${found.name}; an answer may use ${count(found.k, "passage")}.`
+  $("#tuned-of").textContent = !given.made
+    ? `${count(found.questions, "question")} of ${given.name || "the labels of this index"}; an answer may use ${count(found.k, "passage")}.`
     : `${count(found.questions, "question")} made from the passages, a fifth without an answer: a first sentence, or a heading, asks for the rest, which is harder to find than what users ask for. The guarantee holds only for questions like these; for your users' questions, use labelled ones.`;
   $("#doubtful").textContent = found.doubtful.join(" ");
   $("#tuned").hidden = false;
@@ -451,34 +454,34 @@ function showTuned(found) {
   showRisk();
 }
 
+const LARGEST = 900_000; // bytes of a table, which a request has room for
 function startTune() {
   const section = $("#tune"), form = $("form", section);
-  const search = (name, body, labelled = false) => attempt(section, async () => {
-    const query = new URLSearchParams({ name, k: form.elements.k.value, labelled });
+  const search = (table) => attempt(section, async () => {
+    given = { ...table, k: form.elements.k.valueAsNumber };
     say($(".message", section), "Searching …");
-    showTuned(await call(`api/tune?${query}`, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body }));
+    showTuned(await post("report", given));
     say($(".message", section), "");
   });
-  form.addEventListener("submit", (event) => {
+  form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const file = form.elements.table.files[0];
-    if (!file) say($(".message", section), "Choose a file of labelled questions first.", true);
-    else if (facts && file.size > facts.largest_table) {
-      say($(".message", section), `${file.name} has ${megabytes(file.size)}; a table of questions may have ${megabytes(facts.largest_table)}. Give fewer questions: a few thousand are plenty.`, true);
-    } else search(file.name, file);
+    const file = form.elements.table.files[0], place = $(".message", section);
+    if (!file) say(place, "Choose a file of labelled questions first.", true);
+    else if (file.size > LARGEST) say(place, `${file.name} has more than ${LARGEST / 1000} kB. Choose fewer questions: a few thousand are plenty.`, true);
+    else search({ name: file.name, table: await file.text() });
   });
-  form.elements.made.addEventListener("click", () => search("", ""));
-  form.elements.labelled.addEventListener("click", () => search(labels.file, "", true));
+  form.elements.made.addEventListener("click", () => search({ made: true }));
+  form.elements.labelled.addEventListener("click", () => search({}));
   $("#risk").addEventListener("input", showRisk);
   $("#promise").addEventListener("change", showRisk);
   $("#save").addEventListener("click", async () => {
     try {
       const share = thresholds()[$("#risk").valueAsNumber].risk;
-      const saved = await post("api/gate", $("#promise").value === "wrongs" ? { max_wrong: share } : { max_risk: share });
+      const saved = await post("gate", { ...given, [$("#promise").value === "wrongs" ? "max_wrong" : "max_risk"]: share });
       await showFacts();
       baseline = { name: `the saved gate (${promised(saved)})`, threshold: saved.threshold };
       showRisk();
-      say($("#saved"), `Saved as ${saved.file}: from now on, a question is answered if its confidence is above ${percent(saved.threshold, 1)}, also by uec-rag ask, serve and mcp with this index.`);
+      say($("#saved"), `Saved: from now on, a question is answered if its confidence is above ${percent(saved.threshold, 1)}, also by uec-rag ask, serve and mcp with this index.`);
     } catch (error) {
       say($("#saved"), error.message, true);
     }
@@ -488,55 +491,21 @@ function startTune() {
 // ---- Index ----------------------------------------------------------------------------------------
 
 let facts = null;
-// A path may be broken after its folders.
-const fileLink = (file) => h("a", { href: to("index", { id: file.id }) }, file.source.split(/(?<=[/])/).map((part) => [part, h("wbr")]).flat());
-
 async function showFacts() {
-  facts = await call("api/index");
+  facts = await call("index");
   $("#name").textContent = facts.name;
-  document.title = `${facts.name} – uec-rag explore`;
-  const gate = facts.gate, language = h("span", {}, "Looking …");
+  document.title = `${facts.name} – uec-rag`;
+  $('nav a[data-view="tune"]').hidden = !facts.write;
+  const gate = facts.gate;
   const rows = {
     Passages: facts.passages.toLocaleString("en"),
-    "Stored in": facts.exact ? "memory and the index's folder, searched exactly" : `${facts.store}, searched approximately`,
-    Encoders: facts.encoders.map((one) => `${one.name} (weight ${one.weight.toFixed(2)})`).join(", "),
-    Language: language,
+    "Stored in": facts.exact ? "the index's folder, searched exactly" : "a vector database, searched approximately",
+    Encoders: Object.entries(facts.encoders).map(([name, weight]) => `${name} (weight ${weight.toFixed(2)})`).join(", "),
     Confidence: facts.report,
     Gate: !gate ? "none saved" : `${promised(gate)}: confidence above ${percent(gate.threshold, 1)}, for ${count(gate.k, "passage")}${gate.fits ? "" : ". It was made with another index, or before this one changed: make it again"}`,
   };
   $("#facts").replaceChildren(...Object.entries(rows).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
-  const some = facts.passages_counted < facts.passages ? ` of the first ${count(facts.passages_counted, "passage")}` : "";
-  const listed = facts.sources.length < facts.sources_counted ? `, of which ${facts.sources.length} are listed` : "";
-  $("#sources").replaceChildren(table(`${count(facts.sources_counted, "source")}${some}${listed}`, ["Name", "Passages"],
-    facts.sources.map((file) => [fileLink(file), file.passages.toLocaleString("en")])));
   showWelcome();
-  call("api/writing").then((found) => { language.textContent = languages(found); }, (error) => { language.textContent = error.message; });
-}
-
-function languages(found) {
-  const unknown = found.languages.filter((one) => found.fitted_on.length && !found.fitted_on.includes(one));
-  const familiar = found.strange ?? (unknown.length ? `the fit knows no ${unknown.join(", ")}, and its encoders tell the passages apart`
-    : found.fitted_on.length ? "as in the pairs that the ensemble was fitted on" : "the ensemble is not fitted, so it cannot be told whether it knows this language");
-  return found.languages.length ? `${found.languages.join(", ")}: ${familiar}` : "nothing is written yet";
-}
-
-async function showIndex(given) {
-  const section = $("#index"), id = given.get("id");
-  $("#file").replaceChildren();
-  await attempt(section, async () => {
-    if (!id) return showFacts();
-    const found = await call(`api/file?${given}`);
-    const pages = [[found.start - found.at_once, "Previous"], [found.start + found.at_once, "Next"]];
-    const last = Math.min(found.start + found.at_once, found.total);
-    $("#file").replaceChildren(
-      h("h3", {}, found.source, dim(` passages ${found.start + 1} to ${last} of ${found.total}`)),
-      h("ol", { class: "hits" }, found.passages.map((one) =>
-        h("li", one.id === id ? { class: "current" } : {},
-          h("h4", {}, one.title || one.id, " ", dim(one.place)), passage(one), h("p", { class: "dim" }, `id ${one.id}`)))),
-      h("p", {}, pages.filter(([start]) => start >= 0 && start < found.total).map(([start, text]) =>
-        [h("a", { href: to("index", { id, start }) }, text), " "])));
-    $(".current", $("#file"))?.scrollIntoView({ block: "center" });
-  });
 }
 
 // ---- Start ----------------------------------------------------------------------------------------
@@ -546,10 +515,15 @@ startTheme();
 startAsk();
 startTune();
 
+// An answer has buttons by what the server lets a page do, and they show the labels there are.
 (async () => {
-  asked = await call("api/asked");
   showHistory();
-  show();
-  await showFacts();
-  await showLabels();
-})().catch((error) => say($(".message", $("section.current")), error.message, true));
+  try {
+    await showFacts();
+    await showLabels();
+    show();
+  } catch (error) {
+    show();
+    say($(".message", $("section.current")), error.message, true);
+  }
+})();

@@ -1,0 +1,86 @@
+"""`uec-rag mcp`: an index as tools of agents."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from uec_rag.cli.address import HOST, PORT, Host, Names, Port, Token, server_names
+from uec_rag.cli.console import (
+    GatePath,
+    Index,
+    StoreUrl,
+    Threshold,
+    Trust,
+    check_deciding,
+    note,
+    open_index,
+)
+
+
+def _conditions(text: str) -> dict[str, Any]:
+    """Parse a filter; ValueError if it is not a JSON object."""
+    with suppress(ValueError):
+        if isinstance(conditions := json.loads(text), dict):
+            return conditions
+    raise ValueError(
+        f'--filter: expected a JSON object of metadata, such as {{"team": "sales"}}, got '
+        f"{text!r:.60}"
+    )
+
+
+def mcp(
+    index: Index,
+    name: Annotated[str, typer.Option(help="The server's name, for clients.")] = "uec-rag",
+    description: Annotated[
+        str | None,
+        typer.Option(help="What the documents are about, for agents that choose between servers."),
+    ] = None,
+    filter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help='Show agents only passages with such metadata, such as {"team": "sales"}.',
+        ),
+    ] = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve at http://HOST:PORT/mcp, not over stdin.")
+    ] = False,
+    host: Host = HOST,
+    port: Port = PORT,
+    token: Token = None,
+    allow_host: Names = [],  # noqa: B006
+    gate: GatePath = None,
+    threshold: Threshold = None,
+    store: StoreUrl = None,
+    trust: Trust = False,
+) -> None:
+    """Give agents tools to search an index and to read in it, by the Model Context Protocol.
+
+    Example: uec-rag mcp idx, as the command of a client's configuration.
+    """
+    if token is not None and not http:
+        note("--token, or UEC_TOKEN: not used over stdin; with --http, requests must send it")
+    check_deciding(index, gate, threshold)
+    selects = None if filter is None else _conditions(filter)
+    if not http and (allow_host or (host, port) != (HOST, PORT)):
+        raise ValueError("--host, --port and --allow-host: expected --http with them")
+    names = server_names(host, token if http else None, allow_host)
+    from uec_rag.server import create_mcp
+    from uec_rag.server.mcp import http_app
+    from uec_rag.server.running import log_gate, log_to_stderr, serve
+
+    opened = open_index(index, store, trust, gate, threshold)
+    server = create_mcp(opened, selects, name=name, description=description)
+    try:
+        if http:
+            serve(http_app(server, token, names), opened, host, port, "serving on %s/mcp")
+        else:
+            log_to_stderr()
+            log_gate(opened)
+            server.run("stdio")
+    finally:
+        opened.close()

@@ -1,0 +1,64 @@
+"""`uec-rag questions`: the questions whose labels would teach a gate most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from uec_rag.base.checks import six_digits
+from uec_rag.cli.console import (
+    Index,
+    Json,
+    StoreUrl,
+    Trust,
+    check_index,
+    open_index,
+    print_json,
+    print_text,
+)
+from uec_rag.corpora.tables import read_questions
+
+
+def questions(
+    index: Index,
+    asked: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="ASKED",
+            help="A .jsonl, .csv or .tsv file with a column query; the default is headings of the "
+            "passages.",
+        ),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="List at most so many.")] = 10,
+    store: StoreUrl = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """List the questions to label next: those that a label would teach most.
+
+    These are the questions without a label whose confidence is nearest to the threshold, one for
+    each passage that is found first. Label them on the page of 'uec-rag explore', with
+    `Retriever.label` or POST /labels.
+
+    Example: uec-rag questions idx asked.csv
+    """
+    check_index(index)
+    from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
+    from uec_rag.retrieval.label_file import LabelFile
+
+    own = None if asked is None else [*read_questions(asked, labelled=False)]
+    labels = LabelFile(index).read()
+    retriever = open_index(index, store, trust)
+    own = questions_to_ask(retriever) if own is None else own
+    results = questions_to_label(retriever, own, labels, most)
+    if json:
+        rows = [
+            {"query": result.query, "confidence": result.decision.confidence} for result in results
+        ]
+        print_json(six_digits(rows))
+    else:
+        print_text(
+            "\n".join(f"{result.decision.confidence:.2f}  {result.query}" for result in results)
+        )
