@@ -81,7 +81,7 @@ def ask(
     uec: UEC, passages: Sequence[Passage], rows: Sequence[dict[str, str]], threshold: float = 0.5
 ) -> list[Asked]:
     """Index passages, and ask questions of them."""
-    retriever = Retriever(uec)
+    retriever = Retriever(uec, fit=False)
     retriever.add(
         [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
     )

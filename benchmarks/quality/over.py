@@ -25,7 +25,7 @@ from benchmarks.quality.retrieval import evaluate
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.retrieval.over import Candidates
+from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores import Passage
 
 _K = 10
@@ -65,7 +65,8 @@ def main(
         own = [[passage.id for passage in find(query)[:_K]] for query in asked]
         scores = [score_retrieval(collection, own, np.zeros(len(own)))]
         for uec in (alone, both):
-            found = Retriever(uec, Candidates(uec, find, "a model's nearest")).search(asked, _K)
+            source = Source("a model's nearest", lambda question, _, find=find: find(question))
+            found = Retriever(uec, SourceStore(uec, source)).search(asked, _K)
             scores.append(score_retrieval(collection, found.ids, found.confidence))
         scores.append(evaluate(both, collection))
         rows.append([name, *(f"{one.ndcg10:.3f}" for one in scores)])

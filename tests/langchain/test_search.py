@@ -36,7 +36,8 @@ class TestAgainstTheInMemoryStore:
 
     @pytest.fixture
     def both(self, plain):
-        ours, theirs = UECVectorStore(plain), InMemoryVectorStore(plain)
+        ours = UECVectorStore(plain, words=False, fit=False)
+        theirs = InMemoryVectorStore(plain)
         for store in (ours, theirs):
             store.add_documents(documents(60))
         return ours, theirs

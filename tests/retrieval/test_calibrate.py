@@ -173,7 +173,7 @@ def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
     )
     told = Retriever(own.uec, unanswerable_rate=0.25)
     assert told.report.endswith("Assumed unanswerable share: 25%.")
-    assert "Fit the ensemble or calibrate" in Retriever(UEC(encoders)).report
+    assert "so confidence is unreliable" in Retriever(UEC(encoders)).report
 
 
 ASKED = [f"badero {word}" for word in WORDS[:FEWEST]]

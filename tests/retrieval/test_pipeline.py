@@ -58,7 +58,7 @@ def same_features(one, other):
 
 @pytest.mark.parametrize("k", [1, 5])
 def test_what_calibration_sees_of_a_question_is_what_a_search_makes_its_confidence_of(asked, k):
-    seen = asked.as_calibrated(labelled_examples, k)
+    [seen] = asked.as_calibrated(labelled_examples, k)
     model = asked.method.model
     of_model = model.probabilities(seen.features)
     found = asked.index.search(asked.queries, 40)

@@ -12,8 +12,9 @@ class Wrapper:
         self.uec = uec
 
 
-def ensemble_of(value):
-    return as_ensemble(value, Wrapper, callable, argument="x", expected="a Wrapper or a callable")
+def ensemble_of(value, **options):
+    named = {"argument": "x", "expected": "a Wrapper or a callable"}
+    return as_ensemble(value, Wrapper, callable, **named, **options)
 
 
 def test_an_ensemble_and_what_wraps_one_stand_for_it():
@@ -22,12 +23,13 @@ def test_an_ensemble_and_what_wraps_one_stand_for_it():
     assert ensemble_of(Wrapper(uec)) is uec
 
 
-def test_an_embedding_is_a_plain_ensemble_of_one_and_does_not_warn():
+def test_an_embedding_has_words_beside_it_and_does_not_warn():
     embed = bag_of_words(8, "words")
     with warnings.catch_warnings(action="error"):
         plain = ensemble_of(embed).embed(["a"])
     assert plain.variance.tolist() == [[0.0] * 8]
-    assert ensemble_of(embed).fingerprint == UEC([embed]).fingerprint
+    assert ensemble_of(embed).fingerprint == UEC([embed, "bm25"]).fingerprint
+    assert ensemble_of(embed, words=False).fingerprint == UEC([embed]).fingerprint
 
 
 def test_it_may_be_fitted_after_all(fit_pairs):

@@ -44,6 +44,13 @@ class Frequencies:
     length: float
     document_frequency: Mapping[int, int]
 
+    @classmethod
+    def from_terms(cls, terms: Terms) -> Self:
+        """Count the terms of some passages."""
+        keys, counts = np.unique(terms.keys, return_counts=True)
+        known = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+        return cls(len(terms), float(terms.lengths.sum(dtype=np.float64)), known)
+
     @property
     def mean_length(self) -> float:
         """The mean length of a passage."""

@@ -100,21 +100,21 @@ class BlackBoxEncoder(IdentityHead):
         name: str | None = None,
     ) -> None:
         self.name = name or _name_of(source)
-        self._given = source
+        self.source = source
         self._embed = _functions_of(source)
         self._dimension: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the source; PicklingError if it cannot be pickled."""
         try:
-            pickle.dumps(self._given)
+            pickle.dumps(self.source)
         except Exception as error:
             raise pickle.PicklingError(
                 f"encoder {self.name!r} cannot be pickled ({error}); make it from a module-level "
                 "function, or save the ensemble or index that uses it, and load that with "
                 "encoders= in the other process."
             ) from error
-        return partial(BlackBoxEncoder, name=self.name), (self._given,)
+        return partial(BlackBoxEncoder, name=self.name), (self.source,)
 
     @property
     def dimension(self) -> int:

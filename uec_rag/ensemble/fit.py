@@ -37,6 +37,10 @@ from uec_rag.laplace.posterior import Posterior
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
 """(query, passage[, label]) tuples for all encoders, or such a list for each encoder by name."""
 
+# The line that turns the log odds of an answer, after a fit on questions made of the passages, into
+# those that `UEC()` gives for such questions: benchmarks/quality/own_model.py level. These are
+# harder than those of users, so that a fit on them is unsure.
+_GENERATED_SLOPE, _GENERATED_OFFSET = 1.18, 0.47
 _PROFILED = 300  # questions, and passages, whose writing is recorded
 
 
@@ -47,6 +51,7 @@ def fit(
     options: FitOptions,
     *,
     show_progress: bool | None = None,
+    are_generated: bool = False,
 ) -> Fitted:
     """Fit an ensemble; see `UEC.fit`.
 
@@ -56,6 +61,9 @@ def fit(
         The ensemble before the fit: names, space, rule and beta.
     pairs : iterable or mapping
         As in `UEC.fit`.
+    are_generated : bool
+        Whether the pairs were made of the passages that are to be searched. No other texts are
+        encoded then, and confidence gets the level that is usual for such pairs.
 
     Returns
     -------
@@ -72,9 +80,11 @@ def fit(
     fitted = replace(unfitted, posteriors=tuple(posteriors.posteriors))
     questions = posteriors.fit_queries(fitted, options.seed)
     if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
-        strange = _encode_pseudo_languages(
-            encoders, fitted, posteriors.questions, options.seed, show_progress
-        )
+        strange = list[FitCorpus]()
+        if not are_generated:
+            strange = _encode_pseudo_languages(
+                encoders, fitted, posteriors.questions, options.seed, show_progress
+            )
         traces = fitted.standardise_traces(questions.queries)
         weights = fit_evidence_weights(
             FitCorpus(questions.own, questions.questions.relevant, traces),
@@ -87,7 +97,7 @@ def fit(
     bar.update()
     known = shipped_fit(encoders, unfitted, options)
     views = questions.views(fitted)
-    model = _confidence_model(fitted, views, posteriors, known, options.seed)
+    model = _confidence_model(fitted, views, posteriors, known, options.seed, are_generated)
     bar.close()
     summaries = {
         n: post.summary for n, post in zip(fitted.names, posteriors.posteriors, strict=True)
@@ -124,15 +134,20 @@ def _confidence_model(
     posteriors: FittedPosteriors,
     known: Fitted | None,
     seed: int,
+    are_generated: bool,
 ) -> ConfidenceModel:
     """Adapt the shipped model of confidence to an ensemble.
 
-    `known`: the shipped fit of the same encoders, if there is one.
+    `known`: the shipped fit of the same encoders, if there is one. `are_generated`: as in `fit`.
     """
     if known is None or known.confidence_model is None:
         words = any(part.terms for part in posteriors.queries)
         shipped = shipped_model("words" if words else "fitted")
-        return replace(shipped, temperature=fit_temperature(views))
+        model = replace(shipped, temperature=fit_temperature(views))
+        if not are_generated:
+            return model
+        in_corpus = model.in_corpus.with_line(_GENERATED_SLOPE, _GENERATED_OFFSET)
+        return replace(model, in_corpus=in_corpus)
     model, before = known.confidence_model, posteriors.fit_queries(known, seed).views(known)
     temperature = model.temperature * fitted.slope / known.slope
     return keep_level(model, before, views, temperature)

@@ -58,7 +58,7 @@ class UECEmbeddings(Embeddings):
         return as_lists(self.uec.embed([check_text(text, "text")], "query").mean)[0]
 
 
-def as_ensemble(embedding: UEC | Embeddings | None) -> UEC:
+def as_ensemble(embedding: UEC | Embeddings | None, *, words: bool = True) -> UEC:
     """Return the ensemble of a UEC, a `UECEmbeddings`, any LangChain `Embeddings` or None."""
     return plain.as_ensemble(
         embedding,
@@ -66,4 +66,5 @@ def as_ensemble(embedding: UEC | Embeddings | None) -> UEC:
         is_langchain,
         argument="embedding",
         expected="a UECEmbeddings or a LangChain Embeddings object",
+        words=words,
     )

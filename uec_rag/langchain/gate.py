@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Self, cast, get_args
 
 from langchain_core.callbacks import (
@@ -25,6 +27,7 @@ from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validato
 from uec_rag.base.checks import check_text
 from uec_rag.confidence.advice import PROMPT, Advice, Advisor, Verdict, prompt, run_to_end
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.risk import Drift
 from uec_rag.langchain.documents import (
     Question,
     join_histories,
@@ -36,7 +39,10 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import AsTool, Gated, decision_on, to_gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval.gate import Gate, Pending, check_gate
+from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.labelled import without_gate
+from uec_rag.retrieval.sources import SourceStore
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -214,6 +220,58 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             filter=passage_filter(retriever.filter),
         )
         return cls(retriever=retriever, gate=gate, advisor=reader)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the gate to a folder; over another store, with the fit, but without passages."""
+        gate, retriever = self._active_gate, self.retriever
+        if gate is None:
+            raise ValueError("gate: there is none to save; make one with from_labels, or pass it.")
+        if isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore):
+            retriever.save(path)
+        Path(path).mkdir(parents=True, exist_ok=True)
+        gate.save(Path(path) / GATE_FILE)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        retriever: UECRetriever | Runnable[Any, Any],
+        advisor: BaseChatModel | Advisor | None = None,
+    ) -> Self:
+        """Load a gate from a folder that `save` has written.
+
+        Parameters
+        ----------
+        path : path
+        retriever : UECRetriever or Runnable
+            The retriever of the gate; one over another store gets the saved fit.
+        advisor : BaseChatModel or callable, optional
+            The advisor that the gate was made with, which is not saved.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no gate.
+        IndexCorrupted, FingerprintMismatch
+            If it is damaged, or an encoder is another than the saved ensemble's.
+        """
+        gate = Gate.load(Path(path) / GATE_FILE, as_advisor(advisor))
+        if isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore):
+            known = dict(zip(retriever.index.uec.names, retriever.index.uec.encoders, strict=True))
+            index = Retriever.load(path, store=retriever.index.store, encoders=known)
+            retriever = retriever.model_copy(update={"vectorstore": UECVectorStore(index)})
+        return cls(retriever=retriever, gate=gate)
+
+    def drift(self, questions: Sequence[str]) -> str | None:
+        """Search for recent questions, and return a warning if they are unlike those of the gate.
+
+        It takes 32 questions or more; see `uec_rag.confidence.risk.Drift`.
+        """
+        gate = self._active_gate
+        if gate is None or not gate.confidences or not isinstance(self.retriever, UECRetriever):
+            raise ValueError("gate: expected one from from_labels, over a UECRetriever.")
+        found = without_gate(self.retriever.index).search([*questions], gate.k)
+        return Drift(gate.confidences).record(found.confidence.tolist())
 
     @property
     def report(self) -> str:

@@ -9,6 +9,7 @@ import os
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from langchain_core.callbacks import (
@@ -27,6 +28,7 @@ from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 from uec_rag.base.checks import as_list, check_k, check_share, check_text
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.replies import Within
+from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
@@ -43,13 +45,14 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
 from uec_rag.langchain.gated import AsTool
+from uec_rag.langchain.sources import passages_of, source_of
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.over import Candidates, Vectors
-from uec_rag.retrieval.plain import as_index
+from uec_rag.retrieval.plain import as_index, is_embedding_of
 from uec_rag.retrieval.request import Diversity
-from uec_rag.stores.base import Passage, Store, content_id
+from uec_rag.retrieval.sources import SourceStore, Vectors
+from uec_rag.stores.base import Store
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
@@ -67,6 +70,7 @@ _OPTIONS = {
 _DEFAULTS: dict[str, Any] = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
 
 _CALL_ONLY = ("history", "within")
+_LOAD = ("read_only", "encoders", "device", "store", "trust")
 
 
 class CallOptions(TypedDict, total=False):
@@ -93,10 +97,16 @@ class UECVectorStore(VectorStore):
     Parameters
     ----------
     embedding : UEC, UECEmbeddings, Embeddings or Retriever, optional
-        `UEC()`, which is fitted, by default. With any other LangChain `Embeddings`, the search is a
-        plain vector search with variance 0. A `uec_rag.Retriever` is used with its passages.
+        `UEC()`, which is fitted, by default. Beside any other LangChain `Embeddings`, words are
+        compared, and the first search fits both on the documents, without labels, once there are
+        64 (`Retriever.fit_from`). A `uec_rag.Retriever` is used with its passages.
     store : Store, optional
         Where vectors and documents are stored: `LocalStore` (default) or `QdrantStore`.
+    words : bool
+        Whether words are compared beside an `Embeddings`.
+    fit : bool
+        Whether the first search may fit the ensemble. With neither, an `Embeddings` makes a plain
+        vector search with variance 0.
 
     Attributes
     ----------
@@ -141,9 +151,15 @@ class UECVectorStore(VectorStore):
     2
     """
 
-    def __init__(self, embedding: Embedding = None, *, store: Store | None = None) -> None:
-        self.retriever = as_index(embedding, store, as_ensemble)
-        self._embeddings = UECEmbeddings(self.retriever.uec)
+    def __init__(
+        self,
+        embedding: Embedding = None,
+        *,
+        store: Store | None = None,
+        words: bool = True,
+        fit: bool = True,
+    ) -> None:
+        self.retriever = as_index(embedding, store, as_ensemble, words=words, fit=fit)
 
     def __repr__(self) -> str:
         return f"UECVectorStore({self.retriever!r})"
@@ -151,7 +167,7 @@ class UECVectorStore(VectorStore):
     @property
     def embeddings(self) -> UECEmbeddings:
         """The ensemble as `Embeddings`, whose vectors can be passed to methods that take one."""
-        return self._embeddings
+        return UECEmbeddings(self.retriever.uec)
 
     @classmethod
     def from_texts(
@@ -159,12 +175,10 @@ class UECVectorStore(VectorStore):
         texts: Iterable[str],
         embedding: Embedding = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        store: Store | None = None,
         **kwargs: Any,
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
-        made = cls(embedding, store=store)
+        made = cls(embedding, **_of_class(kwargs))
         made.add_texts(texts, metadatas, **kwargs)
         return made
 
@@ -173,7 +187,7 @@ class UECVectorStore(VectorStore):
         cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
     ) -> Self:
         """Create a store and add documents; parameters as in the class and `add_documents`."""
-        made = cls(embedding, store=kwargs.pop("store", None))
+        made = cls(embedding, **_of_class(kwargs))
         made.add_documents(documents, **kwargs)
         return made
 
@@ -404,13 +418,17 @@ class UECVectorStore(VectorStore):
         ----------
         path : path
         embedding : UEC, UECEmbeddings or Embeddings, optional
-            The embedding that the store was created with; by default, the saved ensemble is loaded.
+            The embedding that the store was created with, if it cannot be loaded by its name.
         **kwargs
             `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are
             the errors.
         """
-        uec = None if embedding is None else as_ensemble(embedding)
-        return cls(Retriever.load(path, uec, **kwargs))
+        if embedding is None or isinstance(embedding, UEC | UECEmbeddings):
+            uec = None if embedding is None else as_ensemble(embedding)
+            return cls(Retriever.load(path, uec, **kwargs))
+        own = BlackBoxEncoder(embedding)
+        kwargs["encoders"] = {own.name: own, **kwargs.get("encoders", {})}
+        return cls(Retriever.load(path, **kwargs))
 
     def as_retriever(self, **kwargs: Any) -> UECRetriever:
         """Return a retriever over this store, whose documents have their uncertainty.
@@ -570,54 +588,80 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     def over(
         cls,
         theirs: VectorStore | BaseRetriever,
-        uec: UEC,
+        embedding: UEC | Embeddings | None = None,
         k: int = 4,
         *,
+        words: bool = True,
+        fit: bool = True,
         candidates: int = 50,
         vectors: Vectors | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Return a retriever over another vector store or retriever, whose documents `uec` ranks.
+        """Return a retriever over another vector store or retriever, whose documents are ranked.
 
-        `uec_rag.retrieval.over` says what a question costs, as does the `repr` of the retriever.
+        Nothing is written to the store. Without a fit, the first search makes one on up to 2,000 of
+        its texts, if it can list them (see `Retriever.fit_from`); else call `fit_from`.
 
         Parameters
         ----------
         theirs : VectorStore or BaseRetriever
-            What finds the candidates, such as a store's
-            ``as_retriever(search_kwargs={"k": 50, "filter": ...})``.
-        uec : UEC
+            What finds the candidates, such as a Chroma store or an `EnsembleRetriever`.
+        embedding : UEC or Embeddings, optional
+            The ensemble, or the store's embedding (default), beside which words are compared. If it
+            is the store's, its vectors are read from Chroma, FAISS, Qdrant and
+            `InMemoryVectorStore`, and only questions are embedded.
         k : int
+        words : bool
+            Whether words are compared beside an `Embeddings`.
+        fit : bool
+            Whether the first search may fit the ensemble.
         candidates : int
             Number of documents to request from a vector store for each question.
         vectors : callable(list of id) -> mapping of id to vector, optional
-            How to get the vectors that the first encoder made of documents, so that it need not
-            encode them again.
+            How to get the vectors that the first encoder made from another store.
         **kwargs
-            Other parameters of the class. A `filter` keeps some of the candidates.
+            Other parameters of the class. Filters are applied by the stores above and by PGVector
+            where they can be, and to the candidates of others.
 
         Raises
         ------
         TypeError, ValueError
-            If `theirs` is neither, or is a `UECVectorStore`, or another argument is invalid.
+            If `theirs` is neither, or is a `UECVectorStore`, if it has no embedding and none is
+            given, or another argument is invalid.
+
+        Examples
+        --------
+        >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+        >>> from langchain_core.vectorstores import InMemoryVectorStore
+        >>> store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+        >>> _ = store.add_texts(["Cats purr when they are content.", "Dogs bark at strangers."])
+        >>> UECRetriever.over(store, k=1).invoke("Why do cats purr?")[0].page_content
+        'Cats purr when they are content.'
         """
-        source, count = theirs, "the documents"
-        if isinstance(theirs, VectorStore) and not isinstance(theirs, UECVectorStore):
-            count = f"{check_k(candidates, 'candidates')} candidates"
-            source = theirs.as_retriever(search_kwargs={"k": candidates})
-        if not isinstance(source, BaseRetriever):
+        own = getattr(theirs, "embeddings", None)
+        if isinstance(theirs, UECVectorStore) or not isinstance(
+            theirs, VectorStore | BaseRetriever
+        ):
             raise TypeError(
                 "theirs: expected a retriever or a VectorStore other than UECVectorStore (for "
                 f"which there is from_store), got {type(theirs).__name__}."
             )
-        search = source.invoke
-        store = Candidates(
-            uec,
-            lambda question: [*map(_passage, search(question))],
-            f"{count} of {type(theirs).__name__}",
-            vectors,
-        )
-        return cls(vectorstore=UECVectorStore(Retriever(uec, store)), k=k, **kwargs)
+        if embedding is None and own is None:
+            raise ValueError(
+                f"embedding: {type(theirs).__name__} has none of its own; pass a UEC or Embeddings."
+            )
+        source = source_of(theirs, check_k(candidates, "candidates"), vectors)
+        uec = as_ensemble(own if embedding is None else embedding, words=words)
+        if vectors is None and not is_embedding_of(uec, own):
+            source = replace(source, vectors=None)
+        made = Retriever(uec, SourceStore(uec, source), fit=fit)
+        return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)
+
+    def fit_from(self, documents: Iterable[Document] | None = None, **options: Any) -> Self:
+        """Fit the ensemble without labels on documents, or its own; see `Retriever.fit_from`."""
+        passages = None if documents is None else passages_of([*documents])
+        self.index.fit_from(passages, **options)
+        return self
 
     @property
     def index(self) -> Retriever:
@@ -645,10 +689,11 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             As in `UECVectorStore.load`, as are the errors.
         k : int
         **kwargs
-            Other parameters of the class. To load with other encoders or a store, use
-            ``UECVectorStore.load(path, ...).as_retriever()``.
+            Other parameters of the class, and `read_only`, `encoders`, `device`, `store` and
+            `trust` of `Retriever.load`.
         """
-        return cls(vectorstore=UECVectorStore.load(path, embedding), k=k, **kwargs)
+        of_load = {name: kwargs.pop(name) for name in _LOAD if name in kwargs}
+        return cls(vectorstore=UECVectorStore.load(path, embedding, **of_load), k=k, **kwargs)
 
     @property
     def gate(self) -> Gate | None:
@@ -885,13 +930,11 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return params
 
 
+def _of_class(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of `UECVectorStore` out of those of a call."""
+    return {name: options.pop(name) for name in ("store", "words", "fit") if name in options}
+
+
 def _questions_and_histories(asked: Sequence[Question]) -> tuple[list[str], list[object]]:
     pairs = [question_and_history(asked_question) for asked_question in asked]
     return [question for question, _ in pairs], [before for _, before in pairs]
-
-
-def _passage(document: Document) -> Passage:
-    # langchain-qdrant keeps a document's id in its metadata.
-    text, metadata = document.page_content, document.metadata
-    id_ = document.id or metadata.get("_id")
-    return Passage(content_id(text, metadata) if id_ is None else str(id_), text, metadata)

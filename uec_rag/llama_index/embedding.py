@@ -106,7 +106,7 @@ class UECEmbedding(BaseEmbedding):
         return as_lists(self.uec.fitted.combine_as(parts, role).mean)
 
 
-def as_ensemble(uec: UEC | BaseEmbedding | None) -> UEC:
+def as_ensemble(uec: UEC | BaseEmbedding | None, *, words: bool = True) -> UEC:
     """Return the ensemble of a UEC, a `UECEmbedding`, any LlamaIndex embedding or None."""
     return plain.as_ensemble(
         uec,
@@ -114,4 +114,5 @@ def as_ensemble(uec: UEC | BaseEmbedding | None) -> UEC:
         is_llama_index,
         argument="uec",
         expected="a UECEmbedding or a LlamaIndex embedding",
+        words=words,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -22,13 +23,14 @@ from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
 from uec_rag.llama_index.query import passage_filter
+from uec_rag.llama_index.sources import source_of
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.over import Candidates, Vectors
-from uec_rag.retrieval.plain import as_index
+from uec_rag.retrieval.plain import as_index, is_embedding_of
 from uec_rag.retrieval.request import Options
-from uec_rag.stores.base import Passage, Store
+from uec_rag.retrieval.sources import SourceStore, Vectors
+from uec_rag.stores.base import Store
 
 
 class UECRetriever(BaseRetriever):
@@ -266,57 +268,68 @@ class UECRetriever(BaseRetriever):
     def over(
         cls,
         theirs: VectorStoreIndex | BaseRetriever,
-        uec: UEC,
+        uec: UEC | BaseEmbedding | None = None,
         similarity_top_k: int = 4,
         *,
+        words: bool = True,
+        fit: bool = True,
         candidates: int = 50,
         vectors: Vectors | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Return a retriever over any other index or retriever, whose nodes `uec` ranks.
+        """Return a retriever over any other index or retriever, whose nodes are ranked.
 
-        `uec_rag.retrieval.over` says what a question costs, as does the `repr` of the index of
-        the retriever, its attribute `retriever`.
+        Nothing is written to the index. Without a fit, the first search makes one on up to 2,000 of
+        its nodes, if its docstore has them (see `Retriever.fit_from`); else call `fit_from`.
 
         Parameters
         ----------
         theirs : VectorStoreIndex or BaseRetriever
-            What finds the candidates, such as an index's
-            ``as_retriever(similarity_top_k=50, filters=...)``.
-        uec : UEC
+            What finds the candidates, such as a `QueryFusionRetriever`.
+        uec : UEC or BaseEmbedding, optional
+            The ensemble, or an embedding, by default the index's, beside which words are compared.
+            If it is the index's, vectors are read from its store, and only questions are embedded.
         similarity_top_k : int
+        words : bool
+            Whether words are compared beside an embedding.
+        fit : bool
+            Whether the first search may fit the ensemble.
         candidates : int
             Number of nodes to request from an index for each question.
         vectors : callable(list of id) -> mapping of id to vector, optional
-            How to get the vectors that the first encoder made of nodes, so that it need not encode
-            them again.
+            How to get the vectors that the first encoder made from another store.
         **kwargs
-            The class's other parameters. `filters` keep some of the candidates.
+            The class's other parameters. `filters` are handed over to an index, and applied to the
+            nodes of a retriever.
 
         Raises
         ------
         TypeError, ValueError
-            If `theirs` is neither, or is over a `UECVectorStore`, or another argument is invalid.
+            If `theirs` is neither, or is over a `UECVectorStore`, if no embedding is given for a
+            retriever, or another argument is invalid.
         """
-        source, count, kind = theirs, "the nodes", type(theirs).__name__
-        if isinstance(theirs, VectorStoreIndex):
-            kind = type(theirs.vector_store).__name__
-            if not isinstance(theirs.vector_store, UECVectorStore):
-                count = f"{check_k(candidates, 'candidates')} candidates"
-                source = theirs.as_retriever(similarity_top_k=candidates)
-        if not isinstance(source, BaseRetriever):
+        kind = type(getattr(theirs, "vector_store", theirs)).__name__
+        if not isinstance(theirs, VectorStoreIndex | BaseRetriever) or kind == "UECVectorStore":
             raise TypeError(
                 "theirs: expected a retriever or a VectorStoreIndex over another store than "
                 f"UECVectorStore (for which there is from_index), got {kind}."
             )
-        retrieve = source.retrieve
+        own = getattr(theirs, "_embed_model", None)
+        if uec is None and own is None:
+            raise ValueError(
+                f"uec: {kind} has no embedding of its own; pass a UEC or an embedding."
+            )
+        source = source_of(theirs, check_k(candidates, "candidates"), vectors)
+        ensemble = as_ensemble(own if uec is None else uec, words=words)
+        if vectors is None and not is_embedding_of(ensemble, own):
+            source = replace(source, vectors=None)
+        made = Retriever(ensemble, SourceStore(ensemble, source), fit=fit)
+        return cls(made, similarity_top_k, **kwargs)
 
-        def find(question: str) -> list[Passage]:
-            nodes = {hit.node.node_id: hit.node for hit in retrieve(question)}
-            return passages_of(with_text([*nodes.values()]))
-
-        store = Candidates(uec, find, f"{count} of {kind}", vectors)
-        return cls(Retriever(uec, store), similarity_top_k, **kwargs)
+    def fit_from(self, nodes: Sequence[BaseNode] | None = None, **options: Any) -> Self:
+        """Fit the ensemble without labels on nodes, or its own; see `Retriever.fit_from`."""
+        self.retriever.fit_from(None if nodes is None else passages_of(nodes), **options)
+        return self
 
     @property
     def report(self) -> str:

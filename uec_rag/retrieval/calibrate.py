@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
@@ -17,6 +18,7 @@ from uec_rag.corpora.questions import make_questions
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.search import Method, rank
+from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.local import LocalStore
 
@@ -92,8 +94,10 @@ def check_labels(
             )
     wanted = [frozenset(ids) for ids in relevant_ids]
     every = sorted(frozenset().union(*wanted), key=str)
-    known = {passage.id for passage in store.get(every)}
-    unknown = [id_ for id_ in every if id_ not in known]
+    unknown = list[str]()
+    if not (isinstance(store, SourceStore) and store.source.get is None):
+        known = {passage.id for passage in store.get(every)}
+        unknown = [id_ for id_ in every if id_ not in known]
     if unknown:
         raise ValueError(
             f"relevant_ids: {len(unknown)} of {len(every)} ids are not in the index, first "
@@ -112,7 +116,12 @@ def check_labels(
 
 
 def corpus_fingerprint(store: Store) -> str:
-    """Hash every passage's id and text, in any order, since engines have orders of their own."""
+    """Hash every passage's id and text, in any order, since engines have orders of their own.
+
+    Of a source of candidates, its name is hashed.
+    """
+    if isinstance(store, SourceStore):
+        return store.corpus
     total = 0
     for passage in store.passages():
         said = f"{len(passage.id)}:{passage.id}{len(passage.text)}:{passage.text}".encode()
@@ -159,7 +168,10 @@ def calibrate_with_labels(
     model = shipped_model("unfitted") if known is None else known
     weights = uec.fitted.evidence_weights
     method = Method(uec.fitted, weights, model, check_familiar=False)
-    examples = [labelled_examples(method, store, queries, parts, wanted, k)]
+    examples = labelled_examples(method, store, queries, parts, wanted, k)
+    if not examples:
+        raise ValueError("queries: nothing was found for any of them; check the index and filter.")
+    warn_of_lost(store, wanted)
     if unanswerable_rate > 0 and all(wanted):
         hidden = without_answers(method, store, queries, parts, wanted, k)
         odds = np.float32(unanswerable_rate / (1 - unanswerable_rate))
@@ -177,8 +189,10 @@ def labelled_examples(
     parts: Sequence[Gaussian],
     wanted: Sequence[Collection[str]],
     k: int,
-) -> Examples:
+) -> list[Examples]:
     """Compute the features of queries as a search does, with the label of each hit.
+
+    Queries for which nothing is found are left out.
 
     Parameters
     ----------
@@ -206,7 +220,20 @@ def labelled_examples(
                     np.ones(len(labels), dtype=np.float32),
                 )
             )
-    return Examples.concatenate(examples)
+    return examples
+
+
+def warn_of_lost(store: Store, wanted: Sequence[Collection[str]]) -> None:
+    """Warn if a source of candidates has not found some of the passages that are labelled.
+
+    `store`: the view that was searched.
+    """
+    every = frozenset[str]().union(*wanted)
+    if isinstance(store, SourceStore) and (lost := every - {*store.seen}):
+        warn(
+            f"{len(lost)} of {len(every)} labelled passages are not among the candidates that "
+            f"{store.source.name} finds: no answer can come from these. Ask it for more."
+        )
 
 
 def without_answers(
@@ -222,10 +249,11 @@ def without_answers(
     with progress_bar("Searching", len(wanted)) as bar:
         for row, ids in enumerate(wanted):
             others = store.snapshot({"$not": {"$id": sorted(ids)}})
-            if len(others):
+            if others.remote or len(others):
                 of_query = [part[row : row + 1] for part in parts]
-                examples.append(
-                    labelled_examples(method, others, [queries[row]], of_query, [frozenset()], k)
+                unanswered = [frozenset[str]()]
+                examples += labelled_examples(
+                    method, others, [queries[row]], of_query, unanswered, k
                 )
             bar.update()
     return examples

@@ -27,7 +27,12 @@ from uec_rag.confidence.risk import (
     risk_threshold,
 )
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint, make_trial
+from uec_rag.retrieval.calibrate import (
+    check_labels,
+    corpus_fingerprint,
+    make_trial,
+    warn_of_lost,
+)
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.search import Method
@@ -169,6 +174,7 @@ class LabelledSearch:
         view = without_gate(retriever)
         corpus = corpus_fingerprint(view.store)
         result = _search(view, queries, k, filter)
+        warn_of_lost(view.store, wanted)
         return cls(view, result, wanted, k, corpus, result.size, filter)
 
     @classmethod

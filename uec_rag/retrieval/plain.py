@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
+from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.retriever import Retriever
@@ -18,11 +19,12 @@ def as_ensemble(
     *,
     argument: str,
     expected: str,
+    words: bool = True,
 ) -> UEC:
     """Convert a value to an ensemble.
 
-    None is converted to `UEC()`, and an embedding to an unfitted ensemble of one member, which is a
-    plain vector search with variance 0.
+    None is converted to `UEC()`, and an embedding to an ensemble without a fit, which an index
+    makes at its first search (`Retriever.fit_from`).
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ def as_ensemble(
         Returns whether a value is an embedding of the framework.
     argument, expected : str
         For the error message: name of the argument, and what is accepted besides a UEC.
+    words : bool
+        Whether words are compared beside an embedding.
 
     Raises
     ------
@@ -49,18 +53,32 @@ def as_ensemble(
             f"{argument}: expected a UEC, {expected}, got {type(value).__name__} {value!r:.60}; "
             "make an ensemble with UEC([encoder, ...])."
         )
-    ensemble = UEC([value])
-    ensemble._warned = True  # do not warn that it is not fitted, which is intended
+    ensemble = UEC([value, "bm25"] if words else [value])
+    ensemble._warned = True  # do not warn that it is not fitted yet
     return ensemble
 
 
-def as_index(value: object, store: Store | None, as_ensemble: Callable[[Any], UEC]) -> Retriever:
+def is_embedding_of(uec: UEC, embedding: object) -> bool:
+    """Return whether the first encoder of an ensemble is a framework's embedding."""
+    first = uec.encoders[0]
+    return isinstance(first, BlackBoxEncoder) and first.source is embedding
+
+
+def as_index(
+    value: object,
+    store: Store | None,
+    as_ensemble: Callable[..., UEC],
+    *,
+    words: bool = True,
+    fit: bool = True,
+) -> Retriever:
     """Return a Retriever unchanged, or make one from a value that `as_ensemble` converts.
 
-    Raises the errors of `as_ensemble`, and ValueError if both a Retriever and a store are given.
+    `words`: as in `as_ensemble`. `fit`: whether the first search may fit the ensemble. Raises the
+    errors of `as_ensemble`, and ValueError if both a Retriever and a store are given.
     """
     if not isinstance(value, Retriever):
-        return Retriever(as_ensemble(value), store)
+        return Retriever(as_ensemble(value, words=words), store, fit=fit)
     if store is not None:
         raise ValueError(
             "store: a Retriever has a store already; give the store to it: Retriever(uec, store)."

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate, PendingSearch, check_gate
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.label_file import LabelFile
-from uec_rag.retrieval.over import Candidates
+from uec_rag.retrieval.own_fit import ENOUGH, fit_without_labels, refit, sample_passages
 from uec_rag.retrieval.request import (
     Diversity,
     Options,
@@ -68,7 +68,8 @@ from uec_rag.retrieval.save import (
     save_index,
 )
 from uec_rag.retrieval.search import Method, run
-from uec_rag.stores.base import Filter, Store
+from uec_rag.retrieval.sources import SourceStore
+from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.view import with_fresh_view
@@ -95,6 +96,9 @@ class Retriever(Index):
         Code of the language of reasons and clarifying questions: "en", "de", "fr", "es", "pt",
         "it", "zh", "ja", "ko", "ar", "ru" or "hi". By default, that of each question, or English if
         that is uncertain. The attribute `language` may be set later.
+    fit : bool
+        Whether the first search of 64 passages or more fits an ensemble that has no fit on
+        questions made of them, see `fit_from`. The ensemble that was passed stays as it is.
 
     Examples
     --------
@@ -131,6 +135,7 @@ class Retriever(Index):
         *,
         unanswerable_rate: float | None = None,
         language: str | None = None,
+        fit: bool = True,
     ) -> None:
         share = None if unanswerable_rate is None else check_unanswerable_rate(unanswerable_rate)
         super().__init__(uec, LocalStore() if store is None else store)
@@ -146,11 +151,11 @@ class Retriever(Index):
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
         # By a gate's corpus: the state it was compared with, and whether it was the same.
         self._compared: dict[str, tuple[int, bool]] = {}
-        self._is_snapshot = False
+        self._is_snapshot, self._may_fit = False, fit
         shipped_underspecified()  # which reads its file now, and not during the first search
 
     def __repr__(self) -> str:
-        contents = self.store if isinstance(self.store, Candidates) else f"{len(self)} passages"
+        contents = self.store if isinstance(self.store, SourceStore) else f"{len(self)} passages"
         return f"{type(self).__name__}({contents}, {self.uec!r})"
 
     @property
@@ -204,6 +209,8 @@ class Retriever(Index):
         Once they are others, they are not read again. Those of an engine, and more than
         `_MOST_COMPARED`, are never read; a search only compares their number.
         """
+        if isinstance(self.store, SourceStore):
+            return gate.corpus in ("", self.store.corpus)
         if not gate.corpus or self.store.remote or len(self) > _MOST_COMPARED:
             return True
         changes, (state, same) = self.changes, self._compared.get(gate.corpus, (-1, True))
@@ -307,6 +314,7 @@ class Retriever(Index):
 
     def _begin(self, queries: Sequence[str], k: int, options: Options) -> PendingSearch:
         """Search and decide at the threshold of the gate, before its advisor is asked."""
+        self._fit_once()
         if options.get("diversity") is not None and not self._is_snapshot:
             return self.snapshot()._begin(queries, k, options)  # of which no passage is deleted
         gate, request = self._request(queries, k, options)
@@ -589,6 +597,7 @@ class Retriever(Index):
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
+        self._fit_once()
         self._notice_changes()
         view = type(self).__new__(type(self))
         view.__dict__ |= self.__dict__  # a copy would have passages of its own
@@ -645,6 +654,7 @@ class Retriever(Index):
         """
         k = check_k(k)
         check_unanswerable_rate(unanswerable_rate)
+        self._fit_once()
         store = self.store.snapshot()
         wanted, changes = check_labels(queries, relevant_ids, store), self.changes
         calibration = calibrate_with_labels(
@@ -659,6 +669,94 @@ class Retriever(Index):
         )
         self._set_calibration(calibration, current=changes == self.changes)
         return self
+
+    def fit_from(
+        self, passages: Sequence[Passage] | None = None, *, show_progress: bool | None = None
+    ) -> Self:
+        """Fit the ensemble on questions made of passages, without labels, in a copy of its own.
+
+        The questions, 300 at most, are headings and the first sentences of passages, which the rest
+        of these answers. Each is embedded once, as is what answers it; the passages of the index
+        are not embedded again. The first search does the same by itself unless ``fit=False``, once,
+        if there are 64 passages or more that can be listed.
+
+        Parameters
+        ----------
+        passages : sequence of Passage, optional
+            Passages like those of the index; by default its own, which a source of candidates may
+            not be able to list.
+        show_progress : bool, optional
+            Whether to show progress; by default on a terminal, after two seconds.
+
+        Returns
+        -------
+        self
+            With another `uec`. A calibration or a gate must be made again.
+
+        Raises
+        ------
+        ValueError
+            If fewer than 32 questions can be made, or no model is the ensemble's whose vectors can
+            be fitted as they are: one with the identity as last layer.
+        PermissionError
+            If the index is only read.
+        """
+        given = self._sample() if passages is None else [*passages]
+        made = fit_without_labels(self.uec, given, show_progress=show_progress)
+        if made is None:
+            raise ValueError(
+                f"passages: no fit can be made of these {len(given):,} passages: it takes 32 "
+                "questions, which headings and first sentences of long passages give, and models "
+                "that end with their vectors. Fit the ensemble by UEC.fit(pairs)."
+            )
+        self._use_fit(made, given)
+        return self
+
+    def _fit_once(self) -> None:
+        """Fit an ensemble without a fit at the first search, if that can and may be done."""
+        if not self._may_fit or self._is_snapshot:
+            return
+        is_local = isinstance(self.store, LocalStore)
+        if is_local and len(self) < ENOUGH and not self.uec.is_fitted:
+            return  # there may be more later
+        self._may_fit = False
+        home, source = self._home, self.store
+        if self.uec.is_fitted or not (is_local or isinstance(source, SourceStore)):
+            return
+        if self.calibration is not None or self.gate is not None or (home and home.read_only):
+            return
+        if self.folder is not None and LabelFile(self.folder).path.exists():
+            return
+        given = self._sample()
+        made = fit_without_labels(self.uec, given) if len(given) >= ENOUGH else None
+        if made is not None:
+            self._use_fit(made, given)
+
+    def _sample(self) -> list[Passage]:
+        """Return passages to fit the ensemble on; none if a source cannot list them."""
+        return sample_passages(self.store)
+
+    def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
+        """Take another fit of the ensemble, with which all passages are scored from now on."""
+        if isinstance(self.store, SourceStore):
+            self.store = self.store.with_ensemble(made)
+            self.store.learn_words(passages)
+            self.uec = made
+            if self._home is not None:
+                self.save(cast(Path, self.folder))
+        else:
+            before, view = self.uec, self.store.snapshot()
+            with self.changing():
+                self.store.delete([passage.id for passage in view.passages()])
+                self.store.bind(made.fingerprint)
+                for some, gaussians in refit(view, before, made):
+                    self.store.add(some, gaussians)
+                if self._home is not None:
+                    record_ensemble(self._home, made)
+            self.uec = made
+            if self._home is not None:
+                self._settings = self._home.settings
+        self._posteriors = made.fitted.posteriors
 
     def _set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` is whether the corpus is still the calibrated one."""
@@ -714,11 +812,13 @@ class Retriever(Index):
                 "Relevance and confidence are as high as on the collections of the shipped model; "
                 f"calibrate fits them to this corpus. {shipped_level().report}"
             )
+            if fit is not None and fit.pairs and fit.source:
+                rests = f"The ensemble was {fit.source}. {rests}"
         else:
             rests = (
-                "The ensemble is not fitted: relevance and confidence come from a model that was "
-                "learned on other ensembles' similarities, standardised over the corpus. Fit "
-                "the ensemble or calibrate to improve them."
+                "The ensemble is not fitted, so confidence is unreliable: it comes from a model "
+                "that was learned on other ensembles' similarities, standardised over the corpus. "
+                "Call fit_from(passages), which needs no labels, or calibrate."
             )
         if self.unanswerable_rate is not None:
             notes = [*notes, f"Assumed unanswerable share: {self.unanswerable_rate:.0%}."]
@@ -839,6 +939,8 @@ class Retriever(Index):
             trust=trust,
             read_only=read_only,
         )
+        if isinstance(held, SourceStore):
+            held = held.with_ensemble(own)
         retriever = cls(own, held)
         retriever._home, retriever._reload, retriever._settings = home, reload, home.settings
         learned_there = read_learned(home.settings, Path(path))

@@ -165,7 +165,8 @@ def load_index(
     check_type(uec, UEC | None, "uec", "a UEC or None")
     home = open_home(path, read_only=read_only)
     try:
-        held = saved_store(path, store) or home
+        elsewhere = saved_store(path, store)
+        held = home if elsewhere is None else elsewhere  # one without passages is false
         load = partial(load_ensemble, home, encoders=encoders, device=device, trust=trust)
         own = load() if uec is None else uec
         expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")

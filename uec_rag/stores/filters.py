@@ -282,6 +282,50 @@ def keys_of(condition: Condition) -> set[str]:
     return set()
 
 
+def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Condition]:
+    """Return the conditions of some kinds in a condition, at any depth."""
+    match condition:
+        case And(conditions) | Or(conditions):
+            return [part for one in conditions for part in parts_of(one, kinds)]
+        case Not(negated) | Nested(_, negated) if not isinstance(condition, kinds):
+            return parts_of(negated, kinds)
+    return [condition] if isinstance(condition, kinds) else []
+
+
+_SHARED = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in")  # operators that mean the same everywhere
+
+
+def necessary(condition: Condition) -> dict[str, Any] | None:
+    """Return what must hold for a condition to, in the operators that other stores have, too.
+
+    These are `$and`, `$or`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte`, each as
+    a mapping with one key. None if nothing can be said.
+
+    Examples
+    --------
+    >>> necessary(parse({"lang": "en", "tags": {"$contains": "tax"}, "year": {"$gt": 2020}}))
+    {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
+    """
+    match condition:
+        case And(conditions) | Or(conditions):
+            parts = [necessary(one) for one in conditions]
+            known = [part for part in parts if part is not None]
+            if (isinstance(condition, Or) and len(known) < len(parts)) or not known:
+                return None
+            if len(known) == 1:
+                return known[0]
+            return {"$and" if isinstance(condition, And) else "$or": known}
+        case Compare(key, operator, value) if operator in _SHARED:
+            values = value if operator == "$in" else (value,)
+            bounds = operator not in ("$eq", "$in")
+            kinds = (int, float) if bounds else (str, int, float, bool)
+            if values and all(
+                isinstance(one, kinds) and not isinstance(one, DateText) for one in values
+            ):
+                return {key: {operator: [*value] if operator == "$in" else value}}
+    return None
+
+
 _MISSING = object()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
-from uec_rag.base.errors import warn
+from uec_rag.base.errors import as_corrupted, warn
 from uec_rag.base.files import read_json
 from uec_rag.stores.base import Store, check_store
 
@@ -114,6 +114,9 @@ def saved_store(folder: Path, store: Store | None) -> Store | None:
         )
     if hasattr(store, "address"):
         _check_collection(cast("QdrantStore", store), noted, address)
+    if hasattr(store, "restore"):  # a source of candidates, of which words were learned
+        with as_corrupted(folder / STORE):
+            store.restore(noted)
     return store
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers import assert_alike, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.over import Candidates
+from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores.base import Passage
 
 TEXTS = [*dict.fromkeys(passages(90))]
@@ -13,15 +13,19 @@ QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:5]]
 small = bag_of_words(16, "small")
 
 
-def over(uec, count, texts=TEXTS, vectors=None):
+def over(uec, count, texts=TEXTS, vectors=None, fit=False):
     """Over texts by the cosine of a model, none for a question that begins with "none"."""
     held = [Passage(f"p{i}", text, {"place": i}) for i, text in enumerate(texts)]
 
-    def find(question):
+    def find(question, filter):
         order = np.argsort(-(small(texts) @ small([question])[0]), kind="stable")
         return [] if question.startswith("none") else [held[place] for place in order[:count]]
 
-    return Retriever(uec, Candidates(uec, find, "some texts", vectors))
+    def get(ids):
+        return [passage for passage in held if passage.id in ids]
+
+    source = Source("some texts", find, vectors, get, lambda most: held[:most])
+    return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +48,8 @@ def test_another_fit_is_that_of_the_next_search():
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        (small, "expected those of the first encoder, 'other', .* leave out `vectors`"),
-        (bag_of_words(12, "narrow"), "expected those of the first encoder, 'other'"),
+        (small, "expected those of the first encoder, 'other', .* omit vectors="),
+        (bag_of_words(12, "narrow"), r"expected 16 numbers each, as 'other' makes, got \[12\]"),
         (lambda texts: [], "expected a mapping with each of the 10 ids .* got none for 10"),
     ],
 )

@@ -1,0 +1,196 @@
+"""A user's own model, fitted without labels on the passages that it is to search.
+
+    python -m benchmarks.quality.own_model level DATA MODELS --markdown
+    python -m benchmarks.quality.own_model table MANUALS MODELS --markdown
+
+MODELS is a folder of SentenceTransformer models, which are black boxes here, without prompts: what
+a LangChain embedding is to this package. `level` compares the log odds of `in_corpus` over the
+questions that a fit is made of, of `UEC()` and of each model with words after such a fit, on each
+collection of DATA, and prints the line that turns the second into the first: what
+`uec_rag.ensemble.fit` has as its constants. `table` asks the questions to the twelve manuals, see
+`first_week`, of each model as it is and after a fit; no number is fitted on these.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.paper.data import load_collection
+from benchmarks.quality.advisor import KINDS, OWN_WORDS
+from benchmarks.quality.first_week import (
+    QUESTIONS,
+    RIGHT,
+    ask,
+    documents_of,
+    passages_in,
+    questions_of,
+)
+from benchmarks.quality.hybrid import shipped
+from benchmarks.quality.options import CACHE, Data, Markdown
+from benchmarks.tables import print_table
+from uec_rag import UEC
+from uec_rag.confidence.model import view_examples
+from uec_rag.encoders import CachedEncoder
+from uec_rag.encoders.black_box import BlackBoxEncoder
+from uec_rag.ensemble.fit import fit_posteriors
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.laplace.pairs import check_pairs
+from uec_rag.retrieval.own_fit import fit_without_labels, pairs_from_passages
+from uec_rag.stores.base import Passage
+
+LEARNED_ON = "fiqa_small,cranfield,claude_docs_rag,medline,chroma_chunking,squad_sample"
+MODELS = "all-MiniLM-L6-v2,gte-small"
+
+Names = Annotated[str, typer.Option("--names", help="Models, comma-separated.")]
+Folder = Annotated[Path, typer.Argument(metavar="MODELS", help="Folder of the models.")]
+
+app = typer.Typer(help=__doc__)
+
+
+class OwnEmbedding:
+    """A model as a LangChain embedding has it, which is loaded at the first text not in a cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model_name, self._folder = folder.name, folder
+        self._model: Any = None
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed passages."""
+        if self._model is None:
+            from sentence_transformers import SentenceTransformer
+
+            self._model = SentenceTransformer(str(self._folder), device="cpu")
+            self._model.prompts, self._model.default_prompt_name = {}, None
+        return self._model.encode(texts, batch_size=16, normalize_embeddings=True).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a question."""
+        return self.embed_documents([text])[0]
+
+
+def own_encoder(folder: Path) -> CachedEncoder:
+    """A model as a black box whose vectors are kept on disk."""
+    black_box = BlackBoxEncoder(OwnEmbedding(folder))
+    return CachedEncoder(black_box, CACHE, revision=f"own/{folder.name}")
+
+
+def moments_of(uec: UEC, fitted: Fitted, pairs: Sequence[tuple[str, str]]) -> tuple[float, float]:
+    """Mean and deviation of the log odds of `in_corpus` over the questions of a fit."""
+    checked = [check_pairs(pairs)] * len(uec.encoders)
+    posteriors = fit_posteriors(uec.encoders, checked, uec.options, show_progress=False)
+    views = posteriors.fit_queries(fitted, 0).views(fitted)
+    model = fitted.confidence_model
+    assert model is not None
+    logits = [
+        model.in_corpus.logits(view_examples(view, model, 1).features.in_corpus) for view in views
+    ]
+    joined = np.concatenate(logits)
+    return float(joined.mean()), float(joined.std())
+
+
+@app.command()
+def level(
+    data: Data,
+    folder: Folder,
+    names: Names = MODELS,
+    sets: Annotated[str, typer.Option(help="Collections.")] = LEARNED_ON,
+    markdown: Markdown = False,
+) -> None:
+    """Print the moments of the log odds, and the line from those of models to those of `UEC()`."""
+    warnings.simplefilter("ignore")
+    rows, slopes, offsets = [], list[float](), list[float]()
+    reference = shipped(CACHE)
+    for name in sets.split(","):
+        passages = [
+            Passage(id_, text) for id_, text in load_collection(data / name).passages.items()
+        ]
+        pairs = pairs_from_passages(passages[:3000])
+        wanted = moments_of(reference, reference.fitted, pairs)
+        row = [name, str(len(pairs)), f"{wanted[0]:.2f}, {wanted[1]:.2f}"]
+        for model in names.split(","):
+            uec = fit_without_labels(UEC([own_encoder(folder / model), "bm25"]), passages[:3000])
+            assert uec is not None
+            mean, deviation = moments_of(uec, uec.fitted, pairs)
+            slopes.append(wanted[1] / deviation)
+            offsets.append(wanted[0] - slopes[-1] * mean)
+            row.append(f"{mean:.2f}, {deviation:.2f}")
+        rows.append(row)
+        print(row, flush=True)
+    header = ["collection", "questions", "UEC()", *names.split(",")]
+    print_table("Log odds of in_corpus: mean, deviation", header, rows, markdown=markdown)
+    slope = float(np.median(slopes))
+    print(f"slope {slope:.2f}, offset {float(np.median(offsets)):.2f}")
+
+
+@app.command()
+def table(
+    manuals: Annotated[Path, typer.Argument(metavar="MANUALS", help="See `manuals`.")],
+    folder: Folder,
+    names: Names = MODELS,
+    only: Annotated[str, typer.Option(help="Some of the manuals, comma-separated.")] = "",
+    markdown: Markdown = False,
+) -> None:
+    """Print the shares of right decisions."""
+    warnings.simplefilter("ignore")
+    chosen = only.split(",") if only else None
+    corpora = {
+        name: passages_in(name, documents)
+        for name, documents in documents_of(manuals).items()
+        if chosen is None or name in chosen
+    }
+    rows = [_row("UEC()", corpora, lambda _: shipped(CACHE))]
+    for name in names.split(","):
+        encoder = own_encoder(folder / name)
+        rows.append(_row(f"{name}, alone", corpora, lambda _, e=encoder: UEC([e])))
+        rows.append(_row(f"{name} and words", corpora, lambda _, e=encoder: UEC([e, "bm25"])))
+        rows.append(
+            _row(
+                f"{name} and words, fitted",
+                corpora,
+                lambda passages, e=encoder: fit_without_labels(UEC([e, "bm25"]), passages),
+            )
+        )
+        print(rows[-3:], flush=True)
+    header = ["", *KINDS, "mean", "AUROC", "wrong answers", "questions", "seconds of fits"]
+    print_table("Right decisions", header, rows, markdown=markdown)
+
+
+def _row(
+    label: str,
+    corpora: dict[str, list[Passage]],
+    make: Callable[[list[Passage]], UEC | None],
+) -> list[str]:
+    """Ask all questions of an ensemble, which is made for each manual."""
+    asked = questions_of(QUESTIONS, OWN_WORDS)
+    right, there, sure = defaultdict[str, list[bool]](list), list[bool](), list[float]()
+    wrong, seconds = 0, 0.0
+    for name, passages in corpora.items():
+        start = time.perf_counter()
+        uec = make(passages)
+        assert uec is not None
+        seconds += time.perf_counter() - start
+        for one in ask(uec, passages, [row for row in asked if row["documents"] == name]):
+            expected, action = RIGHT.get(one.kind, "answer"), one.decision.action
+            found = expected == "answer" and bool(one.found)
+            right[one.kind].append(action == expected and (expected != "answer" or found))
+            wrong += action == "answer" and not found
+            if one.kind != "ambiguous":
+                there.append(expected == "answer")
+                sure.append(one.decision.confidence)
+    shares = [float(np.mean(right[kind])) for kind in KINDS]
+    count = sum(map(len, right.values()))
+    numbers = [*shares, float(np.mean(shares)), float(roc_auc_score(there, sure))]
+    return [label, *(f"{x:.3f}" for x in numbers), str(wrong), str(count), f"{seconds:.0f}"]
+
+
+if __name__ == "__main__":
+    app()

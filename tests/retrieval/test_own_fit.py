@@ -1,0 +1,114 @@
+"""The fit without labels, which the first search makes for an ensemble that has none."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, passages
+from uec_rag import UEC, Gate, Retriever
+from uec_rag.retrieval.own_fit import ENOUGH, pairs_from_passages
+from uec_rag.stores.base import Passage
+
+# A first sentence is a question that the rest answers.
+TEXTS = [
+    f"{' '.join(text.split()[2:7])}. {text} {text}" for text in dict.fromkeys(passages(ENOUGH + 16))
+]
+ASKED = [text.split(".")[0] for text in TEXTS[:5]]
+
+
+class Counting:
+    """A model that counts what it embeds."""
+
+    def __init__(self):
+        self.texts = []
+
+    def __call__(self, texts):
+        self.texts += texts
+        return bag_of_words(16, "counted")(texts)
+
+
+def indexed(uec, texts=TEXTS, **options):
+    index = Retriever(uec, **options)
+    index.add(texts)
+    return index
+
+
+def test_the_first_search_fits_a_copy_and_no_other_does(caplog):
+    model = Counting()
+    uec = UEC([model, "bm25"])
+    index = indexed(uec)
+    added = len(model.texts)
+    assert not index.uec.is_fitted
+    with caplog.at_level(logging.WARNING, "uec_rag"):
+        index.search(ASKED)
+    assert index.uec.is_fitted
+    assert not uec.is_fitted
+    made = len(pairs_from_passages([*index.passages()]))
+    assert f"{2 * made} texts are embedded by Counting" in caplog.text
+    assert len(model.texts) - added <= 2 * made + len(ASKED) + 1
+    assert len({*model.texts[added:]}) >= len(model.texts) - added - 1  # none twice but a probe
+    before = index.uec
+    index.search(ASKED)
+    assert index.uec is before
+    assert f"on {made} questions made of the passages" in index.report
+
+
+def test_passages_are_scored_as_if_added_after_the_fit():
+    index = indexed(UEC([bag_of_words(16, "small"), bag_of_words(24, "large"), "bm25"]))
+    first = index.search(ASKED, 5)
+    again = indexed(index.uec).search(ASKED, 5)
+    assert [[p.text for p in row] for row in first.passages] == [
+        [p.text for p in row] for row in again.passages
+    ]
+    np.testing.assert_allclose(first.scores, again.scores, rtol=1e-4)
+    np.testing.assert_allclose(first.sigma2, again.sigma2, rtol=1e-3)
+    assert (first.sigma2 > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("encoders", "options", "texts"),
+    [
+        ([bag_of_words(16, "small")], {"fit": False}, TEXTS),
+        ([bag_of_words(16, "small")], {}, TEXTS[: ENOUGH - 1]),
+        (["bm25"], {}, TEXTS),
+        ([LinearHead()], {}, TEXTS),
+        ([bag_of_words(16, "small")], {}, [f"word{number}" for number in range(ENOUGH)]),
+    ],
+    ids=["turned off", "too few", "words alone", "another last layer", "no questions"],
+)
+def test_an_ensemble_stays_as_it_is(encoders, options, texts):
+    index = indexed(UEC(encoders), texts, **options)
+    index.search(ASKED)
+    assert not index.uec.is_fitted
+    assert "confidence is unreliable" in index.report
+
+
+def test_what_was_made_for_the_ensemble_is_not_invalidated():
+    index = indexed(UEC([bag_of_words(16, "small"), "bm25"]))
+    index.gate = Gate(0.4)
+    index.search(ASKED)
+    assert not index.uec.is_fitted
+
+
+def test_a_fit_is_written_through_and_other_copies_follow(tmp_path):
+    model = bag_of_words(16, "small")
+    index = indexed(UEC([model, "bm25"]))
+    index.save(tmp_path / "index")
+    encoders = {"small": model}
+    other = Retriever.load(tmp_path / "index", encoders=encoders, read_only=True)
+    other.search(ASKED)
+    assert not other.uec.is_fitted
+    found = index.search(ASKED)
+    assert_alike(other.search(ASKED), found)
+    assert_alike(Retriever.load(tmp_path / "index", encoders=encoders).search(ASKED), found)
+    assert other.check() is None
+
+
+def test_passages_of_elsewhere_fit_it_too():
+    index = index_of(UEC([bag_of_words(16, "small"), "bm25"]), TEXTS[:9])
+    index.fit_from([Passage(str(i), text) for i, text in enumerate(TEXTS)])
+    assert index.uec.is_fitted
+    assert index.search(ASKED).sigma2.all()
+    with pytest.raises(ValueError, match="passages: no fit can be made of these 3 passages"):
+        index.fit_from([Passage(str(i), text) for i, text in enumerate(TEXTS[:3])])

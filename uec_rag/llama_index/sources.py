@@ -1,0 +1,97 @@
+"""LlamaIndex's indexes and retrievers as sources of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.indices import VectorStoreIndex
+from llama_index.core.schema import BaseNode
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+
+from uec_rag.llama_index.nodes import passages_of, with_text
+from uec_rag.retrieval.sources import Source, Vectors
+from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.filters import necessary, parse
+
+_OPERATORS = {
+    "$eq": FilterOperator.EQ,
+    "$in": FilterOperator.IN,
+    "$gt": FilterOperator.GT,
+    "$gte": FilterOperator.GTE,
+    "$lt": FilterOperator.LT,
+    "$lte": FilterOperator.LTE,
+}
+
+
+def source_of(
+    theirs: VectorStoreIndex | BaseRetriever, count: int, vectors: Vectors | None
+) -> Source:
+    """Return an index or a retriever as a source of `count` candidates for each question.
+
+    `vectors`: how to get vectors, if the user has said so.
+    """
+    if isinstance(theirs, BaseRetriever):
+        name = f"the nodes of {type(theirs).__name__}"
+        return Source(name, lambda question, _: _passages(theirs, question), vectors)
+    store = theirs.vector_store
+    collection = getattr(store, "collection_name", None)
+    named = f" {collection!r}" if isinstance(collection, str) else ""
+
+    def find(question: str, filter: Filter | None) -> list[Passage]:
+        own = None if filter is None else metadata_filters(filter)
+        retriever = theirs.as_retriever(similarity_top_k=count, filters=own)
+        return _passages(retriever, question)
+
+    name = f"{count} candidates of {type(store).__name__}{named}"
+    held = theirs.docstore
+    if not held.docs:  # the nodes are in the vector store
+        by_id: Callable[[list[str]], list[BaseNode]] = store.get_nodes
+        return Source(
+            name, find, vectors or partial(_of_nodes, by_id), lambda ids: passages_of(by_id(ids))
+        )
+
+    def get(ids: Iterable[str]) -> list[Passage]:
+        return passages_of(held.get_nodes([*ids], raise_error=False))
+
+    if isinstance(store, SimpleVectorStore):
+        kept = store.data.embedding_dict
+        vectors = vectors or (lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept})
+    return Source(name, find, vectors, get, lambda most: get([*held.docs][:most]))
+
+
+def _of_nodes(
+    get: Callable[[list[str]], list[BaseNode]], ids: list[str]
+) -> Mapping[str, Sequence[float]]:
+    return {node.node_id: node.embedding for node in get(ids) if node.embedding is not None}
+
+
+def _passages(retriever: BaseRetriever, question: str) -> list[Passage]:
+    nodes = {hit.node.node_id: hit.node for hit in retriever.retrieve(question)}
+    return passages_of(with_text([*nodes.values()]))
+
+
+def metadata_filters(filter: Filter) -> MetadataFilters | None:
+    """Translate what LlamaIndex's filters can say of a filter; None if that is nothing."""
+    asked = necessary(parse(filter))
+    if asked is None:
+        return None
+    made = _translate(asked)
+    return made if isinstance(made, MetadataFilters) else MetadataFilters(filters=[made])
+
+
+def _translate(asked: Mapping[str, Any]) -> MetadataFilters | MetadataFilter:
+    [(key, value)] = asked.items()
+    if key in ("$and", "$or"):
+        condition = FilterCondition.AND if key == "$and" else FilterCondition.OR
+        return MetadataFilters(filters=[_translate(one) for one in value], condition=condition)
+    [(operator, operand)] = value.items()
+    return MetadataFilter(key=key, value=operand, operator=_OPERATORS[operator])

@@ -1,0 +1,268 @@
+"""Search over another package's vector store, which finds candidates for the ensemble to rank.
+
+Nothing is written to the store. Its candidates for a question are the corpus that is searched: the
+ensemble ranks and judges them as it would passages of its own. If the store gives the vectors that
+it has, the first encoder, which made them, encodes nothing but the question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from uec_rag.base.checks import check_type
+from uec_rag.base.counts import Frequencies
+from uec_rag.base.errors import warn
+from uec_rag.base.files import write_json
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
+from uec_rag.ensemble.known_vectors import with_caches
+from uec_rag.ensemble.uec import UEC
+from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.local import View
+from uec_rag.stores.urls import STORE
+
+_SAME = 0.999  # least cosine of two vectors of a text by the same model, whose store may round them
+_WORDS = "words"  # key of the frequencies of words in "store.json"
+
+Vectors = Callable[[list[str]], Mapping[str, Sequence[float]]]
+"""A function from ids to the stored vectors, by id."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Another package's vector store or retriever, as functions.
+
+    Attributes
+    ----------
+    name : str
+        Which one it is, for messages, and to tell one from another.
+    find : callable(question, filter) -> sequence of Passage
+        The candidates for a question, best first. It may apply the filter, which is None if there
+        is none, or ignore it: candidates are filtered once more.
+    vectors : Vectors or None
+        Returns the vectors that the first encoder made.
+    get : callable(ids) -> sequence of Passage, or None
+        Returns the passages with some ids, leaving out unknown ones.
+    sample : callable(count) -> sequence of Passage, or None
+        Returns up to `count` passages, to fit the ensemble on.
+    """
+
+    name: str
+    find: Callable[[str, Filter | None], Sequence[Passage]]
+    vectors: Vectors | None = None
+    get: Callable[[list[str]], Sequence[Passage]] | None = None
+    sample: Callable[[int], Sequence[Passage]] | None = None
+
+
+class SourceStore:
+    """The store of a `Retriever` over a source of candidates.
+
+    A question costs one search of the source (in a conversation, up to three) and, unless they were
+    encoded recently or their vectors are known, the encoding of the texts that it finds.
+
+    Parameters
+    ----------
+    uec : UEC
+    source : Source
+
+    Raises
+    ------
+    TypeError
+        If uec is not a UEC.
+    """
+
+    remote = True
+
+    def __init__(self, uec: UEC, source: Source) -> None:
+        check_type(uec, UEC, "uec", "a UEC")
+        self.uec, self.source = uec, source
+        self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
+        self._filter: Filter | None = None
+        self._seen: dict[str, Passage] | None = None  # in a view, those that were found
+
+    def __repr__(self) -> str:
+        encoders = [
+            name
+            for name, encoder in zip(self.uec.names, self.uec.encoders, strict=True)
+            if not isinstance(encoder, TermEncoder)
+        ]
+        if self.source.vectors is not None:
+            return f"{self.source.name}, with the vectors of {encoders[0]}"
+        return f"{self.source.name}, each encoded by {' and '.join(encoders) or 'no model'}"
+
+    def __len__(self) -> int:
+        """Return 0, since the size of the other store is not known."""
+        return 0
+
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+        """Return the candidates for a question, each once, that match the filter."""
+        found = self.source.find(question, self._filter)
+        stored = {passage.id: passage for passage in found if passage.text.strip()}
+        if not stored:
+            return View.empty()
+        if self._seen is not None:
+            self._seen |= stored
+        passages = [*stored.values()]
+        gaussians = self.uec.fitted.combine_as(self.encode(passages), "passage")
+        return View.from_passages(passages, gaussians, self.frequencies).snapshot(self._filter)
+
+    def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
+        """Encode passages, of which models see the text that the store's embedding saw.
+
+        Words are also those of their titles in the metadata.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the source's vectors are not those of the first encoder, which is compared with the
+            first of them, or if some are missing.
+        """
+        texts = [passage.text for passage in passages]
+        searched = [passage.searched for passage in passages]
+        encoded, vectors = [], self.source.vectors
+        for position, encoder in enumerate(with_caches(self.uec).encoders):
+            if isinstance(encoder, TermEncoder):
+                encoded.append(encoder.encode(searched, "passage"))
+            elif position == 0 and vectors is not None:
+                encoded.append(_known(encoder, passages, vectors([p.id for p in passages])))
+            else:
+                encoded.append(encoder.encode(texts, "passage"))
+        return self.uec.fitted.gaussians(encoded)
+
+    def learn_words(self, passages: Sequence[Passage]) -> None:
+        """Take the rarity of words from passages, in place of that among each question's hits."""
+        blocks = self.uec.embed_terms([passage.searched for passage in passages])
+        self.frequencies = [Frequencies.from_terms(block) for block in blocks]
+
+    def with_ensemble(self, uec: UEC) -> SourceStore:
+        """Return the store with another fit of its ensemble."""
+        made = copy(self)
+        made.uec = uec
+        return made
+
+    def snapshot(self, filter: Filter | None = None) -> Self:
+        """Return a view whose searches keep the candidates that match a filter."""
+        view, both = copy(self), [each for each in (self._filter, filter) if each is not None]
+        view._filter = _all_of(both)
+        view._seen = {} if self._seen is None else self._seen
+        return view
+
+    def bind(self, fingerprint: str) -> None:
+        """Do nothing: nothing is stored there."""
+
+    def sample(self, count: int) -> Gaussian:
+        """Return no Gaussians: candidates are not a sample of the passages."""
+        return Gaussian(*np.zeros((2, 0, self.uec.dimension), dtype=np.float32))
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with the given ids, leaving out unknown ones.
+
+        Of a source that cannot look up ids, these are passages that this view has found.
+        """
+        known = {id_: self.seen[id_] for id_ in ids if id_ in self.seen}
+        missing = [id_ for id_ in ids if id_ not in known]
+        if missing and self.source.get is not None:
+            known |= {passage.id: passage for passage in self.source.get(missing)}
+        return [known[id_] for id_ in ids if id_ in known]
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids, without words; KeyError if an id is unknown."""
+        passages = self.get(ids)
+        if missing := {*ids} - {passage.id for passage in passages}:
+            raise KeyError(f"{sorted(missing)[0]!r} is not in {self.source.name}.")
+        combined = self.uec.fitted.combine_as(self.encode(passages), "passage")
+        return combined.with_terms(())
+
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Return no passages: a source finds them, and need not be able to list them."""
+        return iter(())
+
+    @property
+    def seen(self) -> Mapping[str, Passage]:
+        """The passages that this view has found, by id."""
+        return self._seen or {}
+
+    @property
+    def corpus(self) -> str:
+        """The hash of the source's name, by which a gate notices that it was made for another."""
+        return hashlib.sha256(self.source.name.encode()).hexdigest()[:32]
+
+    def save(self, folder: Path) -> None:
+        """Write which source it is into an existing folder, with the rarity of words."""
+        words = [
+            {
+                "passages": known.passages,
+                "length": known.length,
+                "counts": {str(key): count for key, count in known.document_frequency.items()},
+            }
+            for known in self.frequencies
+        ]
+        write_json(folder / STORE, {"store": "source", "address": self.source.name, _WORDS: words})
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take the rarity of words from what `save` wrote; warn if that is of another source.
+
+        KeyError, TypeError or ValueError if it is damaged.
+        """
+        if state.get("address") != self.source.name:
+            warn(
+                f"store: this index was saved over {state.get('address')!r:.100}, and is loaded "
+                f"over {self.source.name!r:.100}: its fit and its gate may not suit."
+            )
+        self.frequencies = [
+            Frequencies(
+                int(known["passages"]),
+                float(known["length"]),
+                {int(key): int(count) for key, count in known["counts"].items()},
+            )
+            for known in state.get(_WORDS, [])
+        ]
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise ValueError(
+            f"this index is over {self.source.name}, which only supplies candidates: write to it "
+            "directly; to search by vector, add its passages to a Retriever of their own."
+        )
+
+    add = delete = search = _refuse
+
+
+def _known(
+    encoder: Encoder, passages: Sequence[Passage], vectors: Mapping[str, Sequence[float]]
+) -> Encoded:
+    """Return what an encoder made of passages, from their vectors, which may have any length."""
+    if missing := [passage.id for passage in passages if passage.id not in vectors]:
+        raise ValueError(
+            f"vectors: expected a mapping with each of the {len(passages)} ids that are asked for, "
+            f"got none for {len(missing)}, first {missing[0]!r}."
+        )
+    rows = [vectors[passage.id] for passage in passages]
+    probe = encoder.encode([passages[0].text], "passage")
+    if (widths := {len(row) for row in rows}) != {probe.embedding.shape[1]}:
+        raise ValueError(
+            f"vectors: expected {probe.embedding.shape[1]} numbers each, as {encoder.name!r} "
+            f"makes, got {sorted(widths)}."
+        )
+    matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
+    if float(matrix[0] @ probe.embedding[0]) < _SAME or not np.array_equal(
+        probe.embedding, probe.features
+    ):
+        raise ValueError(
+            f"vectors: expected those of the first encoder, {encoder.name!r}, with the identity as "
+            f"last layer, but that of {passages[0].text[:40]!r} differs from what it returns; give "
+            "the store's embedding as first encoder, or omit vectors= to encode its texts."
+        )
+    return Encoded(matrix, matrix)
+
+
+def _all_of(filters: Sequence[Filter]) -> Filter | None:
+    if len(filters) < 2:
+        return filters[0] if filters else None
+    return {"$and": [{"$where": each} if callable(each) else each for each in filters]}
