@@ -29,7 +29,7 @@ from benchmarks.quality.hybrid import Run, reciprocal_ranks, relative_scores, sh
 from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
-from uec_rag.corpora import passages_of, read_folder
+from uec_rag.documents import passages_of, read_folder
 from uec_rag.stores.base import Passage
 
 K = 5

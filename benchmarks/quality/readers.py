@@ -35,11 +35,11 @@ from bs4 import BeautifulSoup
 
 from benchmarks.quality.rendered import markdown_page, rst_page
 from benchmarks.tables import print_table
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.document import Document, Section, body_of, has_words
-from uec_rag.corpora.folder import read_files
-from uec_rag.corpora.questions import make_questions
-from uec_rag.corpora.readers import READERS, html_sections
+from uec_rag.documents import passages_of
+from uec_rag.documents.document import Document, Section, body_of, has_words
+from uec_rag.documents.folder import read_files
+from uec_rag.documents.questions import make_questions
+from uec_rag.documents.readers import READERS, html_sections
 
 Reader = Callable[[Path], list[Section]]
 

@@ -19,9 +19,9 @@ from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli.ask import _beginning
 from uec_rag.cli.console import out
-from uec_rag.corpora import folder as folder_module
-from uec_rag.corpora import passages_of, read_folder
-from uec_rag.corpora.document import Document, Section
+from uec_rag.documents import folder as folder_module
+from uec_rag.documents import passages_of, read_folder
+from uec_rag.documents.document import Document, Section
 from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.stores.base import Passage
@@ -290,7 +290,7 @@ class TestAnUpdateBesideOthers:
         self, run, folder, index, meanwhile
     ):
         def older(index):
-            read = Document("new.txt", (Section("", "An older state."),), "ab")
+            read = Document("new.txt", (Section((), "An older state."),), "ab")
             of(index, [read]).replace_in(index)
 
         of = meanwhile(older)
@@ -303,7 +303,7 @@ class TestAnUpdateBesideOthers:
 
     def test_what_another_update_brings_back_is_compared_again(self, run, folder, index, meanwhile):
         def stale(index):
-            read = Document("gone.txt", (Section("", "It was there a moment ago."),), "ab")
+            read = Document("gone.txt", (Section((), "It was there a moment ago."),), "ab")
             of(index, [read]).replace_in(index)
 
         of = meanwhile(stale)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import data_of
 from tests.server.conftest import TOKEN, serving
-from uec_rag.corpora.tables import read_questions
+from uec_rag.documents.labels import read_questions
 from uec_rag.retrieval.label_file import LabelFile
 
 PAGE = """

@@ -35,7 +35,7 @@ from uec_rag.cli.console import (
 )
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, clarifying_question, find_readings
-from uec_rag.corpora.document import body_of
+from uec_rag.documents.document import body_of
 
 if TYPE_CHECKING:
     from uec_rag.confidence.decision import Decision

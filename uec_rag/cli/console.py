@@ -21,7 +21,7 @@ from uec_rag.base.files import DATABASE, is_index
 from uec_rag.stores.urls import check_address, open_store
 
 if TYPE_CHECKING:
-    from uec_rag.corpora.tables import Labels
+    from uec_rag.documents.labels import Labels
     from uec_rag.retrieval import Retriever
 
 

@@ -67,7 +67,7 @@ def evaluate(
         raise ValueError(
             "--against: two indexes are compared by labelled questions; give QUESTIONS"
         )
-    from uec_rag.corpora.tables import read_questions
+    from uec_rag.documents.labels import read_questions
 
     table = None
     if questions is not None:
@@ -123,7 +123,7 @@ def _open_labelled(
     index: Path, store: str | None, trust: bool, table: LabelTable | None
 ) -> tuple[Retriever, dict[str, set[str]] | None]:
     """Open an index, and find the passages that the labels of a table name in it."""
-    from uec_rag.corpora.tables import find_labels
+    from uec_rag.documents.labels import find_labels
     from uec_rag.retrieval.gate import GATE_FILE
 
     retriever = open_index(index, store, trust)

@@ -24,7 +24,7 @@ from uec_rag.cli.console import (
     print_text,
     say,
 )
-from uec_rag.corpora.tables import find_labels, read_questions
+from uec_rag.documents.labels import find_labels, read_questions
 
 if TYPE_CHECKING:
     from uec_rag.confidence.risk import Guarantee

@@ -32,13 +32,13 @@ from uec_rag.cli.console import (
     print_text,
     say,
 )
-from uec_rag.corpora.folder import CHARACTERS, check_folder, list_first
-from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
-from uec_rag.corpora.tables import read_pairs
+from uec_rag.documents.folder import CHARACTERS, check_folder, list_first
+from uec_rag.documents.passages import FEWEST_TOKENS, check_chunks
+from uec_rag.documents.labels import read_pairs
 from uec_rag.stores.urls import open_store
 
 if TYPE_CHECKING:
-    from uec_rag.corpora.folder import FolderRead, Selection
+    from uec_rag.documents.folder import FolderRead, Selection
     from uec_rag.ensemble.uec import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
@@ -213,9 +213,9 @@ def make_index(
     on headings.
     """
     say(f"Reading {source.folder} ...")
-    from uec_rag.corpora import fitting_pairs, passages_of
-    from uec_rag.corpora.folder import read_files
-    from uec_rag.corpora.passages import add_file_metadata
+    from uec_rag.documents import fitting_pairs, passages_of
+    from uec_rag.documents.folder import read_files
+    from uec_rag.documents.passages import add_file_metadata
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of
 
@@ -339,7 +339,7 @@ def _check_removed(changes: Changes, source: Source) -> None:
 def _read_changes(retriever: Retriever, source: Source) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read the changed files of a folder, and replace their passages in an index."""
     from uec_rag.base.errors import SavedMeanwhile
-    from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
+    from uec_rag.documents.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
     hashes, unreadable = file_hashes(source.folder, **source.selection)
@@ -392,7 +392,7 @@ def _read_changes(retriever: Retriever, source: Source) -> tuple[Changes, Folder
 
 
 def _note_other_files(source: Source) -> None:
-    from uec_rag.corpora.folder import other_files
+    from uec_rag.documents.folder import other_files
 
     if files := other_files(source.folder, **source.selection):
         note(f"left out {pluralize(len(files), 'file')} of other kinds{list_first(files)}")

@@ -11,8 +11,8 @@ from typing import Any, Self
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
-from uec_rag.corpora.document import Document
-from uec_rag.corpora.passages import (
+from uec_rag.documents.document import Document
+from uec_rag.documents.passages import (
     COUNT,
     CUT,
     HASH,

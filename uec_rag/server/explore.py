@@ -21,7 +21,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from uec_rag.corpora.tables import find_labels, read_questions
+from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.evaluation.inspection import describe_languages
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.gate import GATE_FILE

@@ -23,7 +23,7 @@ from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.replies import UnknownReading
 from uec_rag.confidence.sentences import Code
-from uec_rag.corpora.passages import bookkeeping_keys
+from uec_rag.documents.passages import bookkeeping_keys
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.request import LONGEST_QUERY, check_history

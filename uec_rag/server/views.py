@@ -22,8 +22,8 @@ from markdown_it.tree import SyntaxTreeNode
 from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.languages import tables
 from uec_rag.confidence.risk import reliability, risk_over_coverage
-from uec_rag.corpora.document import body_of
-from uec_rag.corpora.questions import make_questions
+from uec_rag.documents.document import body_of
+from uec_rag.documents.questions import make_questions
 from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import (
     fuse,

@@ -14,8 +14,8 @@ from tests.server.explore.conftest import HOST, QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.cli import app
 from uec_rag.confidence.sentences import language_told_in
-from uec_rag.corpora.folder import read_files
-from uec_rag.corpora.tables import read_questions
+from uec_rag.documents.folder import read_files
+from uec_rag.documents.labels import read_questions
 from uec_rag.encoders.lexical import mark_words
 from uec_rag.evaluation.inspection import fuse, search_by_each_member
 from uec_rag.retrieval.files import EncodedFiles

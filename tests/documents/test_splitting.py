@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from uec_rag.corpora.passages import split_text
+from uec_rag.documents.passages import split_text
 
 TEXTS = st.lists(st.sampled_from(["\n\n", "\n", " ", "\t", "a", "bread and salt", "x" * 25])).map(
     "".join

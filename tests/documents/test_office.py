@@ -10,8 +10,8 @@ from pptx import Presentation
 from pptx.util import Inches
 
 from tests.helpers import DATA
-from uec_rag.corpora import read_folder
-from uec_rag.corpora.document import Section
+from uec_rag.documents import read_folder
+from uec_rag.documents.document import Section
 
 
 def sections_of(folder):

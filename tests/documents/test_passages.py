@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
-from uec_rag.corpora import fitting_pairs, passages_of, read_folder
-from uec_rag.corpora.document import Document, Section
+from uec_rag.documents import fitting_pairs, passages_of, read_folder
+from uec_rag.documents.document import Document, Section
 
 BODY = "Bread wants time. " + "Let the dough rest in a cool place until it has doubled. " * 3
 

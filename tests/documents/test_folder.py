@@ -15,11 +15,11 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from tests.helpers import data_of, rows_of
-from uec_rag.corpora import folder as folder_module
-from uec_rag.corpora import read_folder
-from uec_rag.corpora.document import Section
-from uec_rag.corpora.folder import file_hashes, other_files, read_files
-from uec_rag.corpora.readers import READERS, html_sections
+from uec_rag.documents import folder as folder_module
+from uec_rag.documents import read_folder
+from uec_rag.documents.document import Section
+from uec_rag.documents.folder import file_hashes, other_files, read_files
+from uec_rag.documents.readers import READERS, html_sections
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
 
