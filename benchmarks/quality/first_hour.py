@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -147,7 +148,8 @@ def has_any(text: str, wanted: list[str]) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Without case, and without what lays a page out: breaks of lines and kinds of quotes."""
+    """Without case, and without what lays a page out: breaks of lines, quotes and Markdown."""
+    text = re.sub("[`*|]", "", text)
     quotes = {ord(mark): '"' for mark in "\u201c\u201d"} | {ord(m): "'" for m in "\u2018\u2019"}
     return " ".join(text.translate(quotes).casefold().split())
 

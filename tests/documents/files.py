@@ -47,9 +47,7 @@ def zipped(name, path, change=lambda text: text, more=()):
 
 def paragraph(text, style=""):
     """A paragraph of Word."""
-    return (
-        f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
-    )
+    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
 
 
 def word_table(*rows):

@@ -46,101 +46,193 @@ MAIL = (
 )
 
 TEXTS = {
-    "a row that is spanned belongs to each row": ("a.html", SPANS, [
-        "Region: North, Product: Cable, Price: 5\nRegion: North, Product: Hub, Price: 7"
-    ]),
-    "a column that is spanned is above each": ("a.html", QUARTERS, [
-        "Region: North, 2023 Q1: 4, 2023 Q2: 5"
-    ]),
-    "cells that a sheet merges": ("a.xlsx", written(
-        write_xlsx, [("Region", "Product", "Price"), ("North", "Cable", 5), (None, "Hub", 7)],
-        merged=["A2:A3"],
-    ), ["Region: North, Product: Cable, Price: 5\nRegion: North, Product: Hub, Price: 7"]),
-    "names that a sheet merges": ("a.xlsx", written(
-        write_xlsx,
-        [("Prices", None, None), ("Region", "2023", None), (None, "Q1", "Q2"), ("North", 4, 5)],
-        merged=["A1:C1", "A2:A3", "B2:C2"],
-    ), ["Prices\nRegion: North, 2023 Q1: 4, 2023 Q2: 5"]),
+    "a row that is spanned belongs to each row": (
+        "a.html",
+        SPANS,
+        ["Region: North, Product: Cable, Price: 5\nRegion: North, Product: Hub, Price: 7"],
+    ),
+    "a column that is spanned is above each": (
+        "a.html",
+        QUARTERS,
+        ["Region: North, 2023 Q1: 4, 2023 Q2: 5"],
+    ),
+    "cells that a sheet merges": (
+        "a.xlsx",
+        written(
+            write_xlsx,
+            [("Region", "Product", "Price"), ("North", "Cable", 5), (None, "Hub", 7)],
+            merged=["A2:A3"],
+        ),
+        ["Region: North, Product: Cable, Price: 5\nRegion: North, Product: Hub, Price: 7"],
+    ),
+    "names that a sheet merges": (
+        "a.xlsx",
+        written(
+            write_xlsx,
+            [("Prices", None, None), ("Region", "2023", None), (None, "Q1", "Q2"), ("North", 4, 5)],
+            merged=["A1:C1", "A2:A3", "B2:C2"],
+        ),
+        ["Prices\nRegion: North, 2023 Q1: 4, 2023 Q2: 5"],
+    ),
     "a title above the names": (
-        "a.csv", "Price list 2024,,\n,,\nProduct,Colour,Price\nDesk,red,200\n",
+        "a.csv",
+        "Price list 2024,,\n,,\nProduct,Colour,Price\nDesk,red,200\n",
         ["Price list 2024\nProduct: Desk, Colour: red, Price: 200"],
     ),
     "a title above two names": (
-        "a.csv", "Opening hours,\n\nDay,Hours\nMonday,9 to 5\n",
+        "a.csv",
+        "Opening hours,\n\nDay,Hours\nMonday,9 to 5\n",
         ["Opening hours\nDay: Monday, Hours: 9 to 5"],
     ),
-    "a name alone in the header": ("a.csv", "Item,\nDesk,200\nLamp,30\n", [
-        "Item: Desk, 200\nItem: Lamp, 30"
-    ]),
-    "pairs of Word": ("a.docx", written(
-        write_docx, word_table(("Name", "Ada Moss"), ("Phone", "555-0100"))
-    ), ["Name: Ada Moss\nPhone: 555-0100"]),
-    "three columns of Word": ("a.docx", written(
-        write_docx, word_table(("Name", "Phone", "Room"), ("Ada Moss", "555", "9"))
-    ), ["Name: Ada Moss, Phone: 555, Room: 9"]),
-    "pairs of HTML": ("a.html", "<table><tr><th>Name<td>Ada<tr><th>Phone<td>555</table>", [
-        "Name: Ada\nPhone: 555"
-    ]),
-    "two columns of a sheet have a header": ("a.xlsx", written(
-        write_xlsx, [("Name", "Phone"), ("Ada", "555")]
-    ), ["Name: Ada, Phone: 555"]),
+    "a name alone in the header": (
+        "a.csv",
+        "Item,\nDesk,200\nLamp,30\n",
+        ["Item: Desk, 200\nItem: Lamp, 30"],
+    ),
+    "pairs of Word": (
+        "a.docx",
+        written(write_docx, word_table(("Name", "Ada Moss"), ("Phone", "555-0100"))),
+        ["Name: Ada Moss\nPhone: 555-0100"],
+    ),
+    "three columns of Word": (
+        "a.docx",
+        written(write_docx, word_table(("Name", "Phone", "Room"), ("Ada Moss", "555", "9"))),
+        ["Name: Ada Moss, Phone: 555, Room: 9"],
+    ),
+    "pairs of HTML": (
+        "a.html",
+        "<table><tr><th>Name<td>Ada<tr><th>Phone<td>555</table>",
+        ["Name: Ada\nPhone: 555"],
+    ),
+    "two columns of a sheet have a header": (
+        "a.xlsx",
+        written(write_xlsx, [("Name", "Phone"), ("Ada", "555")]),
+        ["Name: Ada, Phone: 555"],
+    ),
     "a separator for Excel": ("a.csv", "sep=;\nname;price\nDesk;200\n", ["name: Desk, price: 200"]),
     "tabs": ("a.tsv", 'name\tprice\n"Desk, red"\t200\n', ["name: Desk, red, price: 200"]),
-    "lines of JSON": ("a.jsonl", '{"q": "Fee?", "a": 5}\n\n{"q": "Late?", "tags": ["x", "y"]}\n', [
-        "q: Fee?, a: 5\nq: Late?, tags: x, y"
-    ]),
-    "numbers, shares, dates and money of a sheet": ("a.xlsx", written(
-        write_xlsx,
-        [("rate", "day", "time", "fee", "sum", "is"), (
-            0.475, datetime.datetime(2024, 3, 1), datetime.datetime(2024, 3, 1, 9, 30), 1234.5,
-            0.1 + 0.2, True,
-        )],
-        formats={"A2": "0.0%", "B2": "dd.mm.yyyy", "C2": "d mmm yy h:mm", "D2": '#,##0.00\\ "€"'},
-    ), ["rate: 47.5%, day: 2024-03-01, time: 2024-03-01 09:30, fee: 1,234.50 €, sum: 0.3, is: TRUE"]),
-    "a hyphen before a digit, a capital, and in no known word": ("a.pdf", written(write_pdf, [[
-        "follow the price-", "determining part AB-", "1234, the well-", "known docu-",
-        "mentation. More documentation follows.",
-    ]]), [
-        "follow the price-determining part AB-1234, the well-known documentation. "
-        "More documentation follows."
-    ]),
-    "larger lines of a PDF": ("a.pdf", written(write_pdf, [[
-        (18, "Opening hours"), "We open at nine.", "And close at five.", (18, "Fees"), "Two euros.",
-    ]]), ["We open at nine.\nAnd close at five.", "Two euros."]),
+    "lines of JSON": (
+        "a.jsonl",
+        '{"q": "Fee?", "a": 5}\n\n{"q": "Late?", "tags": ["x", "y"]}\n',
+        ["q: Fee?, a: 5\nq: Late?, tags: x, y"],
+    ),
+    "numbers, shares, dates and money of a sheet": (
+        "a.xlsx",
+        written(
+            write_xlsx,
+            [
+                ("rate", "day", "time", "fee", "sum", "is"),
+                (
+                    0.475,
+                    datetime.datetime(2024, 3, 1),
+                    datetime.datetime(2024, 3, 1, 9, 30),
+                    1234.5,
+                    0.1 + 0.2,
+                    True,
+                ),
+            ],
+            formats={
+                "A2": "0.0%",
+                "B2": "dd.mm.yyyy",
+                "C2": "d mmm yy h:mm",
+                "D2": '#,##0.00\\ "€"',
+            },
+        ),
+        [
+            "rate: 47.5%, day: 2024-03-01, time: 2024-03-01 09:30, fee: 1,234.50 €, sum: 0.3, is: TRUE"
+        ],
+    ),
+    "a hyphen before a digit, a capital, and in no known word": (
+        "a.pdf",
+        written(
+            write_pdf,
+            [
+                [
+                    "follow the price-",
+                    "determining part AB-",
+                    "1234, the well-",
+                    "known docu-",
+                    "mentation. More documentation follows.",
+                ]
+            ],
+        ),
+        [
+            "follow the price-determining part AB-1234, the well-known documentation. "
+            "More documentation follows."
+        ],
+    ),
+    "larger lines of a PDF": (
+        "a.pdf",
+        written(
+            write_pdf,
+            [
+                [
+                    (18, "Opening hours"),
+                    "We open at nine.",
+                    "And close at five.",
+                    (18, "Fees"),
+                    "Two euros.",
+                ]
+            ],
+        ),
+        ["We open at nine.\nAnd close at five.", "Two euros."],
+    ),
     "paragraphs of Windows": ("a.txt", "One.\r\n\r\nTwo.\r\n", ["One.\n\nTwo."]),
-    "soft hyphens": ("a.html", "<p>Re&shy;imburse&shy;ment takes a week.</p>", [
-        "Reimbursement takes a week."
-    ]),
-    "soft hyphens of a text": ("a.txt", "Re\u00adimburse\u00adment of o\ufb03ce\u00a0costs", [
-        "Reimbursement of office costs"
-    ]),
+    "soft hyphens": (
+        "a.html",
+        "<p>Re&shy;imburse&shy;ment takes a week.</p>",
+        ["Reimbursement takes a week."],
+    ),
+    "soft hyphens of a text": (
+        "a.txt",
+        "Re\u00adimburse\u00adment of o\ufb03ce\u00a0costs",
+        ["Reimbursement of office costs"],
+    ),
     "keys": ("a.html", "<p>Press <kbd>Ctrl</kbd><kbd>A</kbd></p>", ["Press `Ctrl` `A`"]),
-    "a header of Word": ("a.docx", written(
-        write_docx, paragraph("It opens at nine."), header="Valid until 31 March 2025"
-    ), ["Valid until 31 March 2025\n\nIt opens at nine."]),
-    "a table of HTML in Markdown": ("a.md", f"Before.\n\n{PLAN}\n\nAfter.", [
-        "Before.\n\nPlan: Basic, Price: 5\n\nAfter."
-    ]),
-    "the same over several lines": ("a.md", PLAN.replace("<tr>", "\n\n  <tr>\n"), [
-        "Plan: Basic, Price: 5"
-    ]),
-    "a table of Markdown": ("a.md", "| Plan | Price |\n|---|---|\n| *Basic* | 5 |\n\nAfter.", [
-        "Plan: *Basic*, Price: 5\n\nAfter."
-    ]),
+    "a header of Word": (
+        "a.docx",
+        written(write_docx, paragraph("It opens at nine."), header="Valid until 31 March 2025"),
+        ["Valid until 31 March 2025\n\nIt opens at nine."],
+    ),
+    "a table of HTML in Markdown": (
+        "a.md",
+        f"Before.\n\n{PLAN}\n\nAfter.",
+        ["Before.\n\nPlan: Basic, Price: 5\n\nAfter."],
+    ),
+    "the same over several lines": (
+        "a.md",
+        PLAN.replace("<tr>", "\n\n  <tr>\n"),
+        ["Plan: Basic, Price: 5"],
+    ),
+    "a table of Markdown": (
+        "a.md",
+        "| Plan | Price |\n|---|---|\n| *Basic* | 5 |\n\nAfter.",
+        ["Plan: *Basic*, Price: 5\n\nAfter."],
+    ),
     "a notebook": ("a.ipynb", json.dumps(NOTEBOOK), ["It rests.\n\n```python\nbake(200)\n```"]),
     "a message": ("a.eml", MAIL, ["From: Ada <ada@example.org>\n\nUse **garage B**."]),
-    "one byte that is not UTF-8": ("a.txt", "Grüße ".encode() + b"\xff and more", [
-        "Grüße \ufffd and more"
-    ]),
+    "one byte that is not UTF-8": (
+        "a.txt",
+        "Grüße ".encode() + b"\xff and more",
+        ["Grüße \ufffd and more"],
+    ),
     "such a byte in ASCII": ("a.txt", b"The fee\xff is five.", ["The fee\ufffd is five."]),
     "Cyrillic": ("a.txt", CYRILLIC.encode("cp1251"), [CYRILLIC]),
     "Russian of Unix": ("a.txt", CYRILLIC.encode("koi8_r"), [CYRILLIC]),
-    "Japanese": ("a.txt", "図書館は午後九時に閉まります。".encode("cp932"), ["図書館は午後九時に閉まります。"]),
-    "French": ("a.txt", "L’été, le café ferme à six heures.".encode("cp1252"), [
-        "L’été, le café ferme à six heures."
-    ]),
+    "Japanese": (
+        "a.txt",
+        "図書館は午後九時に閉まります。".encode("cp932"),
+        ["図書館は午後九時に閉まります。"],
+    ),
+    "French": (
+        "a.txt",
+        "L’été, le café ferme à six heures.".encode("cp1252"),
+        ["L’été, le café ferme à six heures."],
+    ),
     "an encoding that a page names": (
-        "a.html", f"<meta charset=windows-1251><p>{CYRILLIC[:20]}".encode("cp1251"), [CYRILLIC[:20]]
+        "a.html",
+        f"<meta charset=windows-1251><p>{CYRILLIC[:20]}".encode("cp1251"),
+        [CYRILLIC[:20]],
     ),
 }
 

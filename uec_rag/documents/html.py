@@ -36,7 +36,7 @@ _LINKS = 0.6  # share of the words in links, of what leads elsewhere
 _REST = 20  # words of a page that must stay if what is named so goes, and is longer
 _FOOT = 30  # words of a footer that is named so
 _KEYS = ("button", "code", "kbd", "samp")
-_DEEPEST = 60  # elements that are in each other
+_DEEPEST = 100  # elements that are in each other
 _LONGEST_CELL = 200  # characters on average, of a table without a header that is no layout
 _MARK = re.compile("\ue000(\\d)([^\ue001]*)\ue001")
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
@@ -77,14 +77,12 @@ def _tidy(soup: BeautifulSoup) -> None:
             button.decompose()
     for text in soup.find_all(string=re.compile("[\ue000\ue001]")):
         text.replace_with(re.sub("[\ue000\ue001]", "", text))
-    deep, left = [], [(child, 1) for child in soup.find_all(True, recursive=False)]
+    left = [(child, 1) for child in soup.find_all(True, recursive=False)]
     while left:
         tag, depth = left.pop()
-        deep += [tag] if depth > _DEEPEST else []
+        if depth > _DEEPEST:
+            tag.string = tag.get_text(" ")
         left += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
-    for tag in deep:
-        tag.insert_before("\n")
-        tag.unwrap()
 
 
 def _main(soup: BeautifulSoup) -> Tag:
@@ -107,10 +105,13 @@ def _main(soup: BeautifulSoup) -> Tag:
 def _drop_navigation(root: Tag, *, is_page: bool) -> None:
     words, linked = _counts_of_words(root)
     selected = {*map(id, root.select(f"{_ASIDE}, {_AROUND}" if is_page else _ASIDE))}
+    title = root.find("h1") if is_page else None
+    before = {*map(id, title.find_all_previous())} if title else set()
     for tag in root.find_all(True):
         count = words[id(tag)]
         leads_elsewhere = linked[id(tag)] > _LINKS * count and (
             tag.name in ("header", "aside")
+            or id(tag) in before
             or (
                 words[id(root)] - count >= min(count, _REST)
                 and bool(_NAVIGATION.search(_names(tag)))
@@ -118,7 +119,8 @@ def _drop_navigation(root: Tag, *, is_page: bool) -> None:
             or (tag.name in ("ul", "ol", "dl") and _leads_within(tag))
         )
         is_foot = count <= _FOOT and bool(_FOOTER.search(_names(tag))) and not tag.find(_HEADINGS)
-        drops = id(tag) in selected or (tag.name != "a" and (leads_elsewhere or is_foot))
+        of_text = tag.name == "a" and id(tag) not in before
+        drops = id(tag) in selected or ((leads_elsewhere or is_foot) and not of_text)
         if drops and not tag.find(["h1", "main"]) and tag.name not in _HEADINGS:
             tag.clear()
     for link in root.find_all("a"):  # marks such as "#", and those to edit or to view the source
@@ -155,7 +157,7 @@ class _Writer(MarkdownConverter):
     """Writes Markdown with marks in place of headings and tables."""
 
     def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:
-        return f"\n\n\ue000{n}{' '.join(text.split())}\ue001\n\n"
+        return f"\n\n\ue000{n}{' '.join(el.get_text().split())}\ue001\n\n"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         code = text.strip("\n")
@@ -191,10 +193,11 @@ def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
             key.insert_after(" ")
     writer: Any = _Writer(
         strip=["a", "img"],
+        bullets="*",
         escape_asterisks=False,
         escape_underscores=False,
-        sub_symbol="",
-        bullets="*",
+        wrap=True,
+        wrap_width=None,
     )
     text = writer.process_tag(root, parent_tags=set())
     blocks, end = list[Block](), 0
