@@ -19,7 +19,6 @@ from uec_rag.documents import read_folder
 from uec_rag.documents.document import Section
 from uec_rag.documents.folder import file_hashes, other_files, read_files
 from uec_rag.documents.readers import READERS
-from uec_rag.documents.sections import cut
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
 

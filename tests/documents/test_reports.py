@@ -9,6 +9,7 @@ from tests.documents.files import paragraph, word_table, write_docx, write_pdf, 
 from uec_rag.documents import passages_of, read_folder
 
 PARCEL = "<h2><button>How do I return a parcel?</button></h2><div><p>Print the label.</p></div>"
+TOC = "<ul><li><a href='#a'>A</a><li><a href='#b'>B</a></ul>"
 LINKS = "<a href='/'>Home</a> <a href='/a'>All pages</a>"
 SPANS = (
     "<table><tr><th>Region<th>Product<th>Price<tr><td rowspan=2>North<td>Cable<td>5"
@@ -139,7 +140,8 @@ TEXTS = {
             },
         ),
         [
-            "rate: 47.5%, day: 2024-03-01, time: 2024-03-01 09:30, fee: 1,234.50 €, sum: 0.3, is: TRUE"
+            "rate: 47.5%, day: 2024-03-01, time: 2024-03-01 09:30, "
+            "fee: 1,234.50 €, sum: 0.3, is: TRUE"
         ],
     ),
     "a hyphen before a digit, a capital, and in no known word": (
@@ -269,13 +271,20 @@ def test_what_is_uncertain_or_missing_is_told(tmp_path, name, data, said):
         ("<body id='top'><h1>Parking</h1><p>Use garage B.</p>", [""], "Use garage B."),
         ("<div class='nav menu toc'><h2>Parking</h2><p>Use B.</p></div>", ["Parking"], "Use B."),
         (f"<div class=navbar>{LINKS}</div><h2>Fees</h2><p>Two euros.</p>", ["Fees"], "Two euros."),
-        (f"<header>{LINKS}<h1>Fees</h1></header><main><p>Two euros.</p></main>", [""], "Two euros."),
-        (f"<main><h2>Fees</h2><p>Two.<aside>Per day.</aside></main><aside>{LINKS}</aside>", ["Fees"],
-         "Two.\n\nPer day."),
+        (
+            f"<header>{LINKS}<h1>Fees</h1></header><main><p>Two euros.</p></main>",
+            [""],
+            "Two euros.",
+        ),
+        (
+            f"<main><h2>Fees</h2><p>Two.<aside>Per day.</aside></main><aside>{LINKS}</aside>",
+            ["Fees"],
+            "Two.\n\nPer day.",
+        ),
         (f"<nav><h1>Fees</h1></nav><p>Two euros.</p><nav>{LINKS}</nav>", [""], "Two euros."),
-        ("<h2>Fees</h2><ul><li><a href='#a'>A</a><li><a href='#b'>B</a></ul><p>Two.", ["Fees"], "Two."),
+        ("<h2>Fees</h2>" + TOC + "<p>Two.", ["Fees"], "Two."),
     ],
-)  # fmt: skip
+)
 def test_no_name_of_navigation_removes_content(tmp_path, page, headings, text):
     document = read(tmp_path, "a.html", page)
     assert [section.heading for section in document.sections] == headings

@@ -13,7 +13,9 @@ from uec_rag.retrieval.files import EncodedFiles, changes_since
 
 
 def document(source, *texts):
-    return Document(source, tuple(Section((f"Part {i}",), text) for i, text in enumerate(texts)), "ab")
+    return Document(
+        source, tuple(Section((f"Part {i}",), text) for i, text in enumerate(texts)), "ab"
+    )
 
 
 def encoded(retriever, *documents):

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
 
+from typing import Any
+
 from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 
