@@ -526,12 +526,11 @@ def test_files_of_other_kinds_are_counted_by_their_suffix(run, few_documents, wo
     folder = shutil.copytree(few_documents, tmp_path / "folder")
     for name in ("a.py", "b.PY", "c.doc", "README", ".hidden.py"):
         (folder / name).write_text("text")
-    made = run(*(given := ("index", folder, "--out", tmp_path / "idx", "--model", words)))
+    given = ("index", folder, "--out", tmp_path / "idx", "--model", words)
+    made = run(*given)
     said = "left out 4 files of kinds that are not read: 2 .py, 1 without a suffix, 1 .doc"
     assert said in " ".join(made.stderr.split())
-    told = run(
-        "index", folder, "--out", tmp_path / "idx", "--model", words, "--json", json_output=True
-    )
+    told = run(*given, "--json", json_output=True)
     assert told["other"] == {".py": 2, "": 1, ".doc": 1}
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
-
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
