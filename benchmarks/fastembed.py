@@ -23,7 +23,7 @@ import numpy as np
 import typer
 
 from benchmarks.tables import print_table
-from uec_rag.corpora import passages_of, read_folder
+from uec_rag.documents import passages_of, read_folder
 from uec_rag.encoders.packages import cache_folder
 
 NAME = "snowflake-arctic-embed-s"

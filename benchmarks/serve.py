@@ -33,8 +33,8 @@ import uvicorn
 from benchmarks.search import machine
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.python_docs import gather_corpus
+from uec_rag.documents import passages_of
+from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.server import create_app
 from uec_rag.server.running import listen
 

@@ -24,7 +24,7 @@ ROOMS = {
     "uec_rag.confidence": "Confidence",
     "uec_rag.encoders": "Encoders",
     "uec_rag.stores": "Stores",
-    "uec_rag.corpora": "Corpora",
+    "uec_rag.documents": "Documents",
 }
 # What the guides import from a module of its own.
 IMPORTED = re.compile(r"^from (uec_rag\.[\w.]+) import (.+)$", re.MULTILINE)

@@ -18,8 +18,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 
 from uec_rag import UEC
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.python_docs import gather_corpus
+from uec_rag.documents import passages_of
+from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.langchain import UECGateMiddleware, UECRetriever
 
 QUESTIONS = [

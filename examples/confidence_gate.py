@@ -12,8 +12,8 @@ import random
 from langchain_core.runnables import RunnableLambda
 
 from uec_rag import UEC
-from uec_rag.corpora import fitting_pairs
-from uec_rag.corpora.python_docs import gather_corpus
+from uec_rag.documents import fitting_pairs
+from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.langchain import UECGate, UECRetriever
 
 RISK = 0.3

@@ -14,8 +14,8 @@ import os
 from langchain_core.embeddings import Embeddings
 
 from uec_rag import UEC
-from uec_rag.corpora import fitting_pairs, passages_of
-from uec_rag.corpora.python_docs import gather_corpus
+from uec_rag.documents import fitting_pairs, passages_of
+from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.langchain import UECRetriever
 
 QUESTION = "How do I remove the common indentation from all lines of a text?"

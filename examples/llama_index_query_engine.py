@@ -16,8 +16,8 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers.context_only import ContextOnly
 
 from uec_rag import UEC
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.python_docs import gather_corpus
+from uec_rag.documents import passages_of
+from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.llama_index import UECEmbedding, UECQueryEngine, UECRetriever, UECVectorStore
 
 QUESTIONS = [

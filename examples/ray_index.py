@@ -14,8 +14,8 @@ import ray
 import ray.data
 
 from uec_rag import UEC, Retriever
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
+from uec_rag.documents import passages_of
+from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.stores import Passage
 
 BATCH = 64  # passages that a worker encodes at a time

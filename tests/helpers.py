@@ -21,8 +21,8 @@ from uec_rag import UEC, Retriever
 from uec_rag.base.files import DATABASE, ENSEMBLE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import JUDGED
-from uec_rag.corpora import fitting_pairs
-from uec_rag.corpora.python_docs import gather_corpus
+from uec_rag.documents import fitting_pairs
+from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.save import pack, unpack

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ["langchain", "llama_index", "retrieval", "confidence", "encoders", "stores", "corpora"]
+ROOMS = ["langchain", "llama_index", "retrieval", "confidence", "encoders", "stores", "documents"]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,7 @@ from benchmarks.quality.hybrid import Run, reciprocal_ranks, relative_scores, sh
 from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
-from uec_rag.corpora import passages_of, read_folder
+from uec_rag.documents import passages_of, read_folder
 from uec_rag.stores.base import Passage
 
 K = 5
@@ -147,7 +148,8 @@ def has_any(text: str, wanted: list[str]) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Without case, and without what lays a page out: breaks of lines and kinds of quotes."""
+    """Without case, and without what lays a page out: breaks of lines, quotes and Markdown."""
+    text = re.sub("[`*|]", "", text)
     quotes = {ord(mark): '"' for mark in "\u201c\u201d"} | {ord(m): "'" for m in "\u2018\u2019"}
     return " ".join(text.translate(quotes).casefold().split())
 

@@ -38,10 +38,10 @@ from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.decision import Decision, decide_again
-from uec_rag.corpora import passages_of, read_folder
-from uec_rag.corpora.document import Document
-from uec_rag.corpora.passages import CHUNK_SIZE as DEFAULT_SIZE
-from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
+from uec_rag.documents import passages_of, read_folder
+from uec_rag.documents.document import Document
+from uec_rag.documents.passages import CHUNK_SIZE as DEFAULT_SIZE
+from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.stores.base import Passage
 
 QUESTIONS = Path(__file__).parent / "questions/first_week.csv"

@@ -27,7 +27,7 @@ from benchmarks.quality.first_week import RIGHT, Asked, ask
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE, Markdown
 from benchmarks.tables import print_table
-from uec_rag.corpora import passages_of, read_folder
+from uec_rag.documents import passages_of, read_folder
 
 QUESTIONS = Path(__file__).parent / "questions/languages.csv"
 PRESETS = ("multilingual", "english")

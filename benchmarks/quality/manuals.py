@@ -31,7 +31,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.corpora.python_docs import gather_corpus
+from uec_rag.documents.python_docs import gather_corpus
 
 FROZEN = Path(__file__).with_suffix(".csv")
 # A repository on GitHub or a package of Debian, in which folder of MANUALS it is, its commit or

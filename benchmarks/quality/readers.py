@@ -35,13 +35,19 @@ from bs4 import BeautifulSoup
 
 from benchmarks.quality.rendered import markdown_page, rst_page
 from benchmarks.tables import print_table
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.document import Document, Section, body_of, has_words
-from uec_rag.corpora.folder import read_files
-from uec_rag.corpora.questions import make_questions
-from uec_rag.corpora.readers import READERS, html_sections
+from uec_rag.documents import passages_of
+from uec_rag.documents.document import Document, Section, body_of
+from uec_rag.documents.folder import read_files
+from uec_rag.documents.questions import make_questions
+from uec_rag.documents.readers import READERS
+from uec_rag.documents.sections import cut
 
 Reader = Callable[[Path], list[Section]]
+
+
+def sections_of(suffix: str, data: bytes) -> list[Section]:
+    """What our reader of a format makes of a file."""
+    return [*cut(READERS[suffix].read(data))[1]]
 
 
 def markitdown() -> Reader | None:
@@ -53,7 +59,7 @@ def markitdown() -> Reader | None:
     converter = MarkItDown(enable_plugins=False)
 
     def read(path: Path) -> list[Section]:
-        return READERS[".md"].read(converter.convert(path).text_content.encode())
+        return sections_of(".md", converter.convert(path).text_content.encode())
 
     return read
 
@@ -106,7 +112,8 @@ def content_words(kind: str, markup: str) -> tuple[Counter[str], Counter[str]]:
 
 
 def _ours(markup: str) -> str:
-    return "\n".join(f"{part.heading}\n{part.text}" for part in html_sections(markup))
+    title, sections = cut(READERS[".html"].read(markup.encode()))
+    return "\n".join([title, *(f"{part.heading}\n{part.text}" for part in sections)])
 
 
 def _trafilatura(markup: str) -> str:
@@ -251,7 +258,7 @@ def _pages(kind: str, folder: Path) -> Iterator[tuple[Counter[str], Counter[str]
         page = rst_page(source) if path.suffix == ".rst" else markdown_page(kind, source)
         texts = []
         if name in documents:
-            texts = [part.heading for part in READERS[path.suffix].read(path.read_bytes())]
+            texts = [documents[name].title, *{*documents[name].headings.values()}]
             texts += [body_of(passage) for passage in passages_of([documents[name]])]
         yield _bare_words(page), _bare_words("\n".join(texts))
 
@@ -274,7 +281,7 @@ def main(
         compare_on_sites(folder)
         return
     found: dict[str, Reader | None] = {
-        "ours": lambda path: READERS[path.suffix.lower()].read(path.read_bytes()),
+        "ours": lambda path: sections_of(path.suffix.lower(), path.read_bytes()),
         "MarkItDown": markitdown(),
     }
     rows = []
@@ -283,7 +290,7 @@ def main(
             if reader is None:
                 continue
             start = time.process_time()
-            sections = tuple(part for part in reader(path) if has_words(part.text))
+            sections = tuple(reader(path))
             seconds = time.process_time() - start
             passages = passages_of([Document(path.name, sections)])
             words = [w for p in passages for w in re.findall(r"[^\W\d_]{26,}", p.text)]

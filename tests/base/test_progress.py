@@ -13,7 +13,7 @@ from llama_index.core.schema import Document as LlamaIndexDocument
 from tests.helpers import index_of, labelled, pairs, passages
 from uec_rag import UEC, Gate, Retriever, langchain, llama_index
 from uec_rag.base import progress
-from uec_rag.corpora import read_folder
+from uec_rag.documents import read_folder
 from uec_rag.evaluation.evaluate import evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not fitted")

@@ -4,7 +4,7 @@ import pytest
 
 from uec_rag import UEC
 from uec_rag.cli.demo import QUESTIONS
-from uec_rag.corpora.tables import read_pairs
+from uec_rag.documents.labels import read_pairs
 
 
 @pytest.fixture

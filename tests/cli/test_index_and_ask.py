@@ -19,9 +19,9 @@ from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli.answers import beginning
 from uec_rag.cli.console import out
-from uec_rag.corpora import folder as folder_module
-from uec_rag.corpora import passages_of, read_folder
-from uec_rag.corpora.document import Document, Section
+from uec_rag.documents import folder as folder_module
+from uec_rag.documents import passages_of, read_folder
+from uec_rag.documents.document import Document, Section
 from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.stores.base import Passage
@@ -198,16 +198,29 @@ class TestUpdating:
         assert [p["id"] for p in after["passages"]] == [p["id"] for p in before["passages"]]
         assert after["passages"][0]["score"] == pytest.approx(before["passages"][0]["score"], 1e-2)
 
-    def test_what_the_patterns_leave_out_is_not_in_the_index(self, run, folder, index):
+    def test_the_patterns_of_an_index_are_remembered_and_others_are_refused(
+        self, run, folder, words, tmp_path
+    ):
+        made = ("index", folder, "--out", tmp_path / "idx")
+        patterns = ("--exclude", "drafts/", "--include", "*.md")
         (folder / "drafts").mkdir()
         (folder / "drafts" / "bees.md").write_text("# Hives\n\nA draft.")
-        (folder / "CHANGELOG.md").write_text("# 0.2\n\nHoney is sweeter.")
-        told = run("index", folder, "--out", index, "--update", "--exclude", "drafts/")
-        assert "0 new, 0 changed, 0 removed" in told.stdout
-        assert told.stderr.count("left out CHANGELOG.md, as changelogs and licences") == 1
-        update = ("index", folder, "--out", index, "--update", "--json")
-        told = run(*update, "--include", "*", "--exclude", "boats.*", json_output=True)
-        assert (told["new"], told["removed"]) == (2, 1)
+        run(*made, "--model", words, *patterns)
+        (folder / "new.md").write_text("# Hives\n\nHoney.")
+        (folder / "new.txt").write_text("Honey is sweeter.")
+        before = len(Retriever.load(tmp_path / "idx"))
+        for given in (["--include", "new.txt"], ["--exclude", "boats.*"], ["--follow-symlinks"]):
+            told = " ".join(run(*made, "--update", *given, code=2).stderr.split())
+            assert "expected --exclude 'drafts/' --include '*.md', got --" in told
+            assert len(Retriever.load(tmp_path / "idx")) == before
+        assert "1 new, 0 changed, 0 removed" in run(*made, "--update").stdout
+        assert "0 new, 0 changed, 0 removed" in run(*made, "--update", *patterns).stdout
+
+    def test_an_index_of_all_files_is_not_updated_from_some(self, run, folder, index):
+        update = ("index", folder, "--out", index, "--update", "--include", "bees.md")
+        told = " ".join(run(*update, code=2).stderr.split())
+        assert "expected no --exclude, --include and --follow-symlinks, got --include" in told
+        assert len(Retriever.load(index)) == 120
 
     def test_a_folder_of_other_files_is_refused(self, run, index, few_documents, tmp_path):
         other = shutil.copytree(few_documents, tmp_path / "other")
@@ -290,7 +303,7 @@ class TestAnUpdateBesideOthers:
         self, run, folder, index, meanwhile
     ):
         def older(index):
-            read = Document("new.txt", (Section("", "An older state."),), "ab")
+            read = Document("new.txt", (Section((), "An older state."),), "ab")
             of(index, [read]).replace_in(index)
 
         of = meanwhile(older)
@@ -303,7 +316,7 @@ class TestAnUpdateBesideOthers:
 
     def test_what_another_update_brings_back_is_compared_again(self, run, folder, index, meanwhile):
         def stale(index):
-            read = Document("gone.txt", (Section("", "It was there a moment ago."),), "ab")
+            read = Document("gone.txt", (Section((), "It was there a moment ago."),), "ab")
             of(index, [read]).replace_in(index)
 
         of = meanwhile(stale)
@@ -509,14 +522,16 @@ class TestFilesThatCannotBeIndexed:
         assert "Indexed 1 passage of 1 file" in made.stdout
 
 
-def test_files_of_other_kinds_are_counted_and_named(run, few_documents, words, tmp_path):
+def test_files_of_other_kinds_are_counted_by_their_suffix(run, few_documents, words, tmp_path):
     folder = shutil.copytree(few_documents, tmp_path / "folder")
-    for name in ("a.py", "b.py", "c.py", "d.py", "LICENSE", ".hidden.py"):
+    for name in ("a.py", "b.PY", "c.doc", "README", ".hidden.py"):
         (folder / name).write_text("text")
-    made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
-    assert "left out 5 files of other kinds (LICENSE, a.py, b.py, ...)" in (
-        " ".join(made.stderr.split())
-    )
+    given = ("index", folder, "--out", tmp_path / "idx", "--model", words)
+    made = run(*given)
+    said = "left out 4 files of kinds that are not read: 2 .py, 1 without a suffix, 1 .doc"
+    assert said in " ".join(made.stderr.split())
+    told = run(*given, "--json", json_output=True)
+    assert told["other"] == {".py": 2, "": 1, ".doc": 1}
 
 
 @pytest.mark.slow

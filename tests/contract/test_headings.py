@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from tests.helpers import DATA, rows_of
 from uec_rag import UEC, Retriever, langchain, llama_index
-from uec_rag.corpora import passages_of, read_folder
+from uec_rag.documents import passages_of, read_folder
 
 FILE = DATA / "headings.md"
 LEVELS = [(level, f"{'#' * level}", f"h{level}", f"Header {level}") for level in (1, 2, 3)]

@@ -8,12 +8,14 @@ import pytest
 from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.base.errors import SavedMeanwhile
-from uec_rag.corpora.document import Document, Section
+from uec_rag.documents.document import Document, Section
 from uec_rag.retrieval.files import EncodedFiles, changes_since
 
 
 def document(source, *texts):
-    return Document(source, tuple(Section(f"Part {i}", text) for i, text in enumerate(texts)), "ab")
+    return Document(
+        source, tuple(Section((f"Part {i}",), text) for i, text in enumerate(texts)), "ab"
+    )
 
 
 def encoded(retriever, *documents):
@@ -79,10 +81,10 @@ def test_a_passage_whose_text_is_unchanged_keeps_its_vectors_wherever_it_moved(o
     texts = [f"door {i}, lock {i * 7 % 5}" for i in range(9)]
     encoded(made, document("a.md", *texts), document("b.md", "key", "bolt")).replace_in(made)
     texts_encoded.clear()
-    sections = [Section(f"Part {i}", text) for i, text in enumerate(texts)]
-    sections[4] = Section("Part 4", "hinge 4")
-    moved = Document("c.md", (Section("Part 0", "key"), sections.pop()))
-    first = Document("a.md", (*reversed(sections), Section("Part 1", "bolt")))
+    sections = [Section((f"Part {i}",), text) for i, text in enumerate(texts)]
+    sections[4] = Section(("Part 4",), "hinge 4")
+    moved = Document("c.md", (Section(("Part 0",), "key"), sections.pop()))
+    first = Document("a.md", (*reversed(sections), Section(("Part 1",), "bolt")))
     files = EncodedFiles.from_documents(made, [first, moved], gone=["b.md"])
     files.replace_in(made)
     assert texts_encoded == ["Part 4\n\nhinge 4"]

@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers import index_of
 from uec_rag import Retriever
-from uec_rag.corpora.tables import read_questions
+from uec_rag.documents.labels import read_questions
 from uec_rag.evaluation.labels import questions_to_label
 
 

@@ -9,9 +9,9 @@ import scipy.stats
 
 from tests.helpers import DATA
 from uec_rag import UEC, Retriever
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.document import Document, Section
-from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
+from uec_rag.documents import passages_of
+from uec_rag.documents.document import Document, Section
+from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.packages import cache_folder
 
@@ -25,13 +25,13 @@ MOST = 600  # passages of a corpus
 
 def installed_packages():
     texts = {d.name: d.metadata.get_payload() for d in distributions() if d.metadata.get_payload()}
-    return passages_of(Document(name, (Section("", texts[name]),)) for name in sorted(texts))
+    return passages_of(Document(name, (Section((), texts[name]),)) for name in sorted(texts))
 
 
 def docstrings_of(module):
     members = {name: getattr(module, name) for name in sorted(module.__all__)}
     docs = {name: inspect.getdoc(m) or "" for name, m in members.items() if callable(m)}
-    return passages_of(Document(name, (Section(name, doc),)) for name, doc in docs.items())
+    return passages_of(Document(name, (Section((name,), doc),)) for name, doc in docs.items())
 
 
 CORPORA = {

@@ -12,7 +12,7 @@ from tests.helpers import data_of
 from tests.server.conftest import HOST, TOKEN, make, serving
 from tests.server.explore.conftest import QUESTIONS, make_topics, table
 from uec_rag import Gate, Retriever
-from uec_rag.corpora.tables import read_questions
+from uec_rag.documents.labels import read_questions
 from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.server import create_app
 from uec_rag.stores.urls import open_store

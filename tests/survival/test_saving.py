@@ -22,8 +22,8 @@ from tests.survival.scale import report, times
 from uec_rag import Gaussian, Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.folder import read_files
+from uec_rag.documents import passages_of
+from uec_rag.documents.folder import read_files
 from uec_rag.stores import LocalStore, Passage
 
 pytestmark = in_a_child.FORKED

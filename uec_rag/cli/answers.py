@@ -10,7 +10,7 @@ from rich.text import Text
 
 from uec_rag.base.checks import visible
 from uec_rag.cli.console import out, plain
-from uec_rag.corpora.document import body_of
+from uec_rag.documents.document import body_of
 
 if TYPE_CHECKING:
     from uec_rag.retrieval.result import Result

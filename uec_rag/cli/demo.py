@@ -30,8 +30,8 @@ def demo(
 
     Example: uec-rag demo
     """
-    from uec_rag.corpora import passages_of
-    from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
+    from uec_rag.documents import passages_of
+    from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.tool import answer_record
 

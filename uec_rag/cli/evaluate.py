@@ -27,7 +27,7 @@ from uec_rag.cli.console import (
     say,
 )
 from uec_rag.cli.labels import find_noted
-from uec_rag.corpora.tables import read_questions
+from uec_rag.documents.labels import read_questions
 
 if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation

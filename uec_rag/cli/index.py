@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,13 +33,13 @@ from uec_rag.cli.console import (
     print_text,
     say,
 )
-from uec_rag.corpora.folder import CHARACTERS, check_folder, list_first
-from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
-from uec_rag.corpora.tables import read_pairs
+from uec_rag.documents.folder import CHARACTERS, check_folder, list_first
+from uec_rag.documents.labels import read_pairs
+from uec_rag.documents.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.stores.urls import open_store
 
 if TYPE_CHECKING:
-    from uec_rag.corpora.folder import FolderRead, Selection
+    from uec_rag.documents.folder import FolderRead, Selection
     from uec_rag.ensemble.uec import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
@@ -133,8 +134,8 @@ def index(
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
-    folder that lacks most of them and has none unchanged is refused. Give the same --exclude and
-    --include as before.
+    folder that lacks most of them and has none unchanged is refused. Files are selected as for the
+    index, without --exclude, --include and --follow-symlinks.
 
     Example: uec-rag index ./docs --out idx
     """
@@ -213,17 +214,16 @@ def make_index(
     on headings.
     """
     say(f"Reading {source.folder} ...")
-    from uec_rag.corpora import fitting_pairs, passages_of
-    from uec_rag.corpora.folder import read_files
-    from uec_rag.corpora.passages import add_file_metadata
+    from uec_rag.documents import fitting_pairs, passages_of
+    from uec_rag.documents.folder import read_files
+    from uec_rag.documents.passages import add_file_metadata
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.files import chunks_of
+    from uec_rag.retrieval.files import chunks_of, record_selection
 
     read = read_files(source.folder, max_characters=source.max_characters, **source.selection)
     documents = read.documents
     if not documents:
         raise ValueError(f"no file in {str(source.folder)!r} holds text to index: {left_out(read)}")
-    _note_other_files(source)
     passages = passages_of(documents, **chunks_of(ensemble, source.cut))
     add_file_metadata(passages, documents, source.cut)
     say(f"{pluralize(len(documents), 'file')}, {pluralize(len(passages), 'passage')}")
@@ -235,6 +235,8 @@ def make_index(
     retriever = Retriever(ensemble, store)
     add_passages(retriever, passages)
     overwrite_index(retriever, to)
+    record_selection(to, source.selection)
+    other = _other_suffixes(source)
     if json:
         print_json(
             {
@@ -242,6 +244,7 @@ def make_index(
                 "files": len(documents),
                 "empty": len(read.empty),
                 "unreadable": len(read.unreadable),
+                "other": other,
                 "passages": len(passages),
                 "fitted": ensemble.is_fitted,
                 "encoders": ensemble.names,
@@ -251,6 +254,7 @@ def make_index(
         left = f" Left out: {left_out(read)}." if read.empty or read.unreadable else ""
         what = f"{pluralize(len(passages), 'passage')} of {pluralize(len(documents), 'file')}"
         print_text(f"Indexed {what} in {to}.{left}")
+        _note_other_files(other)
         _say_how_to_ask(to, None if store is None else store.address)
 
 
@@ -276,8 +280,18 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
             f"--update: there is no index in {str(to)!r}; leave it out to make one"
         )
     from uec_rag.base.errors import SavedMeanwhile
-    from uec_rag.retrieval.files import cut_of
+    from uec_rag.retrieval.files import cut_of, selection_of
     from uec_rag.retrieval.gate import OUTDATED
+
+    known = selection_of(to)
+    given = {name: value for name, value in source.selection.items() if value}
+    if given and given != known:
+        raise ValueError(
+            f"--update selects files as {str(to)!r} was made: expected {_patterns(known)}, got "
+            f"{_patterns(given)}; omit these options, or make the index again without --update"
+        )
+    source = replace(source, selection=known)
+    other = _other_suffixes(source)
 
     retriever = open_index(to, store, trust)
     own = cut_of(retriever)
@@ -311,6 +325,7 @@ def update_index(source: Source, to: Path, store: str | None, *, trust: bool, js
         print_json({"path": str(to), **counts, **more, "encoded": files.encoded})
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+    _note_other_files(other)
     print_text(
         f"{to}: {parts}{list_first(sorted(removed))}; {pluralize(passages, 'passage')}, "
         f"{files.encoded:,} of them encoded now; "
@@ -322,6 +337,14 @@ def _option(cut: str) -> str:
     """Return the command line options that correspond to a `CUT`."""
     size, _, overlap = cut.partition("/")
     return f"--chunk-size {size} --overlap {overlap}" if cut else "without --chunk-size"
+
+
+def _patterns(selection: Mapping[str, Any]) -> str:
+    """Return the command line options that correspond to a selection of files."""
+    options = ["--follow-symlinks"] if selection.get("follow_symlinks") else []
+    for name in ("exclude", "include"):
+        options += [f"--{name} {pattern!r}" for pattern in selection.get(name, ())]
+    return " ".join(options) or "no --exclude, --include and --follow-symlinks"
 
 
 def _check_removed(changes: Changes, source: Source) -> None:
@@ -339,7 +362,7 @@ def _check_removed(changes: Changes, source: Source) -> None:
 def _read_changes(retriever: Retriever, source: Source) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read the changed files of a folder, and replace their passages in an index."""
     from uec_rag.base.errors import SavedMeanwhile
-    from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
+    from uec_rag.documents.folder import FolderRead, file_hashes, read_files
     from uec_rag.retrieval.files import EncodedFiles, changes_since
 
     hashes, unreadable = file_hashes(source.folder, **source.selection)
@@ -348,7 +371,6 @@ def _read_changes(retriever: Retriever, source: Source) -> tuple[Changes, Folder
     before = retriever.changes
     changes = changes_since(retriever, hashes, unreadable)
     _check_removed(changes, source)
-    _note_other_files(source)
     read = FolderRead()
     if unknown := changes.new | changes.changed:
         say(f"Reading {pluralize(len(unknown), 'file')} ...")
@@ -391,11 +413,19 @@ def _read_changes(retriever: Retriever, source: Source) -> tuple[Changes, Folder
     return changes, read, files
 
 
-def _note_other_files(source: Source) -> None:
-    from uec_rag.corpora.folder import other_files
+def _other_suffixes(source: Source) -> dict[str, int]:
+    """Count the files that no reader supports by their suffix, the most frequent first."""
+    from uec_rag.documents.folder import other_files
 
-    if files := other_files(source.folder, **source.selection):
-        note(f"left out {pluralize(len(files), 'file')} of other kinds{list_first(files)}")
+    names = other_files(source.folder, **source.selection)
+    return dict(Counter(Path(name).suffix.lower() for name in names).most_common())
+
+
+def _note_other_files(counts: Mapping[str, int]) -> None:
+    if counts:
+        kinds = (f"{count:,} {suffix or 'without a suffix'}" for suffix, count in counts.items())
+        files = pluralize(sum(counts.values()), "file")
+        note(f"left out {files} of kinds that are not read: {', '.join(kinds)}")
 
 
 def check(index: Index, json: Json = False) -> None:

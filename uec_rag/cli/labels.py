@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from uec_rag.base.checks import pluralize
 from uec_rag.cli.console import note
-from uec_rag.corpora.tables import Labels, find_labels
+from uec_rag.documents.labels import Labels, find_labels
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever

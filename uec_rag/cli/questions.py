@@ -18,7 +18,7 @@ from uec_rag.cli.console import (
     print_json,
     print_text,
 )
-from uec_rag.corpora.tables import read_questions
+from uec_rag.documents.labels import read_questions
 
 
 def questions(

@@ -9,7 +9,7 @@ from itertools import islice
 from uec_rag.base.checks import one_line, pluralize
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.corpora.questions import make_questions
+from uec_rag.documents.questions import make_questions
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever

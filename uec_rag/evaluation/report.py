@@ -16,7 +16,7 @@ import numpy as np
 from uec_rag.base.checks import visible
 from uec_rag.base.version import __version__
 from uec_rag.confidence.risk import reliability, risk_over_coverage
-from uec_rag.corpora.tables import find_labels, read_questions
+from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.evaluation.evaluate import Evaluation
 from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval import Gate, Retriever

@@ -21,7 +21,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
 from uec_rag.confidence.replies import Within
-from uec_rag.corpora.passages import bookkeeping_keys
+from uec_rag.documents.passages import bookkeeping_keys
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.conversation import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata

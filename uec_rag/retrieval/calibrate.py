@@ -14,7 +14,7 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
-from uec_rag.corpora.questions import make_questions
+from uec_rag.documents.questions import make_questions
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.search import Method, rank

@@ -6,13 +6,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, cast
 
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
-from uec_rag.corpora.document import Document
-from uec_rag.corpora.passages import (
+from uec_rag.documents.document import Document
+from uec_rag.documents.folder import Selection
+from uec_rag.documents.passages import (
     COUNT,
     CUT,
     HASH,
@@ -23,8 +25,10 @@ from uec_rag.corpora.passages import (
 from uec_rag.encoders.base import token_counter
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.save import open_home
 from uec_rag.stores.base import Passage, make_passages
 
+_SELECTION = "selection"  # the setting of an index
 _STATE = ("source", HASH, COUNT, CUT)
 _BATCH = 64  # passages between two steps of the progress bar
 
@@ -49,6 +53,26 @@ def chunks_of(uec: UEC, cut: str) -> Chunks:
         return {}
     size, overlap = map(int, cut.split("/"))
     return {"size": size, "overlap": overlap, "length": token_counter(uec.encoders)}
+
+
+def record_selection(folder: Path, selection: Selection) -> None:
+    """Record in a saved index which files it was made from, for `selection_of`."""
+    home = open_home(folder, read_only=False)
+    try:
+        home.change_settings(
+            {_SELECTION: {name: value for name, value in selection.items() if value}}
+        )
+    finally:
+        home.close()
+
+
+def selection_of(folder: Path) -> Selection:
+    """Return which files a saved index was made from; empty for the default or if not known."""
+    home = open_home(folder, read_only=True)
+    try:
+        return cast(Selection, home.setting(_SELECTION) or {})
+    finally:
+        home.close()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from uec_rag.base.checks import check_text
 from uec_rag.base.files import lock_file
-from uec_rag.corpora.tables import read_questions, write_questions
+from uec_rag.documents.labels import read_questions, write_questions
 
 LABELS_FILE = "questions.csv"
 """The file name of the labelled questions in an index's folder."""

@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.corpora.questions import make_questions
+from uec_rag.documents.questions import make_questions
 from uec_rag.encoders.base import Encoded, TermEncoder
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.known_vectors import with_caches
@@ -42,7 +42,7 @@ def pairs_from_passages(
 ) -> list[tuple[str, str]]:
     """Make questions of passages, each with the text that answers it, in random order.
 
-    See `uec_rag.corpora.questions.make_questions`.
+    See `uec_rag.documents.questions.make_questions`.
     """
     shuffled = random.Random(0).sample([*passages], len(passages))
     made = make_questions(shuffled, most)

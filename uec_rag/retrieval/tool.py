@@ -13,7 +13,7 @@ from typing import Any
 from uec_rag.base.checks import pluralize, quote, six_digits
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.replies import Within
-from uec_rag.corpora.passages import bookkeeping_keys
+from uec_rag.documents.passages import bookkeeping_keys
 from uec_rag.retrieval.gate import DOUBT
 from uec_rag.retrieval.index import Passages
 from uec_rag.retrieval.result import Result

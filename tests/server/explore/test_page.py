@@ -15,7 +15,7 @@ from tests.helpers import DATA, VAGUE, namesakes
 from tests.server.conftest import until
 from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
-from uec_rag.corpora.tables import read_questions
+from uec_rag.documents.labels import read_questions
 from uec_rag.evaluation.evaluate import evaluate
 from uec_rag.evaluation.report import evaluation_page
 from uec_rag.server import create_app

@@ -1,6 +1,6 @@
 """Reading documents from files, and splitting them into passages and fitting pairs."""
 
-from uec_rag.corpora.folder import read_folder
-from uec_rag.corpora.passages import fitting_pairs, passages_of
+from uec_rag.documents.folder import read_folder
+from uec_rag.documents.passages import fitting_pairs, passages_of
 
 __all__ = ["fitting_pairs", "passages_of", "read_folder"]

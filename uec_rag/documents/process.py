@@ -1,35 +1,56 @@
 """Reading of files in another process, so that a hang or a crash affects only one file."""
 
-import dataclasses
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import BinaryIO, Self
+
+import msgspec
 
 from uec_rag.base.files import pieces
-from uec_rag.corpora.document import Section
-from uec_rag.corpora.readers import READERS
+from uec_rag.documents.document import Document
+from uec_rag.documents.readers import READERS
+from uec_rag.documents.sections import cut, plain
 
 _MEMORY = 2**32  # address space of the process, in bytes
+_DEEPEST = 3_000  # calls of functions in each other, for what nests; Python's default is 1,000
 
 # The process runs in isolated mode and with the import path of this one, so that it imports nothing
 # from the current folder that this process would not.
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from uec_rag.corpora.reading_process import serve
+from uec_rag.documents.process import serve
 serve()
 """
 
 
 class UnreadableFileError(ValueError):
     """A file could not be read; the message gives the reason."""
+
+
+class _Asked(msgspec.Struct):
+    """A file to read: its name, its number of bytes, and how many characters it may hold."""
+
+    source: str
+    size: int
+    characters: int
+
+
+class _Answer(msgspec.Struct):
+    """What became of it: a document with notes on it, or an error."""
+
+    document: Document | None = None
+    notes: Sequence[str] = ()
+    error: str = ""
 
 
 class ReadingProcess:
@@ -53,22 +74,23 @@ class ReadingProcess:
     def __exit__(self, *error: object) -> None:
         self._end()
 
-    def read(self, ending: str, file: BinaryIO, size: int) -> tuple[list[Section], str]:
+    def read(self, source: str, file: BinaryIO, size: int) -> tuple[Document, Sequence[str]]:
         """Read a file with the reader for its extension.
 
         Parameters
         ----------
-        ending : str
-            The extension, a key of `READERS`.
+        source : str
+            Its name, which ends in a key of `READERS`.
         file : binary file
         size : int
             Number of bytes to read, even if the file grows meanwhile.
 
         Returns
         -------
-        sections : list of Section
-        sha256 : str
-            Hash of the content that the sections were read from.
+        document : Document
+            With the hash of the content that it was read from.
+        notes : sequence of str
+            As in `Content`.
 
         Raises
         ------
@@ -86,7 +108,7 @@ class ReadingProcess:
         clock.daemon = True
         clock.start()
         try:
-            asked = {"ending": ending, "size": size, "characters": self._characters}
+            asked = _Asked(source, size, self._characters)
             sha256, answer = _ask(process, asked, pieces(file, size))
         except BaseException:  # interrupted: a late answer would be taken for the next file's
             self._end()
@@ -100,12 +122,9 @@ class ReadingProcess:
                 if late.is_set()
                 else f"its reader crashed (exit code {code})"
             )
-        if "error" in answer:
-            raise UnreadableFileError(answer["error"])
-        return [
-            Section(_unicode(heading), _unicode(text), page, is_title, depth)
-            for heading, text, page, is_title, depth, *_ in answer["sections"]
-        ], sha256
+        if answer.document is None:
+            raise UnreadableFileError(answer.error)
+        return replace(answer.document, sha256=sha256), answer.notes
 
     def _end(self) -> int | None:
         process, self._process = self._process, None
@@ -118,33 +137,27 @@ class ReadingProcess:
 
 
 def _ask(
-    process: "subprocess.Popen[bytes]", asked: Mapping[str, object], content: Iterable[bytes]
-) -> tuple[str, dict[str, Any] | None]:
+    process: "subprocess.Popen[bytes]", asked: _Asked, content: Iterable[bytes]
+) -> tuple[str, _Answer | None]:
     """Send a file to the process; return its hash, and the answer or None if the process died."""
     assert process.stdin is not None
     assert process.stdout is not None
     sha256 = hashlib.sha256()
     with suppress(BrokenPipeError):
-        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        process.stdin.write(msgspec.json.encode(asked) + b"\n")
         for piece in content:
             sha256.update(piece)
             process.stdin.write(piece)
         process.stdin.flush()
         line = process.stdout.readline()
         if line.endswith(b"\n"):
-            answer: dict[str, Any] = json.loads(line)
-            return sha256.hexdigest(), answer
+            return sha256.hexdigest(), msgspec.json.decode(line, type=_Answer)
     return sha256.hexdigest(), None
-
-
-def _unicode(text: str) -> str:
-    """Replace lone surrogates, which the text of a PDF may contain, by question marks."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def serve() -> None:
     """Report readiness, then read files from stdin: for each, a line of JSON and its content."""
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output that parsers print must not mix with the answers
     if sys.platform != "win32":
         import resource
@@ -153,25 +166,30 @@ def serve() -> None:
             _, most = resource.getrlimit(resource.RLIMIT_AS)
             limit = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
             resource.setrlimit(resource.RLIMIT_AS, (limit, most))
-    print("ready", file=answers, flush=True)
+    sys.setrecursionlimit(_DEEPEST)
+    warnings.simplefilter("ignore")
+    answers.write(b"ready\n")
+    answers.flush()
     while line := sys.stdin.buffer.readline():
-        asked = json.loads(line)
-        content = sys.stdin.buffer.read(asked["size"])
-        print(json.dumps(_answer(content, **asked)), file=answers, flush=True)
+        asked = msgspec.json.decode(line, type=_Asked)
+        answers.write(_answer(asked, sys.stdin.buffer.read(asked.size)) + b"\n")
+        answers.flush()
 
 
-def _answer(content: bytes, ending: str, size: int, characters: int) -> dict[str, object]:
+def _answer(asked: _Asked, data: bytes) -> bytes:
     try:
-        sections = READERS[ending].read(content)
+        content = READERS[Path(asked.source).suffix.lower()].read(data)
+        title, sections = cut(content)
+        document = Document(asked.source, sections, title=title, metadata=content.metadata)
+        count = sum(len(section.text) for section in sections)
+        if count > asked.characters:
+            raise ValueError(
+                f"it holds {count:,} characters of text, more than {asked.characters:,}; "
+                "max_characters (--max-characters) allows more"
+            )
+        return msgspec.json.encode(_Answer(document, content.notes))
     except Exception as error:  # a parser may fail with any error on a damaged file
-        return {"error": str(error) or type(error).__name__}
-    found = sum(len(part.heading) + len(part.text) for part in sections)
-    if found > characters:
-        return {
-            "error": f"it holds {found:,} characters of text, more than {characters:,}; "
-            "max_characters (--max-characters) allows more"
-        }
-    return {"sections": [dataclasses.astuple(part) for part in sections]}
+        return msgspec.json.encode(_Answer(error=plain(str(error)) or type(error).__name__))
 
 
 def _start() -> "subprocess.Popen[bytes]":

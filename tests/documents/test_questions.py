@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of, rows_of
-from uec_rag.corpora.questions import make_questions, split_first_sentence
+from uec_rag.documents.questions import make_questions, split_first_sentence
 from uec_rag.stores.base import Passage
 
 

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
-from uec_rag.corpora import passages_of
-from uec_rag.corpora.document import Document, Section
+from uec_rag.documents import passages_of
+from uec_rag.documents.document import Document, Section
 
 CHUNK_SIZE = 500
 """The maximum length of a passage in the demo, in characters."""
@@ -87,7 +87,7 @@ def _topics() -> Iterator[Document]:
         # The long topics repeat the short ones.
         new = [(heading, body.strip()) for heading, body in sections if body.strip() not in seen]
         seen |= {body for _, body in new}
-        kept = tuple(Section(heading, body) for heading, body in new if body)
+        kept = tuple(Section((heading,) if heading else (), body) for heading, body in new if body)
         if kept:
             yield Document(f"topics/{name}", kept)
 
@@ -100,7 +100,7 @@ def _docstrings() -> Iterator[Document]:
         text = inspect.cleandoc(doc) if isinstance(doc, str) else ""
         if len(text) >= _SHORTEST_DOCSTRING and text not in seen:
             seen.add(text)
-            yield Document(name, (Section(name, text),))
+            yield Document(name, (Section((name,), text),))
 
 
 def _public_objects() -> Iterator[tuple[str, object]]:

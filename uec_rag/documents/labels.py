@@ -15,7 +15,7 @@ from pathlib import Path
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.files import replace_file
-from uec_rag.corpora.passages import anchor
+from uec_rag.documents.passages import anchor
 from uec_rag.stores.base import Passage
 
 _FORMATS = (".jsonl", ".csv", ".tsv")

@@ -3,7 +3,7 @@
 import random
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,10 +12,11 @@ from typing import TypedDict
 
 import regex
 
-from uec_rag.base.text import MARKDOWN
-from uec_rag.corpora.document import Document, Section, has_words
-from uec_rag.corpora.questions import occurs_in, question_of
-from uec_rag.corpora.readers import READERS
+from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS
+from uec_rag.documents.document import Document, Section, has_words
+from uec_rag.documents.questions import occurs_in, question_of
+from uec_rag.documents.readers import READERS
+from uec_rag.documents.splitting import split_text
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
@@ -35,9 +36,14 @@ overlap of 40; absent if it was split into `CHUNK_SIZE` characters."""
 FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
 """The smallest values of a maximum length; shorter passages say too little to be found."""
 
-_ENDS = ("\n\n", "\n", " ")  # of a paragraph, a line, a word
 _LONGEST_ANCHOR = 80  # characters
 _SHORTEST_BODY = 150  # characters of a passage in a fitting pair
+_PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")  # without marks of Markdown
+# Metadata keys that mean something else here than in the front matter of a file.
+_OURS = re.compile(
+    f"{'|'.join(map(re.escape, (*TITLE_KEYS, *SOURCE_KEYS, *DOCUMENT_KEYS)))}"
+    r"|position|page|file_(?:sha256|passages|cut)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
+)
 
 
 class Chunks(TypedDict, total=False):
@@ -97,42 +103,32 @@ def passages_of(
         source = counts.most_common(1)[0][0]
         raise ValueError(f"documents: expected different sources, got {source!r} more than once")
     split = _splitter(size, overlap, length)
-    passages = []
-    for document in documents:
-        suffix = PurePath(document.source).suffix.lower()
-        chunks = []
-        for part in document.sections:
-            parts = split(part.text)
-            if suffix in MARKDOWN:
-                parts = with_whole_blocks(
-                    part.text,
-                    parts,
-                    size // 3,
-                    length=length,
-                    overlap=overlap,
-                    is_mdx=suffix == ".mdx",
-                )
-            chunks += [(part, chunk) for chunk in parts]
-        name = document.title or file_name(document.source)
-        anchors = _Anchors()
-        for position, (section, chunk) in enumerate(chunks):
-            page = f"page {section.page}" if section.page else ""
-            title = section.heading or page or name or document.source
-            metadata = {"page": section.page, "document_title": name}
-            text = f"{section.heading}\n\n{chunk}".strip()
-            for heading in reversed((name, *section.above)):
-                if heading.casefold() not in text.casefold():
-                    text = f"{heading}\n\n{text}"
-            passages.append(
-                Passage(
-                    id=f"{document.source}#{anchors.next(section)}",
-                    # Some readers return NUL characters, which not every store can hold.
-                    text=text.replace("\0", " ").strip(),
-                    metadata={"source": document.source, "title": title, "position": position}
-                    | {key: value for key, value in metadata.items() if value},
-                )
-            )
-    return passages
+    return [passage for document in documents for passage in _passages(document, split)]
+
+
+def _passages(document: Document, split: Callable[[str, str], list[str]]) -> Iterator[Passage]:
+    suffix = PurePath(document.source).suffix.lower()
+    name = document.title or file_name(document.source)
+    headings, has_text = document.headings, {section.path for section in document.sections}
+    said = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
+    chunks = [(part, chunk) for part in document.sections for chunk in split(part.text, suffix)]
+    anchors = _Anchors()
+    for position, (section, chunk) in enumerate(chunks):
+        heading, path = headings[section.path], section.path
+        page = f"page {section.page}" if section.page else ""
+        title = heading or page or name or document.source
+        metadata = {"page": section.page, "document_title": name}
+        above = [path[end] for end in range(len(path) - 1) if path[: end + 1] not in has_text]
+        text = f"{heading}\n\n{chunk}".strip()
+        for outer in reversed((name, *above)):
+            if outer.casefold() not in text.casefold():
+                text = f"{outer}\n\n{text}"
+        yield Passage(
+            id=f"{document.source}#{anchors.next(section)}",
+            text=text.strip(),
+            metadata={**said, "source": document.source, "title": title, "position": position}
+            | {key: value for key, value in metadata.items() if value},
+        )
 
 
 def anchor(heading: str) -> str:
@@ -157,8 +153,7 @@ class _Anchors:
 
     def next(self, section: Section) -> str:
         """Return the anchor of the next passage, which is in a section."""
-        own = () if section.is_title else section.path or (section.heading,)
-        name = "/".join(filter(None, map(anchor, own)))
+        name = "/".join(filter(None, map(anchor, section.path)))
         name = name or (f"page-{section.page}" if section.page else "")
         while True:
             count = self._counts[name]
@@ -336,22 +331,27 @@ def fitting_pairs(
 
     Examples
     --------
-    >>> from uec_rag.corpora.document import Section
+    >>> from uec_rag.documents.document import Section
     >>> body = "Bread wants time. " + "Let the dough rest until it has doubled in size. " * 3
-    >>> manual = Document("manual.txt", (Section("Baking a loaf at home", body),))
+    >>> manual = Document("manual.txt", (Section(("Baking a loaf at home",), body),))
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
     [('Baking a loaf at home', 'Bread wants time.')]
     """
     split = _splitter(size)
-    sections = [section for document in documents for section in document.sections]
-    headings = Counter(section.heading for section in sections)
+    sections = [
+        (headings[section.path] or document.title, section.text)
+        for document in documents
+        for headings in [document.headings]
+        for section in document.sections
+    ]
+    counts = Counter(heading for heading, _ in sections)
     passage_of: dict[str, str] = {}
-    for section in sections:
+    for heading, text in sections:
         # A repeated heading, such as "Example" under each function, identifies no text.
-        telling = headings[section.heading] == 1
-        chunks = split(section.text)
-        for chunk in chunks[:1] if section.heading else chunks:
-            pair = question_of([section.heading] if telling else [], chunk, _SHORTEST_BODY)
+        telling = counts[heading] == 1
+        chunks = split(text, "")
+        for chunk in chunks[:1] if heading else chunks:
+            pair = question_of([heading] if telling else [], chunk, _SHORTEST_BODY)
             # A lower-case beginning continues a sentence of the page before.
             if pair is not None and not pair[0][0].islower() and not occurs_in(*pair):
                 passage_of.setdefault(*pair)
@@ -374,65 +374,16 @@ def check_chunks(
 
 def _splitter(
     size: int, overlap: int = 0, length: Callable[[str], int] = len
-) -> Callable[[str], list[str]]:
+) -> Callable[[str, str], list[str]]:
+    """Return a function that splits the text of a file, of which it is given the suffix, too."""
     check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
-    return lambda text: [*filter(has_words, split_text(text, size, overlap, length))]
 
+    def split(text: str, suffix: str) -> list[str]:
+        chunks = [*filter(has_words, split_text(text, size, overlap, length))]
+        if suffix in _PLAIN or suffix not in READERS:
+            return chunks
+        return with_whole_blocks(
+            text, chunks, size // 3, length=length, overlap=overlap, is_mdx=suffix == ".mdx"
+        )
 
-def split_text(
-    text: str, size: int, overlap: int = 0, length: Callable[[str], int] = len
-) -> list[str]:
-    r"""Split a text into chunks: at paragraphs if possible, else at lines, words or characters.
-
-    The chunks are those of LangChain's `RecursiveCharacterTextSplitter`, without its libraries.
-
-    Parameters
-    ----------
-    text : str
-    size : int
-        Maximum length of a chunk.
-    overlap : int
-        Maximum length of what consecutive chunks share.
-    length : callable
-        Function that measures a text.
-
-    Examples
-    --------
-    >>> split_text("Locks turn.\n\nKeys do not turn.", 12)
-    ['Locks turn.', 'Keys do not', 'turn.']
-    """
-
-    def split(text: str, ends: tuple[str, ...]) -> Iterator[str]:
-        position = next((index for index, end in enumerate(ends) if end in text), len(ends))
-        pieces, inner = [*text], None
-        if position < len(ends):
-            first, *others = text.split(ends[position])
-            pieces = [first, *(ends[position] + other for other in others)]
-            inner = ends[position + 1 :]
-        short = list[str]()
-        for piece in filter(None, pieces):
-            if length(piece) < size:
-                short.append(piece)
-                continue
-            yield from _merge(short, size, overlap, length)
-            short = []
-            yield from [piece] if inner is None else split(piece, inner)
-        yield from _merge(short, size, overlap, length)
-
-    return list(split(text, _ENDS))
-
-
-def _merge(
-    pieces: Iterable[str], size: int, overlap: int, length: Callable[[str], int]
-) -> Iterator[str]:
-    """Join consecutive pieces to chunks."""
-    buffer, total = deque[str](), 0
-    for piece in pieces:
-        new = length(piece)
-        if total + new > size and buffer:
-            yield from filter(None, ["".join(buffer).strip()])
-            while total > overlap or (total + new > size and total > 0):
-                total -= length(buffer.popleft())
-        buffer.append(piece)
-        total += new
-    yield from filter(None, ["".join(buffer).strip()])
+    return split

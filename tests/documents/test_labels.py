@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.corpora.tables import find_labels, read_pairs, read_questions, write_questions
+from uec_rag.documents.labels import find_labels, read_pairs, read_questions, write_questions
 from uec_rag.stores.base import Passage
 
 

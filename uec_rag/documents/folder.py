@@ -3,11 +3,10 @@
 import hashlib
 import os
 import stat
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -19,9 +18,9 @@ from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
 from uec_rag.base.files import NotRegularError, check_regular, is_saved, open_regular, pieces
 from uec_rag.base.progress import progress_bar
-from uec_rag.corpora.document import Document, Section, has_words
-from uec_rag.corpora.readers import READERS
-from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
+from uec_rag.documents.document import Document
+from uec_rag.documents.process import ReadingProcess, UnreadableFileError
+from uec_rag.documents.readers import READERS
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -170,14 +169,16 @@ def read_files(
         # An interrupt does not wait for the files that are being read.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
 
-        def outcome_of(item: tuple[str, str | None]) -> Document | str:
+        def outcome_of(item: tuple[str, str | None]) -> tuple[Document | str, Sequence[str]]:
             source, problem = item
-            return problem or _read(free, root, source, follow_symlinks)
+            return (problem, ()) if problem else _read(free, root, source, follow_symlinks)
 
         outcomes = pool.map(outcome_of, hashes.items())
         bar = stack.enter_context(progress_bar("Reading files", len(hashes)))
-        for source, outcome in zip(hashes, outcomes, strict=True):
+        for source, (outcome, notes) in zip(hashes, outcomes, strict=True):
             bar.update()
+            for said in notes:
+                warn(visible(f"{source} {said}"))
             kind = read.unreadable
             if isinstance(outcome, Document):
                 if outcome.sections:
@@ -259,45 +260,16 @@ def other_files(folder: str | Path, **selection: Unpack[Selection]) -> list[str]
 
 def _read(
     free: SimpleQueue[ReadingProcess], root: Path, source: str, follow_symlinks: bool
-) -> Document | str:
-    """Read a file in a free process; if that fails, return the reason."""
+) -> tuple[Document | str, Sequence[str]]:
+    """Read a file in a free process, with notes on it; if that fails, return the reason."""
     process = free.get()
     try:
         with _open(root, source, follow_symlinks) as (file, size):
-            sections, sha256 = process.read(Path(source).suffix.lower(), file, size)
+            return process.read(source, file, size)
     except (UnreadableFileError, OSError) as error:
-        return _why(error)
+        return _why(error), ()
     finally:
         free.put(process)
-    return Document(source, _with_text(sections), sha256, _title(sections))
-
-
-def _title(sections: Sequence[Section]) -> str:
-    return next((part.heading for part in sections if part.is_title), "")
-
-
-def _with_text(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Return the sections that have a text, with the headings above them that have none.
-
-    A heading that the document has several times, such as "Example", is preceded by the one above.
-    """
-    counts = Counter(section.heading for section in sections)
-    title = _title(sections)
-    kept, outer = list[Section](), list[Section]()
-    for section in sections:
-        outer = [one for one in outer if 0 < one.depth < section.depth]
-        above = tuple(one.heading for one in outer if not has_words(one.text))
-        heading = section.heading
-        if outer and counts[heading] > 1:
-            heading = f"{outer[-1].heading}: {heading}"
-        if has_words(section.text):
-            # A first heading may repeat the title in the front matter.
-            headings = (*(one.heading for one in outer), section.heading)
-            path = tuple(one for one in headings if one not in ("", title))
-            kept.append(replace(section, heading=heading, above=above, path=path))
-        if section.heading and not section.is_title:
-            outer.append(section)
-    return tuple(kept)
 
 
 @contextmanager
@@ -336,12 +308,10 @@ def _why(error: Exception) -> str:
 
 
 def _check_libraries(files: Iterable[str]) -> None:
-    missing = {
-        reader.package
-        for reader in {READERS[Path(file).suffix.lower()] for file in files}
-        if (module := reader.module)
-        and (find_spec(module.partition(".")[0]) is None or find_spec(module) is None)
-    }
+    libraries = dict[str, str]()
+    for suffix in {Path(file).suffix.lower() for file in files}:
+        libraries.update(READERS[suffix].libraries)
+    missing = {package for module, package in libraries.items() if find_spec(module) is None}
     if missing:
         raise ImportError(missing_extra(", ".join(sorted(missing)), "documents"))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from uec_rag.corpora import fitting_pairs, passages_of
-from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
+from uec_rag.documents import fitting_pairs, passages_of
+from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
 
 
 @pytest.fixture(scope="module")

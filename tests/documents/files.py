@@ -1,0 +1,84 @@
+"""Files of formats that need a library to be written."""
+
+import io
+import zipfile
+
+from openpyxl import Workbook
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from tests.helpers import DATA
+
+
+def write_pdf(path, pages, password=None, outline=()):
+    """Write a PDF; a page is a list of lines, each a text or its size and a text."""
+    writer = PdfWriter()
+    for lines in pages:
+        page = writer.add_blank_page(width=612, height=792)
+        names = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+        font = DictionaryObject({NameObject(k): NameObject(v) for k, v in names.items()})
+        fonts = DictionaryObject({NameObject("/F1"): font})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+        shown = [line if isinstance(line, tuple) else (12, line) for line in lines]
+        content = DecodedStreamObject()
+        content.set_data(
+            "\n".join(
+                f"BT /F1 {size} Tf 72 {720 - 24 * n} Td ({text}) Tj ET"
+                for n, (size, text) in enumerate(shown)
+            ).encode("latin-1")
+        )
+        page[NameObject("/Contents")] = writer._add_object(content)  # as PDF wants it
+    for title, number in outline:
+        writer.add_outline_item(title=title, page_number=number)
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    writer.write(path)
+
+
+def zipped(name, path, change=lambda text: text, more=()):
+    """Zip a folder of tests/data, after a change to each of its files, with more files."""
+    with zipfile.ZipFile(path, "w") as file:
+        for part in (DATA / name).rglob("*"):
+            if part.is_file():
+                file.writestr(str(part.relative_to(DATA / name)), change(part.read_text()))
+        for part, text in dict(more).items():
+            file.writestr(part, text)
+
+
+def paragraph(text, style=""):
+    """A paragraph of Word."""
+    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+
+
+def word_table(*rows):
+    """A table of Word."""
+    cells = ("".join(f"<w:tc>{paragraph(cell)}</w:tc>" for cell in row) for row in rows)
+    return f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in cells)}</w:tbl>"
+
+
+def write_docx(path, *blocks, header=""):
+    """The least that is a Word document, of paragraphs and tables."""
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    part = f'<w:hdr xmlns:w="{space}">{paragraph(header)}</w:hdr>'
+    more = {"word/header1.xml": part} if header else {}
+    zipped("docx", path, lambda text: text.replace("PARAGRAPHS", "".join(blocks)), more)
+
+
+def write_xlsx(path, rows, merged=(), formats=()):
+    """A workbook of a sheet; `formats`: the number format of some of its cells, by their names."""
+    book = Workbook()
+    book.active.title = "Stock"
+    for row in rows:
+        book.active.append(row)
+    for cells in merged:
+        book.active.merge_cells(cells)
+    for name, shape in dict(formats).items():
+        book.active[name].number_format = shape
+    book.save(path)
+
+
+def written(write, *given, **options):
+    """The bytes that a function writes."""
+    file = io.BytesIO()
+    write(file, *given, **options)
+    return file.getvalue()

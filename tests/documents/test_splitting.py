@@ -1,0 +1,45 @@
+"""Chunks of a text end where it pauses, and hold all of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uec_rag.documents.splitting import split_text
+
+TEXTS = st.lists(
+    st.sampled_from(["\n\n", "\n", " ", ". ", "。", "\t", "a", "bread and salt", "x" * 25])
+).map("".join)
+
+
+def tokens(text):
+    return len(text.split()) + text.count("x") // 4
+
+
+@given(TEXTS, st.integers(5, 40), st.sampled_from([len, tokens]))
+def test_they_are_no_longer_than_allowed_and_lose_no_character(text, size, length):
+    chunks = split_text(text, size, 0, length)
+    assert all(length(chunk) <= size for chunk in chunks)
+    assert "".join("".join(chunks).split()) == "".join(text.split())
+
+
+@given(TEXTS, st.integers(5, 40), st.integers(0, 20))
+def test_what_overlaps_is_in_both(text, size, overlap):
+    chunks = split_text(text, size, min(overlap, size // 2))
+    assert all(len(chunk) <= size and chunk in text for chunk in chunks)
+    starts = [text.find(chunk) for chunk in chunks]
+    assert all(start >= 0 for start in starts)
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks"),
+    [
+        ("Locks turn.\n\nKeys do not.", ["Locks turn.", "Keys do not."]),
+        ("Locks turn\nand keys do.", ["Locks turn", "and keys do."]),
+        ("It rests. It is baked.", ["It rests.", "It is baked."]),
+        ("九点关门。罚款两欧元，每周一次。", ["九点关门。", "罚款两欧元，每周一次。"]),
+        ("bread and salt and rye", ["bread and", "salt and rye"]),
+        ("abcdefghijklmnopqrstu", ["abcdefghijklm", "nopqrstu"]),
+    ],
+)
+def test_they_end_at_a_paragraph_a_line_a_sentence_or_a_word(text, chunks):
+    assert split_text(text, 13) == chunks
