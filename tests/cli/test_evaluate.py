@@ -15,7 +15,7 @@ def test_the_command_prints_writes_and_refuses(run, index, documents, words, tmp
     assert json.dumps(told)
     made = run("evaluate", index)
     assert "made from the passages" in " ".join(made.stderr.split())
-    assert "The ensemble is not fitted: relevance and confidence" in " ".join(made.stdout.split())
+    assert "not fitted, so confidence is unreliable" in " ".join(made.stdout.split())
     for options, message in (
         ((tmp_path / "none.csv",), "no such file"),
         (("--against", index), "give QUESTIONS"),

@@ -31,7 +31,7 @@ from uec_rag.stores.urls import open_store
 def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     run("index", documents, "--out", tmp_path / "idx", "--model", words, "--model", "bm25")
     answer = run("ask", tmp_path / "idx", "honey in the hive", "--json", json_output=True)
-    [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=4)
+    [found] = Retriever.load(tmp_path / "idx", fit=False).search(["honey in the hive"], k=4)
     assert [passage["metadata"]["source"] for passage in answer["passages"]] == ["bees.md"] * 4
     first, known = answer["passages"][0], found.metadata(0, details=True)
     for name in ("decision", "reason"):

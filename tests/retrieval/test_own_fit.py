@@ -1,6 +1,7 @@
 """The fit without labels, which the first search makes for an ensemble that has none."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -82,6 +83,15 @@ def test_an_ensemble_stays_as_it_is(encoders, options, texts):
     index.search(ASKED)
     assert not index.uec.is_fitted
     assert "confidence is unreliable" in index.report
+
+
+def test_other_first_searches_wait_for_the_fit():
+    index = indexed(UEC([bag_of_words(16, "small"), "bm25"]))
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(lambda _: index.search(ASKED), range(8))]
+    for one in found:
+        assert_alike(one, found[0])
+        assert one.sigma2.all()
 
 
 def test_what_was_made_for_the_ensemble_is_not_invalidated():

@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 from uec_rag.base.version import __version__
 from uec_rag.cli import ask, demo, evaluate, explore, gate, index, mcp, models, questions, serve
-from uec_rag.cli.console import readable_errors
+from uec_rag.cli.console import ENCODERS, readable_errors
 
 app = typer.Typer(
     name="uec-rag",
@@ -60,6 +60,14 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="A function of yours that returns an embedding of the index, before the command: "
+            "uec-rag --encoder my_models:embedding ask INDEX QUESTION. Repeatable.",
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -68,6 +76,7 @@ def options(
     ] = False,
 ) -> None:
     """Prepare the environment of all commands; help shows the text of `app`, not this docstring."""
+    ENCODERS.set(encoder or ())
     # Progress bars and advice of libraries would be mixed with the output.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

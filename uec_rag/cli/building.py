@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uec_rag.base.checks import pluralize
 from uec_rag.base.files import ENSEMBLE, is_saved
 from uec_rag.base.progress import progress_bar
-from uec_rag.cli.console import note, say
+from uec_rag.cli.console import note, own_encoders, say
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
@@ -33,12 +33,17 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
     from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, cache_folder
     from uec_rag.ensemble import UEC
 
-    names = models or [DEFAULT_PRESET]
+    own = own_encoders()
+    names = models or ([*own, "bm25"] if own else [DEFAULT_PRESET])
     say(f"Loading {', '.join(names)} ...")
-    uec = UEC(names[0] if names[0] in PRESETS and len(names) == 1 else names)
+    is_preset = names[0] in PRESETS and len(names) == 1
+    uec = UEC(names[0] if is_preset else [own.get(name, name) for name in names])
     folder = cache_folder() / "embeddings"
     uec.encoders = [
-        encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, folder)
+        # Of one without a revision, the cache would not notice that its model has changed.
+        encoder
+        if isinstance(encoder, TermEncoder) or not encoder.revision
+        else CachedEncoder(encoder, folder)
         for encoder in uec.encoders
     ]
     return uec

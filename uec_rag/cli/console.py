@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeAlias
 
 import typer
 from rich.console import Console
@@ -20,6 +23,7 @@ from uec_rag.base.files import DATABASE, is_index
 from uec_rag.stores.urls import check_address, open_store
 
 if TYPE_CHECKING:
+    from uec_rag.encoders import Encoder
     from uec_rag.retrieval import Retriever
 
 
@@ -181,12 +185,42 @@ def open_index(
 
     engine = None if store is None else open_store(store, existing=True)
     writable = os.access(index, os.W_OK) and os.access(index / DATABASE, os.W_OK)
-    retriever = Retriever.load(index, read_only=not writable, store=engine, trust=trust)
+    # 'uec-rag index' has fitted it, unless there were too few headings.
+    options: dict[str, Any] = {"store": engine, "trust": trust, "fit": False}
+    retriever = Retriever.load(index, read_only=not writable, encoders=own_encoders(), **options)
     if gate is not None:
         retriever.gate = Gate.load(gate)
     elif threshold is not None:
         retriever.gate = Gate(threshold)
     return retriever
+
+
+ENCODERS: ContextVar[Sequence[str]] = ContextVar("encoders", default=())
+"""The values of --encoder of this call."""
+
+
+def own_encoders() -> dict[str, Encoder]:
+    """Make the encoders that --encoder names, by their own names.
+
+    Raises ValueError if one cannot be imported from here, or does not make an encoder.
+    """
+    made: dict[str, Encoder] = {}
+    for name in ENCODERS.get():
+        from uec_rag.encoders import load_encoder
+
+        module, _, function = name.partition(":")
+        sys.path.insert(0, os.getcwd())
+        try:
+            encoder = load_encoder(getattr(import_module(module), function)())
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"--encoder: expected MODULE:FUNCTION, which returns an embedding, got {name!r} "
+                f"({error})"
+            ) from error
+        finally:
+            sys.path.pop(0)
+        made[encoder.name] = encoder
+    return made
 
 
 def check_file(path: Path, argument: str) -> None:

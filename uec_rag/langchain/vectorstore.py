@@ -633,7 +633,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         --------
         >>> from langchain_core.embeddings import DeterministicFakeEmbedding
         >>> from langchain_core.vectorstores import InMemoryVectorStore
-        >>> store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+        >>> store = InMemoryVectorStore(DeterministicFakeEmbedding(size=64))
         >>> _ = store.add_texts(["Cats purr when they are content.", "Dogs bark at strangers."])
         >>> UECRetriever.over(store, k=1).invoke("Why do cats purr?")[0].page_content
         'Cats purr when they are content.'

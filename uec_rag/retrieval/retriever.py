@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -75,6 +76,8 @@ from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.view import with_fresh_view
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
+
+_FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
 
 _APPROXIMATE = (
     "Hits are the best of the candidates that the store finds: it is searched approximately."
@@ -151,7 +154,7 @@ class Retriever(Index):
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
         # By a gate's corpus: the state it was compared with, and whether it was the same.
         self._compared: dict[str, tuple[int, bool]] = {}
-        self._is_snapshot, self._may_fit = False, fit
+        self._is_snapshot, self._may_fit, self._is_fitting = False, fit, False
         shipped_underspecified()  # which reads its file now, and not during the first search
 
     def __repr__(self) -> str:
@@ -713,17 +716,29 @@ class Retriever(Index):
         return self
 
     def _fit_once(self) -> None:
-        """Fit an ensemble without a fit at the first search, if that can and may be done."""
+        """Fit an ensemble without a fit at the first search, for which others wait."""
         if not self._may_fit or self._is_snapshot:
             return
-        is_local = isinstance(self.store, LocalStore)
-        if is_local and len(self) < ENOUGH and not self.uec.is_fitted:
-            return  # there may be more later
-        self._may_fit = False
-        home, source = self._home, self.store
-        if self.uec.is_fitted or not (is_local or isinstance(source, SourceStore)):
+        if self.uec.is_fitted:
+            self._may_fit = False
             return
-        if self.calibration is not None or self.gate is not None or (home and home.read_only):
+        if isinstance(self.store, LocalStore) and len(self) < ENOUGH:
+            return  # there may be more later
+        with _FITTING:
+            if self._may_fit and not self._is_fitting:
+                self._is_fitting = True
+                try:
+                    self._fit_own()
+                    self._may_fit = False
+                finally:
+                    self._is_fitting = False
+
+    def _fit_own(self) -> None:
+        """Fit the ensemble on its own passages, unless something was made for it as it is."""
+        home = self._home
+        if not isinstance(self.store, LocalStore | SourceStore) or (home and home.read_only):
+            return
+        if self.calibration is not None or self.gate is not None:
             return
         if self.folder is not None and LabelFile(self.folder).path.exists():
             return
@@ -893,6 +908,7 @@ class Retriever(Index):
         device: str | None = None,
         store: Store | None = None,
         trust: bool = False,
+        fit: bool = True,
     ) -> Self:
         """Open a saved index; what is changed is on disk when the call returns.
 
@@ -915,6 +931,8 @@ class Retriever(Index):
             The store of an index in an engine, which is never opened from the saved folder alone.
         trust : bool
             Whether to trust the folder and download the models that it names, as in `UEC.load`.
+        fit : bool
+            Whether the first search may fit an ensemble that has no fit; never if it is only read.
 
         Raises
         ------
@@ -941,7 +959,7 @@ class Retriever(Index):
         )
         if isinstance(held, SourceStore):
             held = held.with_ensemble(own)
-        retriever = cls(own, held)
+        retriever = cls(own, held, fit=fit)
         retriever._home, retriever._reload, retriever._settings = home, reload, home.settings
         learned_there = read_learned(home.settings, Path(path))
         retriever.calibration, retriever._changes_at_calibration = learned_there

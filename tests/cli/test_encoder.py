@@ -1,0 +1,54 @@
+"""`uec-rag --encoder`: models that only the user's code can make."""
+
+import json
+
+import pytest
+
+MODEL = """
+import zlib
+
+import numpy as np
+
+
+def words(texts):
+    out = np.full((len(texts), 64), 0.01)
+    for row, text in enumerate(texts):
+        for word in text.lower().split():
+            out[row, zlib.crc32(word.strip(".?#").encode()) % 64] += 1
+    return out
+
+
+def make():
+    return words
+
+
+def none():
+    return None
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    (tmp_path / "own_models.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_index_of_an_own_model_is_made_asked_and_gated(run, here, documents):
+    own = ("--encoder", "own_models:make")
+    run(*own, "index", documents, "--out", "idx")
+    found = run(*own, "ask", "idx", "honey in the hive", "--json", json_output=True)
+    assert "bees.md" in json.dumps(found)
+    (here / "asked.csv").write_text("query,relevant_ids\nhoney in the hive,bees.md\nwho?,\n")
+    run(*own, "gate", "idx", "asked.csv", "--force")
+    said = run("ask", "idx", "honey", code=2).output
+    assert "words" in said
+    assert "encoders=" in said
+
+
+@pytest.mark.parametrize(
+    "name", ["own_models", "own_models:nothing", "nowhere:make", "own_models:none"]
+)
+def test_what_is_no_function_of_an_encoder_is_refused(run, here, index, name):
+    said = run("--encoder", name, "ask", index, "honey", code=2).output
+    assert f"--encoder: expected MODULE:FUNCTION, which returns an embedding, got '{name}'" in said
