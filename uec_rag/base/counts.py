@@ -343,13 +343,6 @@ class Words:
                 rare.append(asked.idf[mine])
         return out, rare
 
-    def document_frequency(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the number of passages that contain each term."""
-        distinct, positions = np.unique(keys, return_inverse=True)
-        if self.frequencies is not None:
-            return self.frequencies.counts_of(keys)
-        return self._counted(distinct, [part.entries(distinct) for part in self.parts])[positions]
-
     def _look_up(self, queries: Terms) -> _Asked:
         """Look up the terms of a few queries."""
         keys, term = np.unique(queries.keys, return_inverse=True)

@@ -517,10 +517,6 @@ class View:
             for words, of in zip(self.state.corpora, known, strict=True)
         ]
 
-    def document_frequencies(self, block: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the number of passages that contain each term of a sparse block."""
-        return self._words[block].document_frequency(keys)
-
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
         whole = self.selected is self.state.alive
