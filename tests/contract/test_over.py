@@ -325,7 +325,9 @@ def test_candidates_are_encoded_once(theirs, remembering, ours):
 
 @pytest.mark.parametrize("theirs", OF_LANGCHAIN, indirect=True)  # LlamaIndex's Qdrant has none yet
 def test_nothing_is_found_in_an_empty_store(theirs, fitted):
-    over = theirs.over(theirs.store(theirs.Member(), []), fitted)
+    store = theirs.store(theirs.Member(), [])
+    assert theirs.hits(theirs.over(store), "ba") == []  # of which no fit is made
+    over = theirs.over(store, fitted)
     assert theirs.hits(over, "ba") == []
     assert theirs.index(over).search(["ba", "de"]).ids == [[], []]
     assert len(theirs.index(over).search([])) == 0
@@ -426,8 +428,20 @@ def test_a_gate_over_a_store_is_saved_with_its_fit_and_without_passages(tmp_path
     assert not any(
         LONG[0].encode() in file.read_bytes() for file in (tmp_path / "gate").rglob("*.*")
     )
+    with pytest.raises(ValueError, match="the fit of a retriever over .50 candidates of Chroma"):
+        langchain.UECRetriever.load(tmp_path / "gate")
     assert again.drift(asked * 2) is None
     assert "not like those" in again.drift(["Nothing of the kind"] * 64)
+
+
+def test_a_fit_is_kept_without_a_gate(tmp_path):
+    store = LangChainInChroma().store(LangChain.Member(), LONG)
+    gate = langchain.UECGate(retriever=langchain.UECRetriever.over(store))
+    first = gate.invoke(LONG[0].split(".")[0])
+    gate.save(tmp_path / "gate")
+    again = langchain.UECGate.load(tmp_path / "gate", langchain.UECRetriever.over(store))
+    assert again.retriever.index.uec.is_fitted
+    assert again.invoke(LONG[0].split(".")[0])["confidence"] == pytest.approx(first["confidence"])
 
 
 async def test_nodes_keep_their_documents_and_keys_are_hidden_from_models(fitted):

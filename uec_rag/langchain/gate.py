@@ -222,10 +222,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return cls(retriever=retriever, gate=gate, advisor=reader)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the gate to a folder; over another store, with the fit, but without passages."""
-        gate, retriever = self._active_gate, self.retriever
-        if gate is None:
-            raise ValueError("gate: there is none to save; make one with from_labels, or pass it.")
+        """Save the gate to a folder; over another store, with the fit, but without passages.
+
+        Without a gate, the threshold 0.5 is saved.
+        """
+        gate, retriever = self._active_gate or Gate(), self.retriever
         if isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore):
             retriever.save(path)
         Path(path).mkdir(parents=True, exist_ok=True)

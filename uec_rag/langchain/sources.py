@@ -77,7 +77,8 @@ def _chroma(theirs: Any, count: int) -> Source:  # noqa: ANN401
         return dict(zip(found["ids"], found["embeddings"], strict=True))
 
     def sample(most: int) -> list[Passage]:
-        return passages_of(theirs.get_by_ids(theirs.get(limit=most, include=[])["ids"]))
+        ids = theirs.get(limit=most, include=[])["ids"]
+        return passages_of(theirs.get_by_ids(ids)) if ids else []  # Chroma refuses to get none
 
     source = _with_filters(theirs, count, lambda filter: necessary(parse(filter)))
     return replace(source, vectors=vectors, sample=sample)

@@ -106,6 +106,12 @@ def saved_store(folder: Path, store: Store | None) -> Store | None:
         return None
     noted = read_json(folder / STORE)
     address = str(noted.get("address"))
+    if store is None and noted.get("store") == "source":
+        raise ValueError(
+            f"path: this is the fit of a retriever over {address!r:.300}, without passages; pass "
+            "that store: UECGate.load(path, UECRetriever.over(your_store)), or "
+            "Retriever.load(path, store=retriever.index.store)."
+        )
     if store is None:
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
