@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self, cast, get_args
+from typing import Annotated, Any, Self, TypeGuard, cast, get_args
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForChainRun,
@@ -227,7 +227,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         Without a gate, the threshold 0.5 is saved.
         """
         gate, retriever = self._active_gate or Gate(), self.retriever
-        if isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore):
+        if _is_over_a_source(retriever):
             retriever.save(path)
         Path(path).mkdir(parents=True, exist_ok=True)
         gate.save(Path(path) / GATE_FILE)
@@ -257,7 +257,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             If it is damaged, or an encoder is another than the saved ensemble's.
         """
         gate = Gate.load(Path(path) / GATE_FILE, as_advisor(advisor))
-        if isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore):
+        if _is_over_a_source(retriever):
             known = dict(zip(retriever.index.uec.names, retriever.index.uec.encoders, strict=True))
             index = Retriever.load(path, store=retriever.index.store, encoders=known)
             retriever = retriever.model_copy(update={"vectorstore": UECVectorStore(index)})
@@ -498,6 +498,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
             told[name] = [document.metadata.get(f"uec_{key}") for document in output["documents"]]
         return told
+
+
+def _is_over_a_source(retriever: object) -> TypeGuard[UECRetriever]:
+    """Return whether a retriever is `UECRetriever.over` another package's store."""
+    return isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore)
 
 
 def _batch_options(options: dict[str, Any]) -> dict[str, Any]:

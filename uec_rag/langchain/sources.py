@@ -7,8 +7,7 @@ imported: an object has the methods of its class.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -19,28 +18,50 @@ from uec_rag.stores.base import Filter, Passage, content_id
 from uec_rag.stores.filters import HasId, Predicate, matches, necessary, parse, parts_of
 
 
-def source_of(theirs: VectorStore | BaseRetriever, count: int, vectors: Vectors | None) -> Source:
-    """Return a vector store or a retriever as a source of `count` candidates for each question.
+class _Store(NamedTuple):
+    """The functions of a kind of vector store.
 
-    `vectors`: how to get vectors, if the user has said so.
+    Attributes
+    ----------
+    options : callable(filter) -> dict
+        The options of `similarity_search` that apply a filter as far as the store can.
+    vectors : Vectors or None
+    ids : callable(count) -> list of str, or None
+        Lists ids of up to `count` documents.
     """
+
+    options: Callable[[Filter], dict[str, Any]]
+    vectors: Vectors | None = None
+    ids: Callable[[int], list[str]] | None = None
+
+
+def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
+    """Return a vector store or a retriever as a source of `count` candidates for each question."""
     name = type(theirs).__name__
     if isinstance(theirs, BaseRetriever):
         retriever = theirs
         return Source(
-            f"the documents of {name}",
-            lambda question, _: passages_of(retriever.invoke(question)),
-            vectors,
+            f"the documents of {name}", lambda question, _: passages_of(retriever.invoke(question))
         )
-    kinds = {cls.__name__: cls for cls in type(theirs).__mro__}
-    known = next((_KINDS[kind] for kind in kinds if kind in _KINDS), _plain)
-    source = known(theirs, count)
-    if type(theirs).get_by_ids is not VectorStore.get_by_ids:
-        source = replace(source, get=lambda ids: passages_of(theirs.get_by_ids(ids)))
+    kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
+    options, vectors, list_ids = next(kinds, _other)(theirs)
+
+    def find(question: str, filter: Filter | None) -> list[Passage]:
+        applied = {} if filter is None else options(filter)
+        return passages_of(theirs.similarity_search(question, count, **applied))
+
+    def get(ids: list[str]) -> list[Passage]:
+        return passages_of(theirs.get_by_ids(ids)) if ids else []  # Chroma refuses to get none
+
     collection = getattr(theirs, "collection_name", getattr(theirs, "_collection_name", None))
     named = f" {collection!r}" if isinstance(collection, str) else ""
-    named = f"{count} candidates of {name}{named}"
-    return replace(source, name=named, vectors=vectors or source.vectors)
+    return Source(
+        f"{count} candidates of {name}{named}",
+        find,
+        vectors,
+        None if type(theirs).get_by_ids is VectorStore.get_by_ids else get,
+        None if list_ids is None else lambda most: get(list_ids(most)),
+    )
 
 
 def passages_of(documents: Sequence[Document]) -> list[Passage]:
@@ -54,89 +75,77 @@ def passages_of(documents: Sequence[Document]) -> list[Passage]:
     return passages
 
 
-def _plain(theirs: VectorStore, count: int) -> Source:
-    return Source("", lambda question, _: passages_of(theirs.similarity_search(question, count)))
+def _other(_: VectorStore) -> _Store:
+    return _Store(lambda filter: {})
 
 
-def _with_filters(
-    theirs: VectorStore, count: int, translate: Callable[[Filter], object | None]
-) -> Source:
-    """Return a source that hands filters over, as far as they can be translated."""
-
-    def find(question: str, filter: Filter | None) -> list[Passage]:
-        own = None if filter is None else translate(filter)
-        options: dict[str, Any] = {} if own is None else {"filter": own}
-        return passages_of(theirs.similarity_search(question, count, **options))
-
-    return Source("", find)
+def _postgres(_: VectorStore) -> _Store:
+    return _Store(lambda filter: _given(necessary(filter)))
 
 
-def _chroma(theirs: Any, count: int) -> Source:  # noqa: ANN401
+def _given(filter: object) -> dict[str, Any]:
+    return {} if filter is None else {"filter": filter}
+
+
+def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
         found = theirs.get(ids=ids, include=["embeddings"])
         return dict(zip(found["ids"], found["embeddings"], strict=True))
 
-    def sample(most: int) -> list[Passage]:
-        ids = theirs.get(limit=most, include=[])["ids"]
-        return passages_of(theirs.get_by_ids(ids)) if ids else []  # Chroma refuses to get none
+    return _Store(
+        lambda filter: _given(necessary(filter)),
+        vectors,
+        lambda most: list[str](theirs.get(limit=most, include=[])["ids"]),
+    )
 
-    source = _with_filters(theirs, count, lambda filter: necessary(parse(filter)))
-    return replace(source, vectors=vectors, sample=sample)
 
-
-def _in_memory(theirs: Any, count: int) -> Source:  # noqa: ANN401
-    def translate(filter: Filter) -> Callable[[Document], bool]:
+def _in_memory(theirs: Any) -> _Store:  # noqa: ANN401
+    def options(filter: Filter) -> dict[str, Any]:
         condition = parse(filter)
-        return lambda document: matches(condition, passages_of([document])[0])
+        return _given(lambda document: matches(condition, passages_of([document])[0]))
 
-    def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        return {id_: theirs.store[id_]["vector"] for id_ in ids if id_ in theirs.store}
-
-    def sample(most: int) -> list[Passage]:
-        return passages_of(theirs.get_by_ids([*theirs.store][:most]))
-
-    return replace(_with_filters(theirs, count, translate), vectors=vectors, sample=sample)
+    return _Store(
+        options,
+        lambda ids: {id_: theirs.store[id_]["vector"] for id_ in ids if id_ in theirs.store},
+        lambda most: [*theirs.store][:most],
+    )
 
 
-def _faiss(theirs: Any, count: int) -> Source:  # noqa: ANN401
-    def find(question: str, filter: Filter | None) -> list[Passage]:
-        options: dict[str, Any] = {}
-        condition = None if filter is None else parse(filter)
-        if condition is not None and not parts_of(condition, (Predicate, HasId)):
-            # It looks at metadata alone, and filters the nearest `fetch_k`.
-            def keep(metadata: dict[str, Any]) -> bool:
-                return matches(condition, Passage("", "", metadata))
+def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
+    def options(filter: Filter) -> dict[str, Any]:
+        condition = parse(filter)
+        if parts_of(condition, (Predicate, HasId)):  # it looks at metadata alone
+            return {}
 
-            options = {"filter": keep, "fetch_k": theirs.index.ntotal}
-        return passages_of(theirs.similarity_search(question, count, **options))
+        def keep(metadata: dict[str, Any]) -> bool:
+            return matches(condition, Passage("", "", metadata))
+
+        return {"filter": keep, "fetch_k": theirs.index.ntotal}  # it filters the nearest `fetch_k`
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
         positions = {id_: at for at, id_ in theirs.index_to_docstore_id.items()}
         return {id_: theirs.index.reconstruct(positions[id_]) for id_ in ids if id_ in positions}
 
-    def sample(most: int) -> list[Passage]:
-        return passages_of(theirs.get_by_ids([*theirs.index_to_docstore_id.values()][:most]))
-
-    return Source("", find, vectors, sample=sample)
+    return _Store(options, vectors, lambda most: [*theirs.index_to_docstore_id.values()][:most])
 
 
-def _qdrant(theirs: Any, count: int) -> Source:  # noqa: ANN401
+def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
     name = theirs.vector_name or ""
+
+    def options(filter: Filter) -> dict[str, Any]:
+        asked = necessary(filter)
+        return _given(asked and _qdrant_filter(asked, theirs.metadata_payload_key))
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
         points = theirs.client.retrieve(theirs.collection_name, ids, with_vectors=True)
         rows = ((p.id, p.vector[name] if isinstance(p.vector, dict) else p.vector) for p in points)
         return {str(id_): row for id_, row in rows}
 
-    def sample(most: int) -> list[Passage]:
+    def ids(most: int) -> list[str]:
         points, _ = theirs.client.scroll(theirs.collection_name, limit=most, with_payload=False)
-        return passages_of(theirs.get_by_ids([point.id for point in points]))
+        return [point.id for point in points]
 
-    def translate(filter: Filter) -> object | None:
-        asked = necessary(parse(filter))
-        return asked and _qdrant_filter(asked, theirs.metadata_payload_key)
-
-    return replace(_with_filters(theirs, count, translate), vectors=vectors, sample=sample)
+    return _Store(options, vectors, ids)
 
 
 def _qdrant_filter(asked: Mapping[str, Any], prefix: str) -> Any:  # noqa: ANN401
@@ -164,13 +173,11 @@ def _qdrant_filter(asked: Mapping[str, Any], prefix: str) -> Any:  # noqa: ANN40
     return models.Filter(must=[models.FieldCondition(**condition, range=bound)])
 
 
-_KINDS: dict[str, Callable[[Any, int], Source]] = {
+_KINDS: dict[str, Callable[[Any], _Store]] = {
     "Chroma": _chroma,
     "FAISS": _faiss,
     "InMemoryVectorStore": _in_memory,
-    "PGVector": lambda theirs, count: _with_filters(
-        theirs, count, lambda filter: necessary(parse(filter))
-    ),
+    "PGVector": _postgres,
     "QdrantVectorStore": _qdrant,
 }
 """The stores that are known, by the names of their classes."""

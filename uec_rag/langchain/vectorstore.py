@@ -9,7 +9,6 @@ import os
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from langchain_core.callbacks import (
@@ -49,9 +48,9 @@ from uec_rag.langchain.sources import passages_of, source_of
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.plain import as_index, is_embedding_of
+from uec_rag.retrieval.plain import as_index, index_over
 from uec_rag.retrieval.request import Diversity
-from uec_rag.retrieval.sources import SourceStore, Vectors
+from uec_rag.retrieval.sources import Vectors
 from uec_rag.stores.base import Store
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
@@ -70,6 +69,7 @@ _OPTIONS = {
 _DEFAULTS: dict[str, Any] = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
 
 _CALL_ONLY = ("history", "within")
+_STORE = ("store", "words", "fit")
 _LOAD = ("read_only", "encoders", "device", "store", "trust")
 
 
@@ -178,7 +178,7 @@ class UECVectorStore(VectorStore):
         **kwargs: Any,
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
-        made = cls(embedding, **_of_class(kwargs))
+        made = cls(embedding, **_take(kwargs, _STORE))
         made.add_texts(texts, metadatas, **kwargs)
         return made
 
@@ -187,7 +187,7 @@ class UECVectorStore(VectorStore):
         cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
     ) -> Self:
         """Create a store and add documents; parameters as in the class and `add_documents`."""
-        made = cls(embedding, **_of_class(kwargs))
+        made = cls(embedding, **_take(kwargs, _STORE))
         made.add_documents(documents, **kwargs)
         return made
 
@@ -650,11 +650,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             raise ValueError(
                 f"embedding: {type(theirs).__name__} has none of its own; pass a UEC or Embeddings."
             )
-        source = source_of(theirs, check_k(candidates, "candidates"), vectors)
+        source = source_of(theirs, check_k(candidates, "candidates"))
         uec = as_ensemble(own if embedding is None else embedding, words=words)
-        if vectors is None and not is_embedding_of(uec, own):
-            source = replace(source, vectors=None)
-        made = Retriever(uec, SourceStore(uec, source), fit=fit)
+        made = index_over(uec, source, own, vectors, fit=fit)
         return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)
 
     def fit_from(self, documents: Iterable[Document] | None = None, **options: Any) -> Self:
@@ -692,8 +690,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             Other parameters of the class, and `read_only`, `encoders`, `device`, `store` and
             `trust` of `Retriever.load`.
         """
-        of_load = {name: kwargs.pop(name) for name in _LOAD if name in kwargs}
-        return cls(vectorstore=UECVectorStore.load(path, embedding, **of_load), k=k, **kwargs)
+        store = UECVectorStore.load(path, embedding, **_take(kwargs, _LOAD))
+        return cls(vectorstore=store, k=k, **kwargs)
 
     @property
     def gate(self) -> Gate | None:
@@ -930,9 +928,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return params
 
 
-def _of_class(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of `UECVectorStore` out of those of a call."""
-    return {name: options.pop(name) for name in ("store", "words", "fit") if name in options}
+def _take(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Take some options out of those of a call."""
+    return {name: options.pop(name) for name in names if name in options}
 
 
 def _questions_and_histories(asked: Sequence[Question]) -> tuple[list[str], list[object]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -27,9 +26,9 @@ from uec_rag.llama_index.sources import source_of
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.plain import as_index, is_embedding_of
+from uec_rag.retrieval.plain import as_index, index_over
 from uec_rag.retrieval.request import Options
-from uec_rag.retrieval.sources import SourceStore, Vectors
+from uec_rag.retrieval.sources import Vectors
 from uec_rag.stores.base import Store
 
 
@@ -319,11 +318,9 @@ class UECRetriever(BaseRetriever):
             raise ValueError(
                 f"uec: {kind} has no embedding of its own; pass a UEC or an embedding."
             )
-        source = source_of(theirs, check_k(candidates, "candidates"), vectors)
+        source = source_of(theirs, check_k(candidates, "candidates"))
         ensemble = as_ensemble(own if uec is None else uec, words=words)
-        if vectors is None and not is_embedding_of(ensemble, own):
-            source = replace(source, vectors=None)
-        made = Retriever(ensemble, SourceStore(ensemble, source), fit=fit)
+        made = index_over(ensemble, source, own, vectors, fit=fit)
         return cls(made, similarity_top_k, **kwargs)
 
     def fit_from(self, nodes: Sequence[BaseNode] | None = None, **options: Any) -> Self:

@@ -20,7 +20,7 @@ from llama_index.core.vector_stores.types import (
 from uec_rag.llama_index.nodes import passages_of, with_text
 from uec_rag.retrieval.sources import Source, Vectors
 from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.filters import necessary, parse
+from uec_rag.stores.filters import necessary
 
 _OPERATORS = {
     "$eq": FilterOperator.EQ,
@@ -32,16 +32,11 @@ _OPERATORS = {
 }
 
 
-def source_of(
-    theirs: VectorStoreIndex | BaseRetriever, count: int, vectors: Vectors | None
-) -> Source:
-    """Return an index or a retriever as a source of `count` candidates for each question.
-
-    `vectors`: how to get vectors, if the user has said so.
-    """
+def source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
+    """Return an index or a retriever as a source of `count` candidates for each question."""
     if isinstance(theirs, BaseRetriever):
         name = f"the nodes of {type(theirs).__name__}"
-        return Source(name, lambda question, _: _passages(theirs, question), vectors)
+        return Source(name, lambda question, _: _passages(theirs, question))
     store = theirs.vector_store
     collection = getattr(store, "collection_name", None)
     named = f" {collection!r}" if isinstance(collection, str) else ""
@@ -55,16 +50,15 @@ def source_of(
     held = theirs.docstore
     if not held.docs:  # the nodes are in the vector store
         by_id: Callable[[list[str]], list[BaseNode]] = store.get_nodes
-        return Source(
-            name, find, vectors or partial(_of_nodes, by_id), lambda ids: passages_of(by_id(ids))
-        )
+        return Source(name, find, partial(_of_nodes, by_id), lambda ids: passages_of(by_id(ids)))
 
     def get(ids: Iterable[str]) -> list[Passage]:
         return passages_of(held.get_nodes([*ids], raise_error=False))
 
+    vectors: Vectors | None = None
     if isinstance(store, SimpleVectorStore):
         kept = store.data.embedding_dict
-        vectors = vectors or (lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept})
+        vectors = lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept}  # noqa: E731
     return Source(name, find, vectors, get, lambda most: get([*held.docs][:most]))
 
 
@@ -81,7 +75,7 @@ def _passages(retriever: BaseRetriever, question: str) -> list[Passage]:
 
 def metadata_filters(filter: Filter) -> MetadataFilters | None:
     """Translate what LlamaIndex's filters can say of a filter; None if that is nothing."""
-    asked = necessary(parse(filter))
+    asked = necessary(filter)
     if asked is None:
         return None
     made = _translate(asked)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.sources import Source, SourceStore, Vectors
 from uec_rag.stores.base import Store
 
 
@@ -58,10 +60,28 @@ def as_ensemble(
     return ensemble
 
 
-def is_embedding_of(uec: UEC, embedding: object) -> bool:
-    """Return whether the first encoder of an ensemble is a framework's embedding."""
+def index_over(
+    uec: UEC, source: Source, embedding: object, vectors: Vectors | None, *, fit: bool
+) -> Retriever:
+    """Return an index over a source of candidates.
+
+    Parameters
+    ----------
+    uec : UEC
+    source : Source
+        Its own vectors are used if `embedding`, which made them, is the first encoder.
+    embedding : object
+    vectors : Vectors, optional
+        Returns vectors that the first encoder made, in place of the source's own.
+    fit : bool
+        Whether the first search may fit the ensemble.
+    """
     first = uec.encoders[0]
-    return isinstance(first, BlackBoxEncoder) and first.source is embedding
+    if vectors is not None:
+        source = replace(source, vectors=vectors)
+    elif not (isinstance(first, BlackBoxEncoder) and first.source is embedding):
+        source = replace(source, vectors=None)
+    return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 
 def as_index(

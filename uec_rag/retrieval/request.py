@@ -7,9 +7,9 @@ with the question that was asked back about (`Query.of`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, TypedDict, TypeVar
 
 from uec_rag.base.checks import check_texts
 from uec_rag.confidence.languages import ENGLISH, language_of
@@ -263,13 +263,6 @@ class Request:
     def is_narrowed(self) -> bool:
         """True if a reading of one of the questions was chosen."""
         return bool(self.chosen) or any(query.replies for query in self.queries)
-
-
-def add_ids(ids: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
-    """Combine a filter with a condition on ids."""
-    if filter is None:
-        return ids
-    return {"$and": [ids, {"$where": filter} if callable(filter) else filter]}
 
 
 def choose_readings(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:

@@ -52,7 +52,6 @@ from uec_rag.retrieval.request import (
     Options,
     Query,
     Request,
-    add_ids,
     check_history,
     check_queries,
     choose_readings,
@@ -71,7 +70,7 @@ from uec_rag.retrieval.save import (
 from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Filter, Passage, Store
-from uec_rag.stores.filters import parse
+from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.view import with_fresh_view
 
@@ -366,7 +365,7 @@ class Retriever(Index):
         """Check the arguments of `search`, and pair the questions with their turns."""
         label = within if isinstance(within, str) else None
         chosen = () if within is None or label is not None else chosen_ids(within)
-        self._check_filter(add_ids({"$id": [*chosen]}, filter) if chosen else filter)
+        self._check_filter(all_of({"$id": [*chosen]} if chosen else None, filter))
         share = (
             self.unanswerable_rate
             if unanswerable_rate is None
@@ -474,13 +473,13 @@ class Retriever(Index):
             condition: dict[str, Any] = {"$id": [*ids]}
             if not named and not request.chosen:
                 condition = {"$not": condition}
-            among = add_ids(condition, among)
+            among = all_of(condition, among)
             ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
         if among is request.filter:
             return self._run_among(request, among, [query], rows, parts)[0]
         rest = request.filter
         if ruled_out:
-            rest = add_ids({"$not": {"$id": ruled_out}}, rest)
+            rest = all_of({"$not": {"$id": ruled_out}}, rest)
         [limit] = self._run_among(request, rest, [query], rows, parts)
         [result] = self._run_among(request, among, [query], rows, parts)
         # A reading is part of the corpus that a gate was made for, not another corpus.
@@ -704,7 +703,7 @@ class Retriever(Index):
         PermissionError
             If the index is only read.
         """
-        given = self._sample() if passages is None else [*passages]
+        given = sample_passages(self.store) if passages is None else [*passages]
         made = fit_without_labels(self.uec, given, show_progress=show_progress)
         if made is None:
             raise ValueError(
@@ -742,14 +741,10 @@ class Retriever(Index):
             return
         if self.folder is not None and LabelFile(self.folder).path.exists():
             return
-        given = self._sample()
+        given = sample_passages(self.store)
         made = fit_without_labels(self.uec, given) if len(given) >= ENOUGH else None
         if made is not None:
             self._use_fit(made, given)
-
-    def _sample(self) -> list[Passage]:
-        """Return passages to fit the ensemble on; none if a source cannot list them."""
-        return sample_passages(self.store)
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""

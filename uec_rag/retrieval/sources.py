@@ -25,6 +25,7 @@ from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
 from uec_rag.ensemble.known_vectors import with_caches
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
 from uec_rag.stores.urls import STORE
 
@@ -149,8 +150,8 @@ class SourceStore:
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter."""
-        view, both = copy(self), [each for each in (self._filter, filter) if each is not None]
-        view._filter = _all_of(both)
+        view = copy(self)
+        view._filter = all_of(self._filter, filter)
         view._seen = {} if self._seen is None else self._seen
         return view
 
@@ -260,9 +261,3 @@ def _known(
             "the store's embedding as first encoder, or omit vectors= to encode its texts."
         )
     return Encoded(matrix, matrix)
-
-
-def _all_of(filters: Sequence[Filter]) -> Filter | None:
-    if len(filters) < 2:
-        return filters[0] if filters else None
-    return {"$and": [{"$where": each} if callable(each) else each for each in filters]}

@@ -19,6 +19,7 @@ from uec_rag.retrieval.index import Passages
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.filters import all_of
 
 TOOL_NAME = "search_documents"
 TOOL_DESCRIPTION = (
@@ -175,12 +176,6 @@ class IndexView:
         index.passages(filter)  # checks the filter
         self.index, self.filter = index, filter
 
-    def _joined(self, filter: Filter | None) -> Filter | None:
-        """Return a caller's filter joined with that of the view by "and"."""
-        if self.filter is None or filter is None:
-            return self.filter if filter is None else filter
-        return {"$and": [self.filter, filter]}
-
     def search(
         self,
         question: str,
@@ -192,7 +187,7 @@ class IndexView:
     ) -> Result:
         """Search for one question, as `Retriever.search` does."""
         return self.index.search(
-            [question], k, filter=self._joined(filter), history=[history], within=within
+            [question], k, filter=all_of(self.filter, filter), history=[history], within=within
         )[0]
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -213,4 +208,4 @@ class IndexView:
         return f"{pluralize(len(self._passages()), 'passage')}. {decides}"
 
     def _passages(self, filter: Filter | None = None) -> Passages:
-        return self.index.passages(self._joined(filter))
+        return self.index.passages(all_of(self.filter, filter))

@@ -270,18 +270,6 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
             raise ValueError(f"filter: expected at most {most:,} {what}, got {count:,}.")
 
 
-def keys_of(condition: Condition) -> set[str]:
-    """Return the metadata keys that a condition names."""
-    match condition:
-        case And(conditions) | Or(conditions):
-            return set[str]().union(*map(keys_of, conditions))
-        case Not(negated):
-            return keys_of(negated)
-        case Compare(key, _, _) | Nested(key, _):
-            return {key}
-    return set()
-
-
 def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Condition]:
     """Return the conditions of some kinds in a condition, at any depth."""
     match condition:
@@ -292,23 +280,46 @@ def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Conditi
     return [condition] if isinstance(condition, kinds) else []
 
 
+def keys_of(condition: Condition) -> set[str]:
+    """Return the metadata keys that a condition names."""
+    return {part.key for part in cast(Any, parts_of(condition, (Compare, Nested)))}
+
+
+def all_of(*filters: Filter | None) -> Filter | None:
+    """Join filters by "and"; None selects everything.
+
+    Examples
+    --------
+    >>> all_of({"lang": "en"}, None, {"year": 2024})
+    {'$and': [{'lang': 'en'}, {'year': 2024}]}
+    """
+    given = [filter for filter in filters if filter is not None]
+    if len(given) < 2:
+        return given[0] if given else None
+    return {"$and": given}
+
+
 _SHARED = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in")  # operators that mean the same everywhere
 
 
-def necessary(condition: Condition) -> dict[str, Any] | None:
-    """Return what must hold for a condition to, in the operators that other stores have, too.
+def necessary(filter: Filter) -> dict[str, Any] | None:
+    """Return what must hold for a filter to, in the operators that other stores have, too.
 
     These are `$and`, `$or`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte`, each as
     a mapping with one key. None if nothing can be said.
 
     Examples
     --------
-    >>> necessary(parse({"lang": "en", "tags": {"$contains": "tax"}, "year": {"$gt": 2020}}))
+    >>> necessary({"lang": "en", "tags": {"$contains": "tax"}, "year": {"$gt": 2020}})
     {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
     """
+    return _necessary(parse(filter))
+
+
+def _necessary(condition: Condition) -> dict[str, Any] | None:
     match condition:
         case And(conditions) | Or(conditions):
-            parts = [necessary(one) for one in conditions]
+            parts = [_necessary(one) for one in conditions]
             known = [part for part in parts if part is not None]
             if (isinstance(condition, Or) and len(known) < len(parts)) or not known:
                 return None
