@@ -19,7 +19,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.ensemble.convolution import Evidence, check_one_space
+from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, check_one_space
 from uec_rag.ensemble.evidence_fit import FitCorpus, fit_evidence_weights
 from uec_rag.ensemble.fit_queries import (
     LANGUAGES,
@@ -83,16 +83,9 @@ def fit(
         strange = list[FitCorpus]()
         if not are_generated:
             strange = _encode_pseudo_languages(
-                encoders, fitted, posteriors.questions, options.seed, show_progress
+                encoders, fitted, questions.questions, options.seed, show_progress
             )
-        traces = fitted.standardise_traces(questions.queries)
-        weights = fit_evidence_weights(
-            FitCorpus(questions.own, questions.questions.relevant, traces),
-            fitted.slopes,
-            fitted.intercepts,
-            seed=options.seed,
-            others=strange,
-        )
+        weights = _evidence_weights(fitted, questions, options.seed, strange)
         fitted = replace(fitted, rule=Evidence(weights))
     bar.update()
     known = shipped_fit(encoders, unfitted, options)
@@ -111,20 +104,38 @@ def fit(
         options.likelihood,
         posteriors.encoding_seconds,
         seconds,
+        source=f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
+        "passages"
+        if are_generated
+        else "",
         pairs=tuple(sum(map(len, each.positives)) for each in pairs_of_each),
         shares=tuple(shares.mean(axis=0).tolist()),
         deviations=tuple(shares.std(axis=0).tolist()),
     )
-    asked, corpus = posteriors.questions, posteriors.questions.corpus
-    profiled = [
-        (query, corpus[rows[0]])
-        for query, rows in zip(asked.queries[:_PROFILED], asked.relevant, strict=False)
+    profile = _profile(posteriors.questions, fitted.blocks(posteriors.corpus))
+    return replace(fitted, confidence_model=model, report=report, training_profile=profile)
+
+
+def _profile(questions: Questions, passages: Sequence[Gaussian]) -> TrainingProfile:
+    """Summarise the questions of a fit, given each block's Gaussians of their corpus."""
+    pairs = [
+        (query, questions.corpus[rows[0]])
+        for query, rows in zip(questions.queries[:_PROFILED], questions.relevant, strict=False)
     ]
-    return replace(
-        fitted,
-        confidence_model=model,
-        report=report,
-        training_profile=TrainingProfile.from_pairs(profiled, fitted.blocks(posteriors.corpus)),
+    return TrainingProfile.from_pairs(pairs, passages)
+
+
+def _evidence_weights(
+    fitted: Fitted, questions: FitQueries, seed: int, strange: Sequence[FitCorpus]
+) -> EvidenceWeights:
+    """Learn the evidence weights of the questions of a fit, and of those over other corpora."""
+    traces = fitted.standardise_traces(questions.queries)
+    return fit_evidence_weights(
+        FitCorpus(questions.own, questions.questions.relevant, traces),
+        fitted.slopes,
+        fitted.intercepts,
+        seed=seed,
+        others=strange,
     )
 
 

@@ -11,7 +11,6 @@ import logging
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -78,13 +77,12 @@ def fit_without_labels(
     probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
     if not all(np.array_equal(probe.embedding, probe.features) for probe in probes):
         return None
-    count, start = 2 * len(pairs), time.perf_counter()
-    names = " and ".join(each.name for each in dense)
+    start = time.perf_counter()
     _log.warning(
         "uec_rag: fitting on %s questions made of the passages: %s texts are embedded by %s, once.",
         len(pairs),
-        count,
-        names,
+        2 * len(pairs),
+        " and ".join(encoder.name for encoder in dense),
     )
     fitted.fitted = fit(
         fitted.encoders,
@@ -94,12 +92,7 @@ def fit_without_labels(
         show_progress=show_progress,
         are_generated=True,
     )
-    seconds = time.perf_counter() - start
-    _log.warning("uec_rag: fitted in %.0f s.", seconds)
-    source = f"fitted without labels on {len(pairs)} questions made of the passages"
-    assert fitted.fitted.report is not None
-    report = replace(fitted.fitted.report, source=source)
-    fitted.fitted = replace(fitted.fitted, report=report)
+    _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
     return fitted
 
 
