@@ -21,7 +21,7 @@ from uec_rag.cli.console import (
     Threshold,
     Trust,
     check_deciding,
-    note,
+    check_gate_decides,
     open_index,
     print_json,
     say,
@@ -65,20 +65,10 @@ def ask(
     Example: uec-rag ask idx "How do I reset my password?"
     """
     check_deciding(index, gate, threshold)
-    from uec_rag.retrieval.gate import OUTDATED
     from uec_rag.retrieval.tool import answer_record
 
     retriever = open_index(index, store, trust, gate, threshold)
-    decides = retriever.gate
-    if decides is not None and gate is None and threshold is None:
-        say(f"The index's gate decides (omit it with --threshold 0.5). {decides.report}")
-    if decides is not None and decides.threshold >= 1:
-        raise ValueError(
-            f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
-            "with 'uec-rag gate', from more questions or with a higher --max-wrong or --max-risk"
-        )
-    if not retriever.gate_fits():
-        note(OUTDATED)
+    check_gate_decides(retriever, gate or index, is_own=gate is None and threshold is None)
     first = [] if question is None else [question]
 
     def answer(asked: str, before: Sequence[str], within: Reading | None = None) -> Decision:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
 import typer
 from rich.console import Console
@@ -185,14 +185,38 @@ def open_index(
 
     engine = None if store is None else open_store(store, existing=True)
     writable = os.access(index, os.W_OK) and os.access(index / DATABASE, os.W_OK)
-    # 'uec-rag index' has fitted it, unless there were too few headings.
-    options: dict[str, Any] = {"store": engine, "trust": trust, "fit": False}
-    retriever = Retriever.load(index, read_only=not writable, encoders=own_encoders(), **options)
+    retriever = Retriever.load(
+        index,
+        read_only=not writable,
+        encoders=own_encoders(),
+        store=engine,
+        trust=trust,
+        fit=False,  # 'uec-rag index' has fitted it, unless there were too few headings
+    )
     if gate is not None:
         retriever.gate = Gate.load(gate)
     elif threshold is not None:
         retriever.gate = Gate(threshold)
     return retriever
+
+
+def check_gate_decides(retriever: Retriever, path: Path, *, is_own: bool) -> None:
+    """Say which gate decides if it is the index's own, and whether it is outdated.
+
+    Raises ValueError if it abstains on every question.
+    """
+    from uec_rag.retrieval.gate import OUTDATED
+
+    gate = retriever.gate
+    if gate is not None and is_own:
+        say(f"The index's gate decides (omit it with --threshold 0.5). {gate.report}")
+    if gate is not None and gate.threshold >= 1:
+        raise ValueError(
+            f"--gate: the gate in {str(path)!r} abstains on every question; make another with "
+            "'uec-rag gate', from more questions or with a higher --max-wrong or --max-risk"
+        )
+    if not retriever.gate_fits():
+        note(OUTDATED)
 
 
 ENCODERS: ContextVar[Sequence[str]] = ContextVar("encoders", default=())
