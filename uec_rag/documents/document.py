@@ -1,4 +1,4 @@
-"""What readers make of a file, and the document in sections that becomes of it."""
+"""The content that a reader extracts from a file, and the document that its sections make."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Content:
-    """What a reader makes of a file.
+    """The content of a file, as a reader extracts it.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Document:
 
     @property
     def headings(self) -> dict[tuple[str, ...], str]:
-        """What the heading of each path is called: itself, or with as much above it as is needed.
+        """The name of each path's heading, preceded by as many headings above it as it takes.
 
         Examples
         --------

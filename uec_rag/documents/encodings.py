@@ -1,4 +1,4 @@
-"""Which characters the bytes of a text file are."""
+"""Decoding of text files, whose encoding may have to be guessed."""
 
 from __future__ import annotations
 

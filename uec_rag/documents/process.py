@@ -46,7 +46,7 @@ class _Asked(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """What became of it: a document with notes on it, or an error."""
+    """The outcome of reading a file: a document with notes on it, or an error."""
 
     document: Document | None = None
     notes: Sequence[str] = ()

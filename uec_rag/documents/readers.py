@@ -50,8 +50,8 @@ def read_tsv(data: bytes) -> Content:
     return _table(csv.reader(io.StringIO(text, newline=""), csv.excel_tab), notes)
 
 
-def _table(rows: Iterable[list[str]], notes: list[str]) -> Content:
-    table = table_of(rows)
+def _table(rows: Iterable[list[str]], notes: list[str], header: int | None = None) -> Content:
+    table = table_of(rows, header=header)
     return Content([Page([table] if table else [])], notes=notes)
 
 
@@ -69,8 +69,8 @@ def read_json_lines(data: bytes) -> Content:
         fields = value if isinstance(value, dict) else {"": value}
         rows.append({key: _as_text(one) for key, one in fields.items()})
     names = [*dict.fromkeys(name for row in rows for name in row)]
-    table = table_of([names, *([row.get(name, "") for name in names] for row in rows)], header=1)
-    return Content([Page([table] if table else [])], notes=notes)
+    grid = [names, *([row.get(name, "") for name in names] for row in rows)]
+    return _table(grid, notes, header=1)
 
 
 def _as_text(value: object) -> str:
@@ -126,7 +126,7 @@ def read_email(data: bytes) -> Content:
 
 
 class Reader(NamedTuple):
-    """Where the function is that reads a format, and the libraries that it imports."""
+    """The location of the function that reads a format, and the libraries that it imports."""
 
     module: str
     function: str

@@ -1,4 +1,4 @@
-"""What labelled questions say of an index: a gate's curve as numbers, an evaluation as a page."""
+"""Reports from labelled questions: a gate's curve as numbers, an evaluation as a page."""
 
 from __future__ import annotations
 

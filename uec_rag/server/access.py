@@ -1,4 +1,4 @@
-"""Who may ask a server, and how much: middlewares of Starlette, and what they do not protect.
+"""Access to a server and its limits: middlewares of Starlette, and our own where it has none.
 
 A hostile page that is open in the user's browser can send requests to this machine. If its domain
 name resolves to this machine (DNS rebinding), it could also read the responses; the Host header

@@ -1,4 +1,4 @@
-"""What clients send and get, over HTTP and by the Model Context Protocol."""
+"""The messages of clients and their replies, over HTTP and by the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Stored(BaseModel):
 
 
 class Part(BaseModel):
-    """What one encoder says of a hit."""
+    """One encoder's part in a hit."""
 
     similarity: float
     rank: int | None = Field(description="By this similarity among all passages, if known.")
