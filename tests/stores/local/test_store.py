@@ -16,6 +16,7 @@ from uec_rag import Gaussian
 from uec_rag.base.similarity import moments, probit, score
 from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.local.segments import error_bound
+from uec_rag.stores.local.store import copy_view
 
 PROFILE = np.float32([[0.5, 0.0, 1.0], [0.25, 2.0, 0.0]])
 IDS = [*"abcdefghij"]
@@ -165,6 +166,19 @@ def test_a_store_of_which_most_was_deleted_is_searched_exactly_and_a_view_is_of_
         found, (wanted, scores) = one.search(query, 10, beta=1.0), everything(one, query, 10, 1.0)
         assert ids(found) == wanted
         np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
+
+
+def test_what_a_view_has_is_copied_after_its_files_were_merged(tmp_path):
+    store, rng = LocalStore(tmp_path / "index"), np.random.default_rng(0)
+    store.add([passage(str(i)) for i in range(1000)], random_gaussian(rng, 1000, 32))
+    view = store.snapshot()
+    store.delete([str(i) for i in range(750)])
+    copy = LocalStore(tmp_path / "copy")
+    copy_view(view, copy, {})
+    copy.check()
+    assert (len(store), len(copy)) == (250, 1000)
+    names = ["3", "999"]
+    np.testing.assert_array_equal(copy.vectors(names).mean, view.vectors(names).mean)
 
 
 def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch):

@@ -307,11 +307,13 @@ class Database:
                 self.end("ROLLBACK")
                 raise
 
-    def end(self, how: str) -> None:
-        """Commit or roll back."""
+    def end(self, how: str) -> bool:
+        """Commit or roll back; return whether there was a transaction to end."""
         with self.write() as connection:
-            if connection.in_transaction:
+            is_open = connection.in_transaction
+            if is_open:
                 connection.execute(how)
+        return is_open
 
     def _check_in_place(self) -> None:
         if self.in_memory:

@@ -219,6 +219,8 @@ class _Segments:
         other.folder.mkdir(exist_ok=True)
         try:
             os.link(self.path(name), other.path(new), follow_symlinks=False)
+        except FileNotFoundError:  # merged meanwhile by another writer; its contents are still held
+            return other.write(segment)
         except OSError:
             shutil.copyfile(self.path(name), other.path(new))
         to_disk(other.path(new))
@@ -290,6 +292,10 @@ class _Texts:
     def reduced(self, view: View) -> tuple[object, ...]:
         """See `Texts`."""
         return _reduced(view, {})
+
+
+def _undone() -> OSError:
+    return OSError("store: a full disk or an interrupt has undone this transaction; try again.")
 
 
 def _is_id(name: object) -> bool:
@@ -577,7 +583,8 @@ class LocalStore:
                 turn.state, turn.settings = self._read_state(connection, self._state)
             self._transaction = turn
             yield turn
-            home.database.end("COMMIT" if turn.is_changed else "ROLLBACK")
+            if not home.database.end("COMMIT" if turn.is_changed else "ROLLBACK"):
+                raise _undone()
         except BaseException:
             with suppress(Exception):
                 home.database.end("ROLLBACK")
@@ -597,7 +604,7 @@ class LocalStore:
             turn = self._transaction
             assert turn is not None
             if not connection.in_transaction:
-                raise OSError("store: the disk was full, so this transaction was undone.")
+                raise _undone()
             made = len(turn.made)
             connection.execute("SAVEPOINT step")
             try:
@@ -606,9 +613,11 @@ class LocalStore:
                 yield connection, turn
                 connection.execute("RELEASE step")
             except BaseException:
-                if connection.in_transaction:  # a full disk has rolled back everything
+                try:
                     connection.execute("ROLLBACK TO step")
                     connection.execute("RELEASE step")
+                except sqlite3.OperationalError:  # rolled back by a full disk, or just released
+                    self._home.database.end("ROLLBACK")
                 self._home.segments.remove(turn.made[made:])
                 del turn.made[made:]
                 raise
