@@ -225,8 +225,19 @@ def test_what_is_done_to_the_metadata_of_a_hit_does_not_change_the_index(small):
         hit.metadata["more"]["page"] = 2
 
 
-def test_a_question_of_more_than_8000_characters_is_refused_before_anything_is_encoded(full):
-    assert len(full.search(["?" * 8000])) == 1
-    expected = r"queries\[1\]: expected at most 8,000 characters, got 9,000; ask about a text"
-    with pytest.raises(ValueError, match=expected):
-        full.search(["why?", "?" * 9000])
+@pytest.mark.parametrize("blank", ["", " ", "\n\t"])
+def test_a_blank_question_finds_nothing_and_the_others_what_they_find_alone(full, blank):
+    together = full.search(["bifa", blank, "daxo"], 2)
+    assert together.ids == [full.search(["bifa"], 2).ids[0], [], full.search(["daxo"], 2).ids[0]]
+    [nothing] = full.search([blank], history=[["bifa"]]).decisions
+    assert (nothing.action, nothing.code, nothing.confidence) == ("abstain", "no_question", 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "searched"),
+    [("bifa daxo " * 2000, "bifa daxo " * 800), ("bifa \ud83d", "bifa ?")],
+    ids=["overlong", "half an emoji"],
+)
+def test_a_question_that_cannot_be_searched_whole_is_searched_in_part(full, asked, searched):
+    found, expected = full.search([asked, searched])
+    assert (found.ids, found.decision) == (expected.ids, expected.decision)

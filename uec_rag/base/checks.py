@@ -54,6 +54,16 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     Traceback (most recent call last):
     TypeError: texts must be a list of strings, got one string 'a'; write ['a'] for a single text
     """
+    checked = as_strings(texts, argument)
+    for index, text in enumerate(checked):
+        if not text or text.isspace():
+            raise ValueError(f"{argument}[{index}] is empty or only white space; remove it first")
+        check_unicode(text, f"{argument}[{index}]")
+    return checked
+
+
+def as_strings(texts: Iterable[str], argument: str) -> list[str]:
+    """Return texts as a list; TypeError if they are one string, or an item is not a string."""
     if isinstance(texts, str):
         short = texts if len(texts) <= 40 else texts[:37] + "..."
         raise TypeError(
@@ -71,9 +81,6 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
             raise TypeError(
                 f"{argument}[{index}] must be a string, got {type(text).__name__}: {text!r:.60}"
             )
-        if not text or text.isspace():
-            raise ValueError(f"{argument}[{index}] is empty or only white space; remove it first")
-        check_unicode(text, f"{argument}[{index}]")
     return checked
 
 

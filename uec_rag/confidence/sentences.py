@@ -11,7 +11,15 @@ from typing import Literal, NamedTuple
 
 from uec_rag.confidence.languages import ENGLISH, tables
 
-Code = Literal["answered", "underspecified", "uncertain", "no_answer", "off_topic", "nothing_found"]
+Code = Literal[
+    "answered",
+    "underspecified",
+    "uncertain",
+    "no_answer",
+    "off_topic",
+    "nothing_found",
+    "no_question",
+]
 
 TRANSLATIONS: dict[str, dict[str, str]] = {
     code: dict(table["sentences"]) for code, table in tables().items() if "sentences" in table

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict, TypeVar
 
-from uec_rag.base.checks import check_texts
+from uec_rag.base.checks import as_strings
 from uec_rag.confidence.languages import ENGLISH, language_of
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
@@ -32,7 +32,7 @@ _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
 LONGEST_QUERY = 8_000
-"""The largest number of characters of a question."""
+"""The largest number of characters of a question that are searched."""
 
 MOST_TURNS = 64
 """The number of turns before a question that are looked at: the latest."""
@@ -115,6 +115,11 @@ class Query:
         return cls(text, searched_turns(text, before), replies, before)
 
     @property
+    def is_blank(self) -> bool:
+        """True if there is no question, which is not searched."""
+        return not self.text.strip()
+
+    @property
     def lines(self) -> str:
         """The turns, followed by the question, one per line."""
         return "\n".join([*self.turns, self.text])
@@ -133,7 +138,7 @@ class Query:
     def views(self) -> dict[int | None, Query]:
         r"""The views in which it is searched, by the number of their turns; None has all.
 
-        If there are turns, the others are 0 and the number of those since the latest that does not
+        There is none of a blank text. If there are turns, the others are 0 and the number of those since the latest that does not
         refer back.
 
         Examples
@@ -143,6 +148,8 @@ class Query:
         ['How much is it?', 'My door opener broke.\nCan it be fixed?\nHow much is it?']
         """
         turns = self.turns
+        if self.is_blank:
+            return {}
         if not turns:
             return {None: self}
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
@@ -203,23 +210,27 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
     return kept[::-1]
 
 
-def check_queries(queries: Sequence[str]) -> list[str]:
-    """Return questions that can be searched; TypeError or ValueError if one cannot."""
-    said = check_texts(queries, "queries")
-    for position, query in enumerate(said):
-        if len(query) > LONGEST_QUERY:
-            raise ValueError(
-                f"queries[{position}]: expected at most {LONGEST_QUERY:,} characters, got "
-                f"{len(query):,}; ask about a text in a few sentences."
-            )
-    return said
+def searched_texts(queries: Sequence[str]) -> list[str]:
+    """Return questions as they are searched; TypeError unless they are a list of strings.
+
+    Only the first 8,000 characters are, and half of a surrogate pair, as is left of an emoji that
+    was cut in two, is a question mark.
+
+    Examples
+    --------
+    >>> searched_texts(["Who pays? \\ud83d"])
+    ['Who pays? ?']
+    """
+    said = as_strings(queries, "queries")
+    return [text[:LONGEST_QUERY].encode(errors="replace").decode() for text in said]
 
 
 def texts_of(queries: Sequence[Query]) -> list[str]:
     """List the different texts to encode for a search: the questions and their turns."""
-    turns = (turn for query in queries for turn in query.turns)
-    alone = (query.alone.text for query in queries if query.turns)
-    return [*dict.fromkeys([*(query.text for query in queries), *turns, *alone])]
+    asked = [query for query in queries if not query.is_blank]
+    turns = (turn for query in asked for turn in query.turns)
+    alone = (query.alone.text for query in asked if query.turns)
+    return [*dict.fromkeys([*(query.text for query in asked), *turns, *alone])]
 
 
 @dataclass(frozen=True)

@@ -139,12 +139,10 @@ class Result:
         coefficients: FloatArray,
         shares: FloatArray,
         names: tuple[str, ...],
-        basis: str = "",
-        language: str = ENGLISH,
+        decision: Decision,
     ) -> Self:
         """Create the result of a question without any hits."""
         none = np.zeros(0, dtype=np.float32)
-        decision = Decision.empty(basis, language)
         numbers = (none, none, none, none, none, coefficients, shares, none)
         return cls(query, [], *numbers, decision, exact=True, names=names)
 

@@ -53,8 +53,8 @@ from uec_rag.retrieval.request import (
     Query,
     Request,
     check_history,
-    check_queries,
     choose_readings,
+    searched_texts,
     texts_of,
     with_turns,
 )
@@ -265,6 +265,7 @@ class Retriever(Index):
         Parameters
         ----------
         queries : sequence of str
+            A blank one finds nothing, and of a long one the first 8,000 characters are searched.
         k : int
             Number of hits; all matches are returned if there are fewer. If the gate has a
             guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.
@@ -294,7 +295,7 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If a query is empty or not a string, if k < 1, if `filter`, `history` or `within`
+            If a query is not a string, if k < 1, if `filter`, `history` or `within`
             is not valid, or if no reading has the label and no passage has one of the ids
             (`UnknownReading`).
         """
@@ -372,7 +373,7 @@ class Retriever(Index):
             else check_unanswerable_rate(unanswerable_rate)
         )
         before = None if history is None else check_history(history)
-        said = check_queries(queries)
+        said = searched_texts(queries)
         if before is None:
             asked = [Query.parse(text, within=within) for text in said]
         else:

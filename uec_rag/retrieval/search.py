@@ -30,7 +30,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.text import FUNCTION_WORDS
 from uec_rag.confidence import readings
-from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.decision import Decision, decide_one
 from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.model import (
     JUDGED,
@@ -41,6 +41,7 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading, candidates_of
+from uec_rag.confidence.sentences import Code
 from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
@@ -256,6 +257,10 @@ def run(
     flat = [view for of_query in views for view in of_query.values()]
     assessed = assess(rank(method, store, flat, in_context(flat, rows, parts), k))
     for query, of_query in zip(queries, views, strict=True):
+        if query.is_blank:
+            equal = np.full(len(parts), 1 / len(parts), dtype=np.float32)
+            results.append(_empty(method, query, equal, "no_question"))
+            continue
         seen = {most: next(assessed) for most in of_query}
         chosen = seen[None] if len(seen) == 1 else clearest(query.text, seen)
         results.append(decide(chosen, k, size))
@@ -647,7 +652,7 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     [shares], probabilities = fitted.shares(pi[None]), assessed.probabilities
     language = method.language_for(query)
     if probabilities is None:
-        return Result.empty(query.text, pi, shares, fitted.names, method.basis, language)
+        return _empty(method, query, pi, "nothing_found")
     meant: list[Reading] = []
     if assessed.competing is not None and assessed.underspecified >= _WORTH_ASKING:
         meant = readings.readings(assessed.competing)
@@ -680,6 +685,13 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         members=_members(ranking, row, kept),
         copies=copies_of(ranking, row, kept),
     )
+
+
+def _empty(method: Method, query: Query, pi: FloatArray, code: Code) -> Result:
+    """Return the result of a question for which there is nothing to search or nothing found."""
+    decision = Decision.empty(method.basis, method.language_for(query), code)
+    [shares] = method.fitted.shares(pi[None])
+    return Result.empty(query.text, pi, shares, method.fitted.names, decision)
 
 
 def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
