@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, of_members, refused
+from tests.helpers import (
+    LinearHead,
+    assert_alike,
+    bag_of_words,
+    index_of,
+    of_members,
+    pairs,
+    refused,
+)
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
 from uec_rag.stores.local import View
@@ -241,3 +249,15 @@ def test_a_blank_question_finds_nothing_and_the_others_what_they_find_alone(full
 def test_a_question_that_cannot_be_searched_whole_is_searched_in_part(full, asked, searched):
     found, expected = full.search([asked, searched])
     assert (found.ids, found.decision) == (expected.ids, expected.decision)
+
+
+def test_a_filter_that_leaves_few_passages_makes_no_question_surer():
+    known = pairs(200)
+    index = index_of(UEC([bag_of_words(64, "fine"), "bm25"]).fit(known), [p for _, p in known])
+    ids = [passage.id for passage in index.passages()]
+    for row, (question, _) in enumerate(known[:20]):
+        three = [ids[row - 1], ids[row - 2], ids[row - 3]]
+        [elsewhere] = index.search([question], filter={"$id": three}).decisions
+        [there] = index.search([question], filter={"$id": [ids[row], *three]}).decisions
+        assert elsewhere.action != "answer"
+        assert elsewhere.confidence < there.confidence

@@ -92,9 +92,7 @@ class Decision:
     language: str = field(default=ENGLISH, compare=False)
 
     @classmethod
-    def empty(
-        cls, basis: str = "", language: str = ENGLISH, code: Code = "nothing_found"
-    ) -> Self:
+    def empty(cls, basis: str = "", language: str = ENGLISH, code: Code = "nothing_found") -> Self:
         """Create the decision to abstain if nothing was found."""
         reason = sentence(code, language)
         return cls("abstain", reason, basis=basis, in_corpus=0.0, code=code, language=language)

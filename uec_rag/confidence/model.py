@@ -75,6 +75,7 @@ def features(
     members: FloatArray,
     temperature: float = 1.0,
     words: FloatArray | None = None,
+    others: FloatArray | None = None,
 ) -> Features:
     """Compute the features of hits from their logits.
 
@@ -94,6 +95,9 @@ def features(
         T > 0 of the softmax over ``logits / T``.
     words : array, shape (n, W), optional
         Evidence of the question's words (`WORDS`); not known by default.
+    others : array, shape (n, m), optional
+        Logits of passages that a filter leaves out, padded with -inf: they are evidence that what
+        it selects has no answer, and none of where an answer is.
 
     Examples
     --------
@@ -105,6 +109,9 @@ def features(
     highest = scaled[:, :1]
     near = scaled[:, :NEAREST] - highest
     normaliser, soft, softest = np.exp(near / _SOFTER).sum(axis=2, keepdims=True)
+    if others is not None:
+        apart = (others / temperature - highest) / _SOFTER[-1, 0]
+        softest = softest + np.exp(apart).sum(axis=1, keepdims=True)
     among = (np.exp((scaled - highest) / 2) / soft).cumsum(axis=1)
     among = np.clip(among, _LEAST_SHARE, 1 - _LEAST_SHARE)
     counts = np.isfinite(scaled).cumsum(axis=1)
@@ -114,7 +121,7 @@ def features(
     single = np.float32
     if words is None:
         words = np.full((len(logits), len(WORDS)), np.nan)
-    in_corpus = np.column_stack([np.log(1 / softest[:, 0]), best, mean, words])
+    in_corpus = np.column_stack([-np.log(softest[:, 0]), best, mean, words])
     return Features(
         in_corpus=in_corpus.astype(single),
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),

@@ -138,8 +138,8 @@ class Query:
     def views(self) -> dict[int | None, Query]:
         r"""The views in which it is searched, by the number of their turns; None has all.
 
-        There is none of a blank text. If there are turns, the others are 0 and the number of those since the latest that does not
-        refer back.
+        There is none of a blank text. If there are turns, the others are 0 and the number of those
+        since the latest that does not refer back.
 
         Examples
         --------
@@ -211,14 +211,14 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
 
 
 def searched_texts(queries: Sequence[str]) -> list[str]:
-    """Return questions as they are searched; TypeError unless they are a list of strings.
+    r"""Return questions as they are searched; TypeError unless they are a list of strings.
 
     Only the first 8,000 characters are, and half of a surrogate pair, as is left of an emoji that
     was cut in two, is a question mark.
 
     Examples
     --------
-    >>> searched_texts(["Who pays? \\ud83d"])
+    >>> searched_texts(["Who pays? \ud83d"])
     ['Who pays? ?']
     """
     said = as_strings(queries, "queries")

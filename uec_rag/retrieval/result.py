@@ -262,19 +262,6 @@ class Result:
         clear = replace(self.decision, underspecified=0.0, readings=())
         return replace(self, decision=clear).with_threshold(self.decision.threshold)
 
-    def cap_confidence(self, most: float) -> Result:
-        """The result with no probability of an answer above `most`."""
-        verdict = self.decision
-        sure, in_corpus = min(verdict.confidence, most), min(verdict.in_corpus, most)
-        decision = replace(verdict, confidence=sure, in_corpus=in_corpus)
-        limited = replace(
-            self,
-            decision=decision,
-            confidence_at_k=np.minimum(self.confidence_at_k, np.float32(most)),
-            relevance=np.minimum(self.relevance, np.float32(most)),
-        )
-        return limited.with_threshold(decision.threshold)
-
     def with_threshold(self, threshold: float) -> Result:
         """Return the result with the decision at another threshold."""
         return replace(self, decision=self.decide(threshold))

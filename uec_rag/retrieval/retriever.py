@@ -453,9 +453,8 @@ class Retriever(Index):
     ) -> Result:
         """Search for one of the questions, among the chosen readings if there are any.
 
-        With only the passages of a reading, nothing competes with the first of them, and a question
-        that the corpus does not answer would look answered. So the result is no surer than that of
-        a search among all passages but those of the readings that were not chosen.
+        All passages but those of the readings that were not chosen compete with the hits, so that a
+        question that the corpus does not answer does not look answered.
         """
         query, among = request.queries[position], request.filter
         ruled_out, named = list[str](), list[Reading]()
@@ -478,14 +477,10 @@ class Retriever(Index):
             ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
         if among is request.filter:
             return self._run_among(request, among, [query], rows, parts)[0]
-        rest = request.filter
-        if ruled_out:
-            rest = all_of({"$not": {"$id": ruled_out}}, rest)
-        [limit] = self._run_among(request, rest, [query], rows, parts)
-        [result] = self._run_among(request, among, [query], rows, parts)
+        rest = {"$not": {"$id": ruled_out}} if ruled_out else None
+        [result] = self._run_among(request, among, [query], rows, parts, rest)
         # A reading is part of the corpus that a gate was made for, not another corpus.
         result = replace(result, decision=replace(result.decision, size=0))
-        result = result.cap_confidence(limit.decision.confidence)
         # If several readings were chosen, asking back would repeat the same question.
         return result.without_clarifying if len(named) > 1 else result
 
@@ -506,15 +501,27 @@ class Retriever(Index):
         queries: Sequence[Query],
         rows: Mapping[str, int],
         parts: Sequence[Gaussian],
+        rest: Filter | None = None,
     ) -> list[Result]:
-        """Search for some questions of a request, among the passages that a filter selects."""
+        """Search for some questions of a request, among the passages that a filter selects.
+
+        `rest`: selects the passages that compete with these.
+        """
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
         self._notice_changes()
         method = self._method(request.filter, request.unanswerable_rate)
         with span("search", queries=len(queries), k=request.k) as note:
             results = with_fresh_view(
-                lambda: run(method, self.store.snapshot(among), queries, rows, parts, request.k)
+                lambda: run(
+                    method,
+                    self.store.snapshot(among),
+                    queries,
+                    rows,
+                    parts,
+                    request.k,
+                    None if among is None else self.store.snapshot(rest),
+                )
             )
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)

@@ -239,11 +239,15 @@ def run(
     rows: Mapping[str, int],
     parts: Sequence[Gaussian],
     k: int,
+    whole: Store | None = None,
 ) -> list[Result]:
     """Search a store, or a filtered view of it, for questions in their conversations.
 
     Parameters
     ----------
+    whole : Store, optional
+        What the passages were selected from: with few, nothing would compete with the first of
+        them, and a question would look answered, so the nearest others compete.
     queries : sequence of n Query
     rows : mapping of str to int
         The row of each text of `request.texts_of(queries)` in `parts`.
@@ -255,7 +259,7 @@ def run(
     size, results = len(store), list[Result]()
     views = [query.views for query in queries]
     flat = [view for of_query in views for view in of_query.values()]
-    assessed = assess(rank(method, store, flat, in_context(flat, rows, parts), k))
+    assessed = assess(rank(method, store, flat, in_context(flat, rows, parts), k, whole))
     for query, of_query in zip(queries, views, strict=True):
         if query.is_blank:
             equal = np.full(len(parts), 1 / len(parts), dtype=np.float32)
@@ -320,7 +324,12 @@ def combine_with_standalone(in_turn: Assessment, alone: Assessment, question: st
 
 
 def rank(
-    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
+    method: Method,
+    store: Store,
+    queries: Sequence[Query],
+    parts: Sequence[Gaussian],
+    k: int,
+    whole: Store | None = None,
 ) -> Iterator[Ranking]:
     """Find the hits of queries and their features, from which `calibrate` learns, too.
 
@@ -330,24 +339,22 @@ def rank(
     step = 1
     if not store.remote:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
-    if len(queries) <= step:
-        if queries:
-            yield _rank_block(method, store, queries, parts, k)
-        return
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
-        yield _rank_block(method, store, queries[block], [part[block] for part in parts], k)
+        some = parts if len(queries) <= step else [part[block] for part in parts]
+        yield _rank_block(method, store, queries[block], some, k, whole)
 
 
 def _rank_block(
-    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
+    method: Method,
+    store: Store,
+    queries: Sequence[Query],
+    parts: Sequence[Gaussian],
+    k: int,
+    whole: Store | None,
 ) -> Ranking:
     """Rank queries that are compared with the same passages."""
-    fitted, view = method.fitted, cast(View, store if store.remote else store.snapshot())
-    if store.remote:  # the candidates of a query
-        [query], combined = queries, fitted.combine_as(parts, "query")
-        fewest = _FEWEST * max(k, NEAREST)
-        view = cast(RemoteStore, store).fetch(query.lines, combined, fewest)
+    fitted, view = method.fitted, view_for(method, store, queries, parts, k)
     if not len(view):
         return Ranking.empty(method, view, queries, parts)
     to_columns = compare(fitted, view, parts)
@@ -375,7 +382,20 @@ def _rank_block(
         idf,
         unfamiliar,
     )
-    return replace(ranking, features=features_of(ranking, store, foreign))
+    others = None
+    if whole is not None and len(view) < NEAREST:
+        others = left_out(ranking, view_for(method, whole, queries, parts, k))
+    return replace(ranking, features=features_of(ranking, store, foreign, others))
+
+
+def view_for(
+    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
+) -> View:
+    """Return the passages of a store; of a remote one, the candidates for the only query."""
+    if not store.remote:
+        return cast(View, store.snapshot())
+    [query], combined = queries, method.fitted.combine_as(parts, "query")
+    return cast(RemoteStore, store).fetch(query.lines, combined, _FEWEST * max(k, NEAREST))
 
 
 def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> list[FloatArray]:
@@ -427,6 +447,26 @@ def top_k(
         first = np.unique(of_row, return_index=True)[1]
         row[: len(first)] = first
     return top, passages, text_number, distinct
+
+
+def left_out(ranking: Ranking, whole: View) -> FloatArray:
+    """Return mu_s of the nearest passages that are not in a ranking, shape (n, m).
+
+    With the different texts of the ranking, they are `NEAREST`; rows are padded with -inf.
+    """
+    fitted, pi = ranking.method.fitted, ranking.coefficients
+    lengths = mean_lengths(ranking)
+    to_columns = compare(fitted, whole, ranking.parts)
+    scaled = [of_all / each[:, None] for of_all, each in zip(to_columns, lengths.T, strict=True)]
+    query, mu = fitted.combine(ranking.parts, pi), fuse(fitted, scaled, pi)
+    top, passages, _, distinct = top_k(fitted, whole, query, mu, 2 * NEAREST)
+    others = np.full((len(mu), NEAREST), -np.inf, dtype=np.float32)
+    for row, columns in enumerate(distinct.tolist()):
+        found = {passage.text for passage in ranking.passages[row]}
+        new = [at for at in columns if at >= 0 and passages[row][at].text not in found]
+        new = new[: max(0, NEAREST - len(found))]
+        others[row, : len(new)] = top.mu[row, new]
+    return others
 
 
 def contribute(
@@ -485,10 +525,12 @@ def unfamiliar_queries(
     return reasons, foreign
 
 
-def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> Features:
+def features_of(
+    ranking: Ranking, store: Store, foreign: NDArray[np.bool_], others: FloatArray | None
+) -> Features:
     """Compute the features of the first different texts of n questions.
 
-    `foreign`: whether each question is in a script that no encoder knows.
+    `foreign`: whether each question is in a script that no encoder knows. `others`: of `left_out`.
     """
     method, parts, pi = ranking.method, ranking.parts, ranking.coefficients
     if method.model.standardised:
@@ -504,9 +546,10 @@ def features_of(ranking: Ranking, store: Store, foreign: NDArray[np.bool_]) -> F
     members = logits[:, :1]
     if not method.model.standardised:
         members = member_evidence(ranking, to_hits[:, :, 0].copy(), foreign)
-    return features(
-        logits, slope**2 * sigma2, members, method.model.temperature, word_evidence(ranking)
-    )
+    if others is not None:
+        others = (slope * others + offset[:, None]).astype(np.float32)
+    words = word_evidence(ranking)
+    return features(logits, slope**2 * sigma2, members, method.model.temperature, words, others)
 
 
 def word_evidence(ranking: Ranking) -> FloatArray:
@@ -531,13 +574,18 @@ def rescale_mixed_queries(ranking: Ranking) -> tuple[FloatArray, FloatArray]:
     The mean of several texts is shorter, which lowers all similarities to it, and the confidence
     model was fitted on single texts.
     """
-    mu, to_hits, queries = ranking.top.mu, ranking.to_hits, ranking.queries
-    lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in ranking.parts], axis=1)
-    lengths[[not query.turns for query in queries]] = 1
-    lengths[lengths == 0] = 1  # lexical encoders
-    whole = to_hits / lengths[:, :, None]
+    mu, to_hits = ranking.top.mu, ranking.to_hits
+    whole = to_hits / mean_lengths(ranking)[:, :, None]
     weights = (ranking.coefficients * ranking.method.fitted.weights)[:, :, None]
     return mu + (weights * (whole - to_hits)).sum(axis=1), whole
+
+
+def mean_lengths(ranking: Ranking) -> FloatArray:
+    """Return the length of each query's mean in each block, shape (n, K); 1 without turns."""
+    lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in ranking.parts], axis=1)
+    lengths[[not query.turns for query in ranking.queries]] = 1
+    lengths[lengths == 0] = 1  # lexical encoders
+    return lengths
 
 
 _UNRELATED = 64  # passages to compare with each other
