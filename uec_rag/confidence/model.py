@@ -121,7 +121,7 @@ def features(
     single = np.float32
     if words is None:
         words = np.full((len(logits), len(WORDS)), np.nan)
-    in_corpus = np.column_stack([-np.log(softest[:, 0]), best, mean, words])
+    in_corpus = np.column_stack([np.log(1 / softest[:, 0]), best, mean, words])
     return Features(
         in_corpus=in_corpus.astype(single),
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
