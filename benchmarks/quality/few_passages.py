@@ -18,7 +18,8 @@ import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.quality.advisor import OWN_WORDS
-from benchmarks.quality.first_week import QUESTIONS, corpora_of, has_any, named, questions_of
+from benchmarks.quality.first_hour import has_any
+from benchmarks.quality.first_week import QUESTIONS, corpora_of, named, questions_of
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE
 from benchmarks.tables import print_table
