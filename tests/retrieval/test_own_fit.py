@@ -101,6 +101,17 @@ def test_what_was_made_for_the_ensemble_is_not_invalidated():
     assert not index.uec.is_fitted
 
 
+def test_an_expected_share_of_wrong_answers_takes_a_fit():
+    index = indexed(UEC([bag_of_words(16, "small"), "bm25"]))
+    few = index_of(UEC([bag_of_words(16, "small"), "bm25"]), TEXTS[:9])
+    for one in (index, few):
+        one.gate = Gate(max_wrong=0.1)
+    [decision] = index.search(ASKED[:1]).decisions
+    assert (index.uec.is_fitted, decision.threshold) == (True, Gate(max_wrong=0.1).threshold)
+    with pytest.raises(ValueError, match="gate: max_wrong=0.1 takes the threshold of fitted"):
+        few.search(ASKED)
+
+
 def test_a_fit_is_written_through_and_other_copies_follow(tmp_path):
     model = bag_of_words(16, "small")
     index = indexed(UEC([model, "bm25"]))

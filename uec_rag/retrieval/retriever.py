@@ -222,11 +222,27 @@ class Retriever(Index):
         return same
 
     def _active_gate(self) -> Gate | None:
-        """Return the gate that decides, which warns once if it is of other passages."""
+        """Return the gate that decides, which warns once if it is of other passages.
+
+        ValueError if it expects a share of wrong answers of an ensemble that is not fitted.
+        """
         gate = self.gate
-        if gate is not None and not self._has_corpus_of(gate):
+        if gate is None:
+            return None
+        if gate.max_wrong is not None and self._is_unfitted:
+            raise ValueError(
+                f"gate: max_wrong={gate.max_wrong} takes the threshold of fitted ensembles, and "
+                "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
+                "or make the gate by Gate.from_labels."
+            )
+        if not self._has_corpus_of(gate):
             gate._warn_once(OUTDATED)
         return gate
+
+    @property
+    def _is_unfitted(self) -> bool:
+        """True if confidence comes from neither a fit nor a calibration."""
+        return self.calibration is None and self.uec.fitted.confidence_model is None
 
     def gate_fits(self) -> bool:
         """Return whether the gate, if there is one, was made for what the index has now.
@@ -745,7 +761,8 @@ class Retriever(Index):
         home = self._home
         if not isinstance(self.store, LocalStore | SourceStore) or (home and home.read_only):
             return
-        if self.calibration is not None or self.gate is not None:
+        gate = self.gate
+        if self.calibration is not None or (gate is not None and gate.max_wrong is None):
             return
         if self.folder is not None and LabelFile(self.folder).path.exists():
             return
@@ -825,7 +842,7 @@ class Retriever(Index):
         if self.calibration is not None:
             rests = str(self.calibration)
             notes = [] if fit is None else fit.share_warnings
-        elif self.uec.fitted.confidence_model is not None:
+        elif not self._is_unfitted:
             rests = (
                 "Relevance and confidence are as high as on the collections of the shipped model; "
                 f"calibrate fits them to this corpus. {shipped_level().report}"
