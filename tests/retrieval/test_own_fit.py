@@ -108,7 +108,7 @@ def test_an_expected_share_of_wrong_answers_takes_a_fit():
         one.gate = Gate(max_wrong=0.1)
     [decision] = index.search(ASKED[:1]).decisions
     assert (index.uec.is_fitted, decision.threshold) == (True, Gate(max_wrong=0.1).threshold)
-    with pytest.raises(ValueError, match="gate: max_wrong=0.1 takes the threshold of fitted"):
+    with pytest.raises(ValueError, match=r"gate: max_wrong=0\.1 takes the threshold of fitted"):
         few.search(ASKED)
 
 
