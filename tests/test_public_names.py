@@ -10,7 +10,6 @@ import pytest
 import uec_rag
 from tests.helpers import python
 from uec_rag.ensemble.fitted import Chosen, FitOptions
-from uec_rag.langchain import UECRetriever
 
 HEAVY = {
     *("numpy", "scipy", "torch", "sentence_transformers", "transformers", "laplace", "sklearn"),
@@ -68,16 +67,6 @@ def test_an_editor_knows_the_options_of_an_ensemble():
     options = inspect.signature(uec_rag.UEC).parameters["chosen"].annotation
     assert options == "Unpack[Chosen]"
     assert [*Chosen.__annotations__] == [field.name for field in fields(FitOptions)]
-
-
-def test_an_editor_knows_the_options_of_a_call_of_a_retriever():
-    from uec_rag.langchain.vectorstore import _CALL_ONLY, _OPTIONS, CallOptions
-
-    options = {*_CALL_ONLY}.union(*_OPTIONS.values())
-    assert CallOptions.__annotations__.keys() == options
-    for name in ("invoke", "ainvoke"):
-        method = inspect.signature(getattr(UECRetriever, name))
-        assert method.parameters["kwargs"].annotation == "Unpack[CallOptions]"
 
 
 def test_an_unknown_name_is_an_attribute_error_that_names_it():

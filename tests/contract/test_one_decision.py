@@ -228,9 +228,6 @@ ON_ONE_HIT = {
         .query(QUESTION)
         .metadata["uec_decision"]
     ),
-    "LlamaIndex's tool": lambda index, gate: coded(
-        dict(retriever_tool(nodes_of(index, 1), gate=gate)(QUESTION).raw_output)
-    ),
 }
 
 
@@ -261,7 +258,6 @@ def test_a_gate_that_is_handed_fewer_hits_than_its_guarantee_is_of_abstains_and_
                 lambda index: langchain.UECGate(retriever=langchain_of(index), gate=0.1),
                 lambda index: llama_index.UECGatePostprocessor(gate=0.1),
                 lambda index: llama_index.UECQueryEngine(engine(index), gate=0.1),
-                lambda index: retriever_tool(llama_index.UECRetriever(index), gate=0.1),
                 lambda index: setattr(index, "gate", 0.1),
             )
         ),

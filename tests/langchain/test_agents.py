@@ -136,11 +136,6 @@ class TestTool:
         assert message.artifact["decision"] == "abstain"
         assert "no passage matches the filter, or a step after the search left" in message.content
 
-    @pytest.mark.filterwarnings("ignore:This API is in beta")
-    def test_a_schema_of_ones_own_makes_langchains_own_tool(self, retriever):
-        tool = UECGate(retriever=retriever).as_tool(arg_types={"question": str})
-        assert list(tool.args) == ["question"]
-
 
 class State(Gated):
     reply: str

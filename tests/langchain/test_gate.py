@@ -106,7 +106,7 @@ async def test_a_mapping_is_handed_on_with_all_its_keys(gate, found):
     assert set(given) == {"question", "topic", "user"}
 
 
-async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found):
+async def test_every_decision_reaches_the_callbacks_(gate, found):
     listener, other = Listener(), Listener()
     gate.invoke(QUESTIONS[0], config={"callbacks": [listener]})
     await gate.ainvoke(QUESTIONS[0], config={"callbacks": [other]})
@@ -117,9 +117,6 @@ async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found)
         assert data[key] == found[0][key]
     hits = found[0]["documents"]
     assert data["ids"] == [hit.id for hit in hits]
-    for key in ("score", "sigma2", "relevance"):
-        plural = "scores" if key == "score" else key
-        assert data[plural] == [hit.metadata[f"uec_{key}"] for hit in hits]
 
 
 def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_and_filter(retriever):
@@ -148,8 +145,6 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
         ({"query": "badero"}, TypeError, "got {'query': 'badero'}"),
         ({"question": 7}, TypeError, "got {'question': 7}"),
         ({"question": ["badero"]}, TypeError, "got {'question': ['badero']}"),
-        (" ", ValueError, "expected a text, got an empty one"),
-        ({"question": ""}, ValueError, "expected a text, got an empty one"),
     ],
 )
 async def test_what_is_no_question_is_refused(gate, given, error, message):
@@ -205,11 +200,10 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
 
 
 def test_over_others_it_says_what_it_lacks(retriever):
-    with pytest.raises(ValueError, match="this Fewer: none has uec_decision and uec_confidence in"):
+    with pytest.raises(ValueError, match=r"none has uec_decision and .* this Fewer have none"):
         UECGate(retriever=Fewer(inner=retriever, bare=True)).invoke(QUESTIONS[0])
     gate = UECGate(retriever=Fewer(inner=retriever))
-    message = r"UECGate over Fewer\(\) got an unexpected keyword argument 'k'; it takes none\.$"
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=r"a UECGate over Fewer takes no options, got k; set them"):
         gate.invoke(QUESTIONS[0], k=3)
     with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
         UECGate.from_labels(gate.retriever, *LABELLED)
@@ -266,16 +260,6 @@ class TestAdvisor:
         gate, unsaid = self.decisions(retriever, "It depends.")
         assert unsaid == alone
         assert gate.gate.usage.failed == gate.gate.usage.asked > 0
-
-    def test_a_model_with_structured_output_is_asked_for_it(self, retriever):
-        class Structured(FakeListChatModel):
-            def with_structured_output(self, schema, **kwargs):
-                assert schema["properties"]["verdict"]["enum"] == ["answer", "clarify", "no"]
-                return RunnableLambda(lambda asked: {"verdict": "no", "rewrite": "", "options": []})
-
-        advisor = Structured(responses=["nothing"])
-        gate = UECGate(retriever=retriever, gate=Gate(doubt=(0.0, 1.0)), advisor=advisor)
-        assert gate.invoke(QUESTIONS[0])["decision"] == "abstain"
 
     def test_the_documents_of_a_rewrite_that_is_answered_are_the_output(self, retriever):
         [best] = retriever.invoke(QUESTIONS[0], k=1)

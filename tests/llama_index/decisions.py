@@ -1,8 +1,8 @@
 """Decisions on nodes."""
 
-from uec_rag.llama_index.gate import decide
+from uec_rag.llama_index.gate import gate_of_nodes
 
 
-def judge(nodes, query=None, gate=None):
+def judge(nodes, query="", gate=None):
     """The decision on nodes, by a gate if there is one."""
-    return decide(nodes, query, gate)[0]
+    return gate_of_nodes(gate, query).decide(nodes)[0]

@@ -1,51 +1,37 @@
 """The index as a tool of LlamaIndex's own agents: a model with a script."""
 
 import pytest
+from llama_index.core.base.base_retriever import BaseRetriever
 
-from tests.llama_index.conftest import always
-from uec_rag.llama_index import UECRetriever
+from tests.llama_index.test_gate import TWO, found
 from uec_rag.llama_index.agent import UECSearch, retriever_tool
 
 
-@pytest.fixture
-def tool_of(fitted, nodes):
-    """The tool, whose gate decides in a given way."""
-    retriever = UECRetriever.from_nodes(nodes, fitted, 2)
+class Told(BaseRetriever):
+    """Finds nodes with a decision, whatever it is asked."""
 
-    def make(action):
-        return retriever_tool(retriever, gate=always(action), source_key="place")
+    def __init__(self, nodes):
+        super().__init__()
+        self.nodes = nodes
 
-    return make
+    def _retrieve(self, query_bundle):
+        return self.nodes
 
 
 @pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
-async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(
-    tool_of, question, action
-):
-    output = tool_of(action).call(query=question)
-    again = await tool_of(action).acall(query=question)
-    assert output.content == again.content
-    assert output.content.startswith(f"Decision: {action}. Reason: ")
-    found = output.raw_output
-    assert isinstance(found, UECSearch)
-    assert (found.query, found.decision) == (question, action)
-    assert bool(found.candidates) == (action == "clarify")
-    assert found.nodes[0].metadata["uec_confidence"] == found.confidence
-    place = found.nodes[0].metadata["place"]
-    shown = f'[1] ("{place}")' in output.content
-    assert shown == (found.nodes[0].text in output.content) == (action != "clarify")
-
-
-def test_the_source_is_what_the_passage_calls_it(fitted, nodes, question):
+async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(action):
+    nodes = found(action, 0.7, "a", "b", readings=TWO)
     for node in nodes:
         node.metadata["file_path"] = "docs/a.md"
-    tool = retriever_tool(UECRetriever.from_nodes(nodes, fitted, 2), gate=always("answer"))
-    assert '[1] ("docs/a.md")' in tool.call(query=question).content
-
-
-def test_after_an_abstention_the_model_may_rephrase_once(tool_of, question):
-    tool = tool_of("abstain")
-    first, second = (tool.call(query=question).content for _ in range(2))
-    assert "Search once more" in first
-    assert "Search once more" not in second
-    assert "Do not answer" in second
+    tool = retriever_tool(Told(nodes))
+    output, again = tool.call(query="How?"), await tool.acall(query="How?")
+    assert output.content == again.content
+    assert output.content.startswith(f"Decision: {action}. Reason: ")
+    search = output.raw_output
+    assert isinstance(search, UECSearch)
+    assert (search.query, search.decision, search.confidence) == ("How?", action, 0.7)
+    assert search.nodes == nodes
+    assert bool(search.candidates) == (action == "clarify")
+    shown = '[1] ("docs/a.md") "a"' in output.content
+    assert shown == (action != "clarify")
+    assert ('- "the printer"' in output.content) == (action == "clarify")

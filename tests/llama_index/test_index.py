@@ -1,6 +1,5 @@
 """Inside LlamaIndex's own `VectorStoreIndex`."""
 
-import numpy as np
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.embeddings import MockEmbedding
@@ -8,9 +7,7 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import IndexNode, QueryBundle
 
-from tests.helpers import bag_of_words
 from tests.llama_index.conftest import build
-from uec_rag import UEC
 from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
 
 
@@ -84,38 +81,7 @@ def test_an_index_node_leads_to_what_it_stands_for(fitted, nodes, texts):
         assert found[0].node_id in {node.node_id for node in nodes[20:]}
 
 
-class Foreign(MockEmbedding):
-    """Another model, whose vectors have the dimension of our ensemble's by chance."""
-
-    def __init__(self, width):
-        super().__init__(embed_dim=width)
-
-    def _get_vector(self):
-        return np.random.default_rng(0).normal(size=self.embed_dim).tolist()
-
-
-@pytest.fixture
-def wide(texts):
-    """An ensemble of as many dimensions as real models have, and what another model says."""
-    uec = UEC([bag_of_words(384, "wide")]).fit([(text[:20], text) for text in texts])
-    return uec, Foreign(384)
-
-
-def test_an_index_with_another_models_vectors_of_our_dimension_is_refused(wide, nodes):
-    uec, theirs = wide
-    store = UECVectorStore(uec)
-    storage = StorageContext.from_defaults(vector_store=store)
-    with pytest.raises(ValueError, match=r"got those of another model .*embed_model=UECEmbedding"):
-        VectorStoreIndex(nodes, storage_context=storage, embed_model=theirs)
-    assert store.get_nodes() == []
-
-
-def test_a_few_texts_that_were_changed_after_they_were_embedded_are_not(wide, nodes):
-    uec, _ = wide
-    embedded = IngestionPipeline(transformations=[UECEmbedding(uec=uec)]).run(nodes=nodes)
-    embedded[0].text = "pirosu"
-    for node in embedded[1:]:  # as after JSON, or in half precision
-        node.embedding = np.float16(node.embedding).tolist()
-    store = UECVectorStore(uec)
-    store.add(embedded)
-    assert UECRetriever(store.retriever).retrieve("pirosu")[0].node_id == "n0"
+def test_vectors_of_another_model_change_nothing(fitted, nodes, question):
+    storage = StorageContext.from_defaults(vector_store=UECVectorStore(fitted))
+    index = VectorStoreIndex(nodes, storage_context=storage, embed_model=MockEmbedding(7))
+    assert index.as_retriever().retrieve(question)[0].node_id == "n3"

@@ -5,11 +5,9 @@ from llama_index.core.base.response.schema import (
     Response,
     StreamingResponse,
 )
-from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
-from llama_index.core.schema import QueryBundle
 
 from tests.llama_index.conftest import always
 from uec_rag import Advice
@@ -102,23 +100,6 @@ async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, q
     for response in (engine.query(question), await engine.aquery(question)):
         assert response.metadata["uec_decision"] in {"answer", "clarify", "abstain"}
         assert 0 < response.metadata["uec_confidence"] <= 1
-
-
-def test_retrieving_and_synthesizing_by_hand_is_gated_too(retriever, llm, question):
-    engine = UECQueryEngine.from_args(retriever, llm, gate=always("abstain"))
-    nodes = engine.retrieve(QueryBundle(question))
-    assert nodes[0].node_id == "n3"
-    assert engine.synthesize(QueryBundle(question), nodes).metadata["uec_decision"] == "abstain"
-
-
-@pytest.mark.parametrize("action", ["answer", "abstain"])
-def test_callbacks_see_one_query_with_its_response(retriever, question, action):
-    debug = LlamaDebugHandler(print_trace_on_end=False)
-    engine = UECQueryEngine.from_args(retriever, MockLLM(max_tokens=3), gate=always(action))
-    engine.callback_manager = CallbackManager([debug])
-    response = engine.query(question)
-    ((_, end),) = debug.get_event_pairs(CBEventType.QUERY)
-    assert end.payload["response"] is response
 
 
 def test_a_retriever_in_place_of_an_engine_is_refused_with_a_hint(retriever):

@@ -155,29 +155,21 @@ def test_a_store_over_an_index_shares_it(fitted, texts, question):
     ("call", "message"),
     [
         (
-            lambda store, foreign: store.add([foreign]),
-            r"expected embeddings of 56 numbers.*got 7 for node 'n1'",
-        ),
-        (
-            lambda store, foreign: store.query(VectorStoreQuery(query_embedding=[0.1] * 7)),
+            lambda store: store.query(VectorStoreQuery(query_embedding=[0.1] * 7)),
             "expected 56 numbers, the ensemble's dimension, got 7",
         ),
         (
-            lambda store, foreign: store.query(VectorStoreQuery()),
+            lambda store: store.query(VectorStoreQuery()),
             "query_str is empty and query_embedding None",
         ),
-        (lambda store, foreign: store.delete_nodes(), r"clear\(\) removes all"),
+        (lambda store: store.delete_nodes(), r"clear\(\) removes all"),
         (
-            lambda store, foreign: store.persist("/index", fsspec.filesystem("memory")),
-            r"copy the saved folder by fs\.put",
-        ),
-        (
-            lambda store, foreign: store.from_persist_path("/i", fsspec.filesystem("memory")),
+            lambda store: store.persist("/index", fsspec.filesystem("memory")),
             r"copy the saved folder by fs\.put",
         ),
         *(
             (
-                lambda store, foreign, mode=mode: ask(store, "badefi", mode=mode),
+                lambda store, mode=mode: ask(store, "badefi", mode=mode),
                 r"mode: expected one of .*; for other weights of words",
             )
             for mode in ("hybrid", "sparse", "svm")
@@ -185,7 +177,6 @@ def test_a_store_over_an_index_shares_it(fitted, texts, question):
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(store, nodes, call, message):
-    foreign = nodes[1].model_copy(update={"embedding": [0.1] * 7})
     with pytest.raises(ValueError, match=message):
-        call(store, foreign)
+        call(store)
     assert store.get_nodes() == nodes

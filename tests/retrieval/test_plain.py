@@ -1,43 +1,32 @@
 import warnings
 
 import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from llama_index.core.embeddings import MockEmbedding
 
 from tests.helpers import bag_of_words
 from uec_rag import UEC
+from uec_rag.langchain import UECEmbeddings
+from uec_rag.llama_index import UECEmbedding
 from uec_rag.retrieval.plain import as_ensemble
-
-
-class Wrapper:
-    def __init__(self, uec):
-        self.uec = uec
-
-
-def ensemble_of(value, **options):
-    named = {"argument": "x", "expected": "a Wrapper or a callable"}
-    return as_ensemble(value, Wrapper, callable, **named, **options)
 
 
 def test_an_ensemble_and_what_wraps_one_stand_for_it():
     uec = UEC([bag_of_words(8, "words")])
-    assert ensemble_of(uec) is uec
-    assert ensemble_of(Wrapper(uec)) is uec
+    for value in (uec, UECEmbeddings(uec), UECEmbedding(uec)):
+        assert as_ensemble(value) is uec
 
 
-def test_an_embedding_has_words_beside_it_and_does_not_warn():
-    embed = bag_of_words(8, "words")
+@pytest.mark.parametrize("embedding", [DeterministicFakeEmbedding(size=8), MockEmbedding(8)])
+def test_an_embedding_has_words_beside_it_and_does_not_warn(embedding):
     with warnings.catch_warnings(action="error"):
-        plain = ensemble_of(embed).embed(["a"])
+        plain = as_ensemble(embedding).embed(["a"])
     assert plain.variance.tolist() == [[0.0] * 8]
-    assert ensemble_of(embed).fingerprint == UEC([embed, "bm25"]).fingerprint
-    assert ensemble_of(embed, words=False).fingerprint == UEC([embed]).fingerprint
+    assert as_ensemble(embedding).fingerprint == UEC([embedding, "bm25"]).fingerprint
+    assert as_ensemble(embedding, words=False).fingerprint == UEC([embedding]).fingerprint
 
 
-def test_it_may_be_fitted_after_all(fit_pairs):
-    plain = ensemble_of(bag_of_words(8, "words"))
-    assert not plain.is_fitted
-    assert plain.fit(fit_pairs).is_fitted
-
-
-def test_anything_else_is_refused():
-    with pytest.raises(TypeError, match=r"^x: expected a UEC, a Wrapper or a callable, got int 7"):
-        ensemble_of(7)
+@pytest.mark.parametrize("wrong", [7, "pypi:wordllama", ["a"], UECEmbeddings])
+def test_anything_else_is_refused(wrong):
+    with pytest.raises(TypeError, match=r"^uec, embedding: expected a UEC, or an embedding of La"):
+        as_ensemble(wrong)

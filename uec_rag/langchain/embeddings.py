@@ -1,4 +1,4 @@
-"""The ensemble as a LangChain `Embeddings`, and any LangChain `Embeddings` as an ensemble."""
+"""The ensemble as a LangChain `Embeddings`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from langchain_core.embeddings import Embeddings
 
 from uec_rag.base.checks import check_text, check_type
 from uec_rag.base.gaussian import as_lists
-from uec_rag.encoders.black_box import is_langchain
 from uec_rag.ensemble import UEC
-from uec_rag.retrieval import plain
 
 
 class UECEmbeddings(Embeddings):
@@ -56,15 +54,3 @@ class UECEmbeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         """Embed one query."""
         return as_lists(self.uec.embed([check_text(text, "text")], "query").mean)[0]
-
-
-def as_ensemble(embedding: UEC | Embeddings | None, *, words: bool = True) -> UEC:
-    """Return the ensemble of a UEC, a `UECEmbeddings`, any LangChain `Embeddings` or None."""
-    return plain.as_ensemble(
-        embedding,
-        UECEmbeddings,
-        is_langchain,
-        argument="embedding",
-        expected="a UECEmbeddings or a LangChain Embeddings object",
-        words=words,
-    )

@@ -5,65 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeGuard, cast, get_args
+from typing import Annotated, Any, Self, TypeGuard, cast
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForChainRun,
-    BaseRunManager,
-    CallbackManagerForChainRun,
-    adispatch_custom_event,
-    dispatch_custom_event,
-)
+from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
-from langchain_core.runnables.config import get_config_list, merge_configs, run_in_executor
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
 
-from uec_rag.base.checks import check_text
-from uec_rag.confidence.advice import PROMPT, Advice, Advisor, Verdict, prompt, run_to_end
+from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.risk import Drift
-from uec_rag.langchain.documents import (
-    Question,
-    join_histories,
-    note_decision,
-    passage_filter,
-    question_and_history,
-    refuse_unknown,
-    turns,
-)
-from uec_rag.langchain.gated import AsTool, Gated, decision_on, to_gated, warn_of_turns
+from uec_rag.langchain.documents import Question, passage_filter, question_and_history, turns
+from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated, warn_of_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
+from uec_rag.retrieval.handed import GateOfHits, searchable
 from uec_rag.retrieval.labelled import without_gate
+from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.sources import SourceStore
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
 
 
-_ADVICE: dict[str, Any] = {
-    "title": "advice",
-    "description": "Whether the passages answer the question.",
-    "type": "object",
-    "properties": {
-        "verdict": {"type": "string", "enum": [*get_args(Verdict)]},
-        "options": {"type": "array", "items": {"type": "string"}},
-        "rewrite": {"type": "string"},
-    },
-    "required": ["verdict"],
-}
-"""The JSON schema of advice, for models with structured output."""
-
-
 def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
-    """Create an advisor from a chat model, by structured output if the model has it.
+    """Create an advisor from a chat model.
 
     `template`: the prompt, with the fields `question` and `passages`.
 
@@ -74,16 +45,7 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
     >>> advisor("What purrs?", ["Cats purr."])
     '{"verdict": "answer"}'
     """
-    try:
-        structured = model.with_structured_output(_ADVICE)
-    except NotImplementedError:
-        structured = None
-
-    def advise(question: str, texts: Sequence[str]) -> object:
-        asked = prompt(question, texts, template)
-        return model.invoke(asked).text if structured is None else structured.invoke(asked)
-
-    return advise
+    return lambda question, texts: model.invoke(prompt(question, texts, template)).text
 
 
 def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
@@ -97,8 +59,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     Takes a question, or a mapping with a "question" or an "input", whose other keys are passed on;
     returns the keys of `Gated`. Callbacks receive each decision as the custom event "uec_gate". A
     call may set `k`, `filter` (the guarantee is for the retriever's filter), `history` (or the
-    mapping's "chat_history") and `within`, as in `UECRetriever`. `batch` searches for many
-    questions at once, `history` there is a list of turns for each.
+    mapping's "chat_history") and `within`, as in `UECRetriever`.
 
     Parameters
     ----------
@@ -291,221 +252,74 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
-        return self.batch([input], config, **_batch_options(kwargs))[0]
+        run = self._decide
+        return self._call_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Gated:
         """Run `invoke` without blocking the event loop, in which an advisor is asked."""
-        return (await self.abatch([input], config, **_batch_options(kwargs)))[0]
+        run = self._adecide
+        return await self._acall_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
-    def batch(
-        self,
-        inputs: list[Question],
-        config: RunnableConfig | list[RunnableConfig] | None = None,
-        *,
-        return_exceptions: bool = False,
-        **kwargs: Any,
-    ) -> list[Gated]:
-        """Retrieve for many questions in one search, and decide on each."""
-        return self._batch_with_config(
-            partial(self._gate_all, kwargs),
-            inputs,
-            self._with_threshold(config, len(inputs)),
-            return_exceptions=return_exceptions,
-        )
+    def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
+        retriever, asked, rule = self._prepare(input, config, options)
+        decision, documents = rule.decide(retriever.invoke(asked, config, **options))
+        output, event = self._output(input, documents, decision)
+        dispatch_custom_event(EVENT, event, config=config)
+        return output
 
-    async def abatch(
-        self,
-        inputs: list[Question],
-        config: RunnableConfig | list[RunnableConfig] | None = None,
-        *,
-        return_exceptions: bool = False,
-        **kwargs: Any,
-    ) -> list[Gated]:
-        """Run `batch` without blocking the event loop, in which an advisor is asked."""
-        return await self._abatch_with_config(
-            partial(self._agate_all, kwargs),
-            inputs,
-            self._with_threshold(config, len(inputs)),
-            return_exceptions=return_exceptions,
-        )
+    async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
+        retriever, asked, rule = self._prepare(input, config, options)
+        found = await retriever.ainvoke(asked, config, **options)
+        decision, documents = await rule.adecide(found)
+        output, event = self._output(input, documents, decision)
+        await adispatch_custom_event(EVENT, event, config=config)
+        return output
 
-    def _with_threshold(
-        self, config: RunnableConfig | list[RunnableConfig] | None, count: int
-    ) -> list[RunnableConfig]:
-        """Return the config of each run, with the threshold in its metadata."""
-        threshold = (self._active_gate or Gate()).threshold
-        # What `note_decision` adds would not be shown for a run without metadata.
-        noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
-        return [merge_configs(one, noted) for one in get_config_list(config, count)]
-
-    def _gate_all(
-        self,
-        options: Mapping[str, Any],
-        questions: list[Question],
-        run_manager: list[CallbackManagerForChainRun],
-        config: list[RunnableConfig],
-    ) -> list[Gated | Exception]:
-        out, asked = self._parse_inputs(options, questions)
-        configs, queries = [config[position] for position in asked], [q for q, _ in asked.values()]
-        if isinstance(self.retriever, UECRetriever):
-            retriever, searched = self._retriever_and_options(options, asked)
-            result, documents = retriever.search_runs(queries, configs, **searched)
-            decisions = result.decisions
-        else:
-            inputs = [self._input(questions[position]) for position in asked]
-            documents = self.retriever.batch(inputs, configs)
-            decisions, pending = self._pending(queries, documents)
-            replies = run_to_end(self.gate.consult(pending)) if self.gate and pending.rows else []
-            decisions = self._settle(documents, decisions, pending, replies, configs)
-        for index, event in self._put(out, asked, questions, documents, decisions, run_manager):
-            dispatch_custom_event(EVENT, event, config=config[index])
-        return out
-
-    async def _agate_all(
-        self,
-        options: Mapping[str, Any],
-        questions: list[Question],
-        run_manager: list[AsyncCallbackManagerForChainRun],
-        config: list[RunnableConfig],
-    ) -> list[Gated | Exception]:
-        """Run `_gate_all` without blocking the event loop."""
-        out, asked = self._parse_inputs(options, questions)
-        configs, queries = [config[position] for position in asked], [q for q, _ in asked.values()]
-        if isinstance(self.retriever, UECRetriever):
-            retriever, searched = self._retriever_and_options(options, asked)
-            result, documents = await retriever.asearch_runs(queries, configs, **searched)
-            decisions = result.decisions
-        else:
-            inputs = [self._input(questions[position]) for position in asked]
-            documents = await self.retriever.abatch(inputs, configs)
-            decisions, pending = self._pending(queries, documents)
-            replies = await self.gate.consult(pending) if self.gate else []
-            decisions = await run_in_executor(
-                None, self._settle, documents, decisions, pending, replies, configs
+    def _prepare(
+        self, input: Question, config: RunnableConfig, options: Mapping[str, Any]
+    ) -> tuple[Runnable[Any, Any], Question, GateOfHits[Document]]:
+        """Return the retriever, its input, and what decides on its documents."""
+        question, history = question_and_history(input)
+        retriever = self.retriever
+        expected = f"{DECIDED[:-1]}; those of this {type(retriever).__name__} have none."
+        if isinstance(retriever, UECRetriever):  # in which the gate decides
+            gated = retriever.with_gate(self.gate)
+            return gated, input, GateOfHits(None, question, _text_of, expected)
+        if options:
+            raise TypeError(
+                f"a UECGate over {type(retriever).__name__} takes no options, got "
+                f"{', '.join(options)}; set them in the UECRetriever below it."
             )
-        for index, event in self._put(out, asked, questions, documents, decisions, run_manager):
-            await adispatch_custom_event(EVENT, event, config=config[index])
-        return out
+        before, asked = turns(history), searchable(question)
+        text = Query.parse(asked, before).lines
 
-    def _retriever_and_options(
-        self, options: Mapping[str, Any], asked: Mapping[int, tuple[str, list[str]]]
-    ) -> tuple[UECRetriever, dict[str, Any]]:
-        """Return the retriever with this gate, and the options of its search."""
-        histories = [before for _, before in asked.values()]
-        retriever = cast(UECRetriever, self.retriever).with_gate(self.gate)
-        return retriever, {**options, "history": histories}
+        def search(rewrite: str) -> list[Document]:
+            return cast(list[Document], retriever.invoke(rewrite, config))
 
-    def _parse_inputs(
-        self, options: Mapping[str, Any], questions: Sequence[Question]
-    ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
-        """Return errors for invalid inputs, and the questions with their turns by position."""
-        if not isinstance(self.retriever, UECRetriever):
-            refuse_unknown(options, f"a UECGate over {type(self.retriever).__name__}", ())
-        out: list[Gated | Exception] = [ValueError("not asked")] * len(questions)
-        asked = {}
-        for position, asked_question in enumerate(
-            join_histories(questions, options.get("history"))
-        ):
-            try:
-                question, history = question_and_history(asked_question)
-                asked[position] = check_text(question, "query"), turns(history)
-            except (TypeError, ValueError) as error:
-                out[position] = error
-        return out, asked
+        rule = GateOfHits(self.gate, text, _text_of, expected, search)
+        if isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever):
+            return retriever, {"input": asked, **input}, rule
+        if before:
+            warn_of_turns(retriever)
+        return retriever, asked, rule
 
-    def _input(self, asked_question: Question) -> Question:
-        """Return the input for the retriever: a question, or a mapping if it uses the history."""
-        question, history = question_and_history(asked_question)
-        if isinstance(self.retriever, BaseRetriever) or not isinstance(asked_question, Mapping):
-            if turns(history):
-                warn_of_turns(self.retriever)
-            return question
-        return {"input": question, **asked_question}
+    def _output(
+        self, input: Question, documents: Sequence[Document], decision: Decision
+    ) -> tuple[Gated, dict[str, Any]]:
+        """Return the output, and what callbacks are told of it."""
+        question = question_and_history(input)[0]
+        output = to_gated(question, documents, decision)
+        told = {"question": question, "ids": [document.id for document in documents]}
+        others = input if isinstance(input, Mapping) else {}
+        return cast(Gated, {**others, **output}), told | decision.metadata()
 
-    def _decide_documents(self, hits: Sequence[list[Document]]) -> list[Decision]:
-        """Decide on the documents of another retriever, by the decisions in their metadata."""
-        origin = f"retriever: documents of this {type(self.retriever).__name__}"
-        decisions = [decision_on(documents, origin) for documents in hits]
-        gate = self.gate
-        if gate is None:
-            return decisions
-        return [
-            gate.decide_again(decision, len(documents)) if documents else decision
-            for decision, documents in zip(decisions, hits, strict=True)
-        ]
 
-    def _pending(
-        self, questions: Sequence[str], hits: Sequence[list[Document]]
-    ) -> tuple[list[Decision], Pending]:
-        """Decide on documents of another retriever, and list what the advisor is to be asked."""
-        decisions = self._decide_documents(hits)
-        texts = [[document.page_content for document in documents] for documents in hits]
-        return decisions, (self.gate or Gate()).pending(questions, texts, decisions)
-
-    def _settle(
-        self,
-        hits: list[list[Document]],
-        decisions: list[Decision],
-        pending: Pending,
-        replies: Sequence[Advice | str],
-        configs: Sequence[RunnableConfig],
-    ) -> list[Decision]:
-        """Return the final decisions; documents of an answered rewrite take the place of others."""
-        if self.gate is None or not replies:
-            return decisions
-
-        def search(rewrites: Sequence[str]) -> list[tuple[Decision, list[Document]]]:
-            rows = self.retriever.batch([*rewrites], configs[0])
-            return [*zip(self._decide_documents(rows), rows, strict=True)]
-
-        settled = self.gate.settle(decisions, pending, replies, search)
-        for row, (_, other) in enumerate(settled):
-            hits[row] = hits[row] if other is None else other
-        return [decision for decision, _ in settled]
-
-    def _put(
-        self,
-        out: list[Gated | Exception],
-        asked: Mapping[int, tuple[str, list[str]]],
-        questions: Sequence[Question],
-        hits: Sequence[list[Document]],
-        decisions: Sequence[Decision],
-        runs: Sequence[BaseRunManager],
-    ) -> list[tuple[int, dict[str, Any]]]:
-        """Put the output of each question in its position; returns its event with the position."""
-        events = []
-        for position, documents, decision in zip(asked, hits, decisions, strict=True):
-            note_decision(runs[position], decision)
-            output = to_gated(asked[position][0], documents, decision)
-            events.append((position, self._event(output, decision)))
-            others = questions[position]
-            out[position] = cast(
-                Gated, {**(others if isinstance(others, Mapping) else {}), **output}
-            )
-        return events
-
-    def _event(self, output: Gated, decision: Decision) -> dict[str, Any]:
-        told: dict[str, Any] = {
-            key: dict(output)[key]
-            for key in ("question", "decision", "reason", "reason_code", "confidence")
-        }
-        told |= decision.advice_metadata()
-        if (gate := self._active_gate) is not None and gate.advisor is not None:
-            told["advisor"] = gate.usage.counts()
-        told["ids"] = [document.id for document in output["documents"]]
-        for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
-            told[name] = [document.metadata.get(f"uec_{key}") for document in output["documents"]]
-        return told
+def _text_of(document: Document) -> str:
+    return document.page_content
 
 
 def _is_over_a_source(retriever: object) -> TypeGuard[UECRetriever]:
     """Return whether a retriever is `UECRetriever.over` another package's store."""
     return isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore)
-
-
-def _batch_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of one question as those of a batch, with a list of histories."""
-    history = options.pop("history", None)
-    return options if history is None else {**options, "history": [history]}

@@ -17,10 +17,15 @@ from typing_extensions import TypedDict
 
 from uec_rag.base.checks import check_text
 from uec_rag.base.errors import warn
+from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, messages_of, place_of_question, turns
-from uec_rag.retrieval.result import KEY, surest_decision
+from uec_rag.retrieval.handed import decision_on
+from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
+
+DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
+"""Which documents have a decision."""
 
 
 class GateOutput(TypedDict):
@@ -71,58 +76,37 @@ class Gated(GateOutput, total=False):
     within: object
 
 
+def is_gated(output: object) -> bool:
+    """Return whether something is the output of a gate, also from a checkpoint."""
+    return isinstance(output, Mapping) and GateOutput.__annotations__.keys() <= output.keys()
+
+
 def to_gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
     """Join a question, its documents and the decision, which is also set in their metadata."""
+    told = {"decision": decision.action, "reason": decision.reason, "reason_code": decision.code}
     for document in documents:
-        document.metadata["uec_decision"] = decision.action
-        document.metadata["uec_reason"] = decision.reason
-        document.metadata["uec_reason_code"] = decision.code
-        for key, value in decision.advice_metadata().items():
+        for key, value in {**told, **decision.advice_metadata()}.items():
             document.metadata[f"{KEY}{key}"] = value
-    return _join(question, documents, decision)
-
-
-def read_decision(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
-    """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
-    if isinstance(found, Mapping):
-        return cast(Gated, {key: found[key] for key in GateOutput.__annotations__})
-    return _join(question, found, decision_on(found))
-
-
-def decision_on(documents: Sequence[Document], origin: str = "documents") -> Decision:
-    """Read the decision in the metadata of documents; to abstain if there are no documents.
-
-    If they come from several searches (by a `MultiQueryRetriever` or an `EnsembleRetriever`), it is
-    the one with the highest confidence. ValueError if none has a decision, with their `origin`.
-    """
-    if not documents:
-        return Decision.empty()
-    decision = surest_decision(document.metadata for document in documents)
-    if decision is None:
-        raise ValueError(
-            f"{origin}: none has uec_decision and uec_confidence in its metadata; expected those "
-            "of a UECRetriever, a UECGate, or a retriever over one that keeps metadata."
-        )
-    return decision
-
-
-def _join(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
-    rivals: Sequence[Document] = ()
-    if decision.action == "clarify":
-        ids = decision.candidates
-        rivals = [d for d in documents if d.id in ids]
-        rivals = rivals if ids else documents
+    rivals = documents if decision.action == "clarify" else ()
+    known = [document for document in rivals if document.id in decision.candidates]
     return Gated(
         question=question,
         documents=list(documents),
         decision=decision.action,
         reason=decision.reason,
         reason_code=decision.code,
-        candidates=list(rivals),
+        candidates=list(known if decision.candidates else rivals),
         readings=decision.choices,
         clarifying_question=decision.clarifying_question,
         confidence=decision.confidence,
     )
+
+
+def read_decision(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
+    """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
+    if isinstance(found, Mapping):
+        return cast(Gated, {key: found[key] for key in GateOutput.__annotations__})
+    return to_gated(question, found, decision_on(found, DECIDED))
 
 
 class ToolInput(BaseModel):
@@ -135,17 +119,14 @@ class ToolInput(BaseModel):
 
 
 def retriever_tool(
-    retriever: Runnable[Any, Any],
-    name: str = TOOL_NAME,
-    description: str = TOOL_DESCRIPTION,
-    *,
-    source_key: str = "source",
+    retriever: Runnable[Any, Any], name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
 ) -> StructuredTool:
     """Create a tool from a retriever or a gate.
 
     The content for the model is the decision with its reason and an instruction, followed by the
-    passages or the readings of the question. The artifact for programs is a `Gated` mapping. In a
-    LangGraph agent, `UECGate` and `UECRetriever` search with the turns before the user's last one.
+    passages, each with its source, or the readings of the question. The artifact for programs is a
+    `Gated` mapping. In a LangGraph agent, `UECGate` and `UECRetriever` search with the turns before
+    the user's last one.
 
     Parameters
     ----------
@@ -154,38 +135,22 @@ def retriever_tool(
     name, description : str
         The name and description by which the model chooses the tool; describe the subject of the
         documents.
-    source_key : str
-        Metadata key of the source of a passage to show to the model.
     """
 
+    # LangGraph passes the state of its graph to a parameter named "runtime".
     def search(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
-        question = in_context(retriever, query, _turns_of_agent(runtime))
-        return reply_to(query, retriever.invoke(question, config), runtime)
+        messages = messages_of(getattr(runtime, "state", None))
+        question = in_context(retriever, query, messages[: place_of_question(messages)])
+        return _reply(query, retriever.invoke(question, config), messages)
 
     async def asearch(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
-        asked_question = in_context(retriever, query, _turns_of_agent(runtime))
-        return reply_to(query, await retriever.ainvoke(asked_question, config), runtime)
-
-    def reply_to(
-        query: str, output: Mapping[str, Any] | Sequence[Document], runtime: object
-    ) -> tuple[str, Gated]:
-        gated_output = read_decision(query, output)
-        labels = [reading["title"] for reading in gated_output["readings"]]
-        passages = [(d.page_content, d.metadata.get(source_key)) for d in gated_output["documents"]]
-        is_first = not _has_searched(runtime)
-        reply = tool_reply(
-            gated_output["decision"],
-            gated_output["reason"],
-            labels,
-            passages,
-            doubted=is_first and is_doubted(gated_output["confidence"]),
-            rephrases=is_first,
-        )
-        return reply, gated_output
+        messages = messages_of(getattr(runtime, "state", None))
+        question = in_context(retriever, query, messages[: place_of_question(messages)])
+        return _reply(query, await retriever.ainvoke(question, config), messages)
 
     return StructuredTool.from_function(
         search,
@@ -197,25 +162,32 @@ def retriever_tool(
     )
 
 
-def _has_searched(runtime: object) -> bool:
-    """Return whether the tool has been called since the user's last turn."""
-    messages = messages_of(getattr(runtime, "state", None))
-    since = messages[place_of_question(messages) :]
-    return any(
-        isinstance(message, ToolMessage) and message.artifact is not None for message in since
+def _reply(
+    query: str, found: Mapping[str, Any] | Sequence[Document], messages: Sequence[Any]
+) -> tuple[str, Gated]:
+    """Return what the model reads, which may rephrase once a turn, and what programs get."""
+    output = read_decision(query, found)
+    is_first = not any(
+        isinstance(message, ToolMessage) and message.artifact is not None
+        for message in messages[place_of_question(messages) :]
     )
+    reply = tool_reply(
+        output["decision"],
+        output["reason"],
+        [reading["title"] for reading in output["readings"]],
+        [
+            (document.page_content, first_value(document.metadata, SOURCE_KEYS) or None)
+            for document in output["documents"]
+        ],
+        doubted=is_first and is_doubted(output["confidence"]),
+        rephrases=is_first,
+    )
+    return reply, output
 
 
-def _turns_of_agent(runtime: object) -> list[str]:
-    """Return the turns before the user's last one, which the model itself turns into the query."""
-    # LangGraph passes the state of its graph to a parameter named "runtime".
-    messages = messages_of(getattr(runtime, "state", None))
-    return turns(messages[: place_of_question(messages)])
-
-
-def in_context(retriever: Runnable[Any, Any], question: str, before: Sequence[str]) -> Question:
+def in_context(retriever: Runnable[Any, Any], question: str, messages: Sequence[Any]) -> Question:
     """Add the turns before a question if the retriever or gate is of this package; else warn."""
-    ours = retriever
+    ours, before = retriever, turns(messages)
     while isinstance(ours, RunnableBindingBase):
         ours = ours.bound
     if not before:
@@ -223,10 +195,10 @@ def in_context(retriever: Runnable[Any, Any], question: str, before: Sequence[st
     if not isinstance(ours, AsTool):
         warn_of_turns(ours)
         return question
-    return {"question": question, "chat_history": [*before]}
+    return {"question": question, "chat_history": before}
 
 
-def warn_of_turns(retriever: Runnable[Any, Any]) -> None:
+def warn_of_turns(retriever: object) -> None:
     """Warn that a retriever does not receive the turns before a question."""
     kind = type(retriever).__name__
     warn(
@@ -238,25 +210,8 @@ def warn_of_turns(retriever: Runnable[Any, Any]) -> None:
 class AsTool(Runnable[Input, Output]):
     """A mixin that converts a gate or a retriever to a tool that reports the decision."""
 
-    def as_tool(
-        self,
-        args_schema: type[BaseModel] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        arg_types: dict[str, type] | None = None,
+    def as_tool(  # type: ignore[override]
+        self, *, name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
     ) -> BaseTool:
-        """Create the tool of `retriever_tool`: passages, decision, reason and confidence.
-
-        Parameters
-        ----------
-        args_schema, arg_types
-            If one is given, LangChain's own `as_tool` creates the tool.
-        name, description : str, optional
-            As in `retriever_tool`.
-        """
-        if args_schema is not None or arg_types is not None:
-            return super().as_tool(
-                args_schema, name=name, description=description, arg_types=arg_types
-            )
-        return retriever_tool(self, name or TOOL_NAME, description or TOOL_DESCRIPTION)
+        """Create the tool of `retriever_tool`: passages, decision, reason and confidence."""
+        return retriever_tool(self, name, description)

@@ -12,9 +12,9 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from uec_rag.confidence.advice import Advisor
 from uec_rag.confidence.decision import Action
-from uec_rag.langchain.documents import messages_of, place_of_question, state_value, turns
+from uec_rag.langchain.documents import messages_of, place_of_question, state_value
 from uec_rag.langchain.gate import UECGate, as_advisor
-from uec_rag.langchain.gated import Gated, GateOutput, in_context, read_decision
+from uec_rag.langchain.gated import Gated, in_context, is_gated, read_decision
 
 
 def retrieval_node(
@@ -48,27 +48,25 @@ def retrieval_node(
         retriever = UECGate(retriever=retriever, advisor=as_advisor(advisor))
 
     def node(state: object, config: RunnableConfig) -> Gated:
-        question, before = _question_and_turns(state)
-        found = retriever.invoke(
-            in_context(retriever, question, before), config, **_chosen_reading(state)
-        )
-        return _updates(state, question, found)
+        question, before = _question_and_messages(state)
+        asked, within = in_context(retriever, question, before), _chosen_reading(state)
+        found = retriever.invoke(asked, config, **within)
+        return _updates(question, found, within)
 
     async def anode(state: object, config: RunnableConfig) -> Gated:
-        question, before = _question_and_turns(state)
-        asked_question = in_context(retriever, question, before)
-        return _updates(
-            state,
-            question,
-            await retriever.ainvoke(asked_question, config, **_chosen_reading(state)),
-        )
+        question, before = _question_and_messages(state)
+        asked, within = in_context(retriever, question, before), _chosen_reading(state)
+        found = await retriever.ainvoke(asked, config, **within)
+        return _updates(question, found, within)
 
     return RunnableLambda(node, anode, name="retrieve")
 
 
-def _updates(state: object, question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
+def _updates(
+    question: str, found: Mapping[str, Any] | Sequence[Document], within: Mapping[str, Any]
+) -> Gated:
     """Return what the node writes; the chosen reading applies to this search only."""
-    return cast(Gated, {**read_decision(question, found), **dict.fromkeys(_chosen_reading(state))})
+    return cast(Gated, {**read_decision(question, found), **dict.fromkeys(within)})
 
 
 def route_on_decision(state: object) -> Action:
@@ -100,7 +98,7 @@ def searches(messages: Sequence[AnyMessage]) -> list[Gated]:
     for message in reversed(messages):
         if isinstance(message, HumanMessage):
             break
-        if isinstance(message, ToolMessage) and _is_gated(message.artifact):
+        if isinstance(message, ToolMessage) and is_gated(message.artifact):
             outputs.append(message.artifact)
     return outputs[::-1]
 
@@ -111,11 +109,8 @@ def best(found: Sequence[Gated]) -> Gated:
     return max(found, key=lambda one: (order.index(one["decision"]), one["confidence"]))
 
 
-def _is_gated(artifact: object) -> bool:
-    return isinstance(artifact, Mapping) and GateOutput.__annotations__.keys() <= artifact.keys()
-
-
-def _question_and_turns(state: object) -> tuple[str, list[str]]:
+def _question_and_messages(state: object) -> tuple[str, Sequence[AnyMessage]]:
+    """Return the question, and the messages before it."""
     question, messages = state_value(state, "question"), messages_of(state)
     position = place_of_question(messages)
     if not isinstance(question, str) or not question or _is_earlier(question, state):
@@ -124,7 +119,7 @@ def _question_and_turns(state: object) -> tuple[str, list[str]]:
         question = messages[position].text
     # The state's question may be among the messages, or come after all of them.
     asked = position < len(messages) and messages[position].text == question
-    return question, turns(messages[:position] if asked else messages)
+    return question, messages[:position] if asked else messages
 
 
 def _is_earlier(question: str, state: object) -> bool:

@@ -10,11 +10,7 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("llama-index-core", "llama-index")) from error
 
 from uec_rag.llama_index.embedding import UECEmbedding
-from uec_rag.llama_index.gate import (
-    UECGateEvent,
-    UECGatePostprocessor,
-    llm_advisor,
-)
+from uec_rag.llama_index.gate import UECGateEvent, UECGatePostprocessor, llm_advisor
 from uec_rag.llama_index.nodes import UECQueryBundle
 from uec_rag.llama_index.query_engine import UECQueryEngine
 from uec_rag.llama_index.retriever import UECRetriever

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.schema import MetadataMode, NodeWithScore
+from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
+from uec_rag.base.checks import check_type
 from uec_rag.base.text import SOURCE_KEYS, first_value
-from uec_rag.confidence.decision import Action
-from uec_rag.llama_index.gate import Found, adecide, competing_nodes, decide
-from uec_rag.retrieval.gate import Gate, check_gate
-from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
+from uec_rag.confidence.decision import Action, Decision
+from uec_rag.llama_index.gate import competing_nodes, gate_of_nodes, tell, text_of
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
 class UECSearch(BaseModel):
@@ -52,18 +52,14 @@ class UECSearch(BaseModel):
 
 
 def retriever_tool(
-    retriever: BaseRetriever,
-    name: str = TOOL_NAME,
-    description: str = TOOL_DESCRIPTION,
-    *,
-    gate: Gate | None = None,
-    source_key: str | None = None,
+    retriever: BaseRetriever, name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
 ) -> FunctionTool:
     """Create a tool from a retriever.
 
     The content for the model is the decision with its reason and an instruction, followed by the
-    passages or the readings of the question. The `raw_output` for programs is a `UECSearch`. A
-    `UECRetriever` that has the `memory` of the agent's run searches with the turns in it.
+    passages, each with its source, or the readings of the question. The `raw_output` for programs
+    is a `UECSearch`. A `UECRetriever` that has the `memory` of the agent's run searches with the
+    turns in it.
 
     Parameters
     ----------
@@ -72,52 +68,25 @@ def retriever_tool(
     name, description : str
         The name and description by which a model chooses the tool; describe the subject of the
         documents.
-    gate : Gate, optional
-        The gate that decides instead of the search, in which that of the index has decided.
-    source_key : str, optional
-        Metadata key of the source of a passage to show to the model; by default, the first of
-        `SOURCE_KEYS` that the passage has.
     """
-    if not isinstance(retriever, BaseRetriever):
-        raise TypeError(
-            "retriever: expected a UECRetriever or another retriever of LlamaIndex, got "
-            f"{type(retriever).__name__}."
-        )
-    check_gate(gate)
-
-    def source(node: NodeWithScore) -> object:
-        found = (
-            first_value(node.metadata, SOURCE_KEYS)
-            if source_key is None
-            else node.metadata.get(source_key)
-        )
-        return found or None
-
-    nudged = False  # whether the model was told to search once more, in the last reply
-
-    def reply_to(query: str, outcome: Found) -> UECSearch:
-        nonlocal nudged
-        decision, nodes = outcome
-        labels = [reading["title"] for reading in decision.choices]
-        passages = [(node.get_content(MetadataMode.NONE), source(node)) for node in nodes]
-        hits = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
-        may_search = not decision.advice and not nudged
-        doubted = may_search and is_doubted(decision.confidence)
-        text = tool_reply(
-            decision.action,
-            decision.reason,
-            labels,
-            passages,
-            doubted=doubted,
-            rephrases=may_search,
-        )
-        nudged = doubted or (may_search and decision.action == "abstain")
-        return UECSearch(**decision.metadata() | hits, text=text)
+    check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
 
     def search(query: str) -> UECSearch:
-        return reply_to(query, decide(retriever.retrieve(query), query, gate))
+        return _found(query, *gate_of_nodes(None).decide(retriever.retrieve(query)))
 
     async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
-        return reply_to(query, await adecide(await retriever.aretrieve(query), query, gate))
+        return _found(query, *gate_of_nodes(None).decide(await retriever.aretrieve(query)))
 
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
+
+
+def _found(query: str, decision: Decision, nodes: list[NodeWithScore]) -> UECSearch:
+    tell(query, decision)
+    text = tool_reply(
+        decision.action,
+        decision.reason,
+        [reading["title"] for reading in decision.choices],
+        [(text_of(node), first_value(node.metadata, SOURCE_KEYS) or None) for node in nodes],
+    )
+    found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
+    return UECSearch(**decision.metadata() | found, text=text)

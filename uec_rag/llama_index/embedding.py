@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Any
 
@@ -11,10 +10,9 @@ from pydantic import field_serializer
 
 from uec_rag.base.gaussian import as_lists
 from uec_rag.encoders.base import Role
-from uec_rag.encoders.black_box import is_llama_index
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
-from uec_rag.retrieval import plain
+from uec_rag.retrieval.plain import in_thread
 
 
 class UECEmbedding(BaseEmbedding):
@@ -86,33 +84,16 @@ class UECEmbedding(BaseEmbedding):
     def _get_query_embedding(self, query: str) -> Embedding:
         return self._vectors([query], "query")[0]
 
-    async def _aget_query_embedding(self, query: str) -> Embedding:
-        return await asyncio.to_thread(self._get_query_embedding, query)
-
     def _get_text_embedding(self, text: str) -> Embedding:
         return self._vectors([text], "passage")[0]
-
-    async def _aget_text_embedding(self, text: str) -> Embedding:
-        return await asyncio.to_thread(self._get_text_embedding, text)
 
     def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
         return self._vectors(texts, "passage")
 
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        return await asyncio.to_thread(self._get_text_embeddings, texts)
+    _aget_query_embedding = in_thread(_get_query_embedding)
+    _aget_text_embedding = in_thread(_get_text_embedding)
+    _aget_text_embeddings = in_thread(_get_text_embeddings)
 
     def _vectors(self, texts: list[str], role: Role) -> list[Embedding]:
         parts = encode(self.uec, texts, role)
         return as_lists(self.uec.fitted.combine_as(parts, role).mean)
-
-
-def as_ensemble(uec: UEC | BaseEmbedding | None, *, words: bool = True) -> UEC:
-    """Return the ensemble of a UEC, a `UECEmbedding`, any LlamaIndex embedding or None."""
-    return plain.as_ensemble(
-        uec,
-        UECEmbedding,
-        is_llama_index,
-        argument="uec",
-        expected="a UECEmbedding or a LlamaIndex embedding",
-        words=words,
-    )

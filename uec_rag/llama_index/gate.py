@@ -2,63 +2,51 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple, Self, TypeAlias
+from typing import Annotated, Any, Self
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
-from pydantic import BaseModel, BeforeValidator, Field, field_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_serializer,
+    model_validator,
+)
 
 from uec_rag.base.checks import quote
-from uec_rag.confidence.advice import PROMPT, Advice, Advisor, Verdict, prompt, run_to_end
+from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.gate import Gate, Pending, check_gate
-from uec_rag.retrieval.result import KEY, surest_decision
+from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.handed import GateOfHits
+from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
 NOTICE = "uec-gate"
 """The id of the node that tells an LLM not to answer."""
 
+_DECIDED = (
+    "expected nodes found by a UECRetriever (UECRetriever.from_index(index)), or by an index over "
+    "a UECVectorStore with embed_model=UECEmbedding(uec=uec)."
+)
 _dispatcher = get_dispatcher(__name__)
 
 
 class UECGateEvent(BaseEvent):
-    """The decision of a gate.
+    """The decision of a gate: its `query`, and the attributes of `Decision.metadata`."""
 
-    Attributes
-    ----------
-    query : str or None
-    decision : {"answer", "clarify", "abstain"}
-    reason, reason_code : str
-    confidence, in_corpus, underspecified : float
-    candidates : list of str
-        If the decision is "clarify", the ids of the nodes that the query may mean.
-    readings : list of dict
-        If the decision is "clarify", the readings: "title", "ids" and "probability" of each.
-    clarifying_question : str
-        "Do you mean A or B?" if the decision is "clarify", else "".
-    advice, searched_as : str
-        See `Decision`.
-    """
+    model_config = ConfigDict(extra="allow")
 
     query: str | None
     decision: Action
     reason: str
-    reason_code: str
     confidence: float
-    in_corpus: float
-    underspecified: float
-    candidates: list[str]
-    readings: list[dict[str, Any]]
-    clarifying_question: str
-    advice: str = ""
-    searched_as: str = ""
 
     @classmethod
     def class_name(cls) -> str:
@@ -71,130 +59,27 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
     return {f"{KEY}{name}": value for name, value in decision.metadata().items()}
 
 
-Found: TypeAlias = tuple[Decision, list[NodeWithScore]]
-"""A decision, with the nodes that it is about."""
+def gate_of_nodes(
+    gate: Gate | None,
+    question: str = "",
+    search: Callable[[str], list[NodeWithScore]] | None = None,
+) -> GateOfHits[NodeWithScore]:
+    """Return what decides on nodes, for a question with the turns before it; see `GateOfHits`."""
+    return GateOfHits(gate, question, text_of, _DECIDED, search)
 
 
-def decide(
-    nodes: list[NodeWithScore],
-    query: str | None = None,
-    gate: Gate | None = None,
-    retrieve: Callable[[str], list[NodeWithScore]] | None = None,
-    asked: str | None = None,
-) -> Found:
-    """Decide on the nodes found for a query, and dispatch a `UECGateEvent`.
-
-    If they come from several queries, as in a fusion, the decision with the highest confidence is
-    used.
-
-    Parameters
-    ----------
-    nodes : list of NodeWithScore
-        The nodes; if there are none, the decision is to abstain.
-    query : str, optional
-        The query, for the event and the advisor.
-    gate : Gate, optional
-        The gate that decides instead of the search.
-    retrieve : callable, optional
-        Retrieves nodes for an advisor's rewrite of the query.
-    asked : str, optional
-        The query with the turns before it, for the advisor.
-
-    Raises
-    ------
-    ValueError
-        If no node has the confidence of its search.
-    """
-    pending = _PendingNodes.of(nodes, query, gate, asked)
-    return pending.settle(run_to_end(pending.consult()), retrieve)
+def tell(query: str | None, decision: Decision) -> None:
+    """Dispatch the event of a decision."""
+    _dispatcher.event(UECGateEvent(query=query, **decision.metadata()))
 
 
-async def adecide(
-    nodes: list[NodeWithScore],
-    query: str | None = None,
-    gate: Gate | None = None,
-    retrieve: Callable[[str], list[NodeWithScore]] | None = None,
-    asked: str | None = None,
-) -> Found:
-    """Run `decide` in a thread; an asynchronous advisor is asked in this event loop."""
-    pending = _PendingNodes.of(nodes, query, gate, asked)
-    return await asyncio.to_thread(pending.settle, await pending.consult(), retrieve)
-
-
-class _PendingNodes(NamedTuple):
-    """Nodes with the decision on them, before the advisor of a gate is asked."""
-
-    nodes: list[NodeWithScore]
-    query: str | None
-    gate: Gate | None
-    decision: Decision
-    pending: Pending
-
-    @classmethod
-    def of(
-        cls, nodes: list[NodeWithScore], query: str | None, gate: Gate | None, asked: str | None
-    ) -> Self:
-        decision = decision_on(nodes)
-        if gate is None or not nodes:
-            return cls(nodes, query, None, decision, Pending([], [], []))
-        decision = gate.decide_again(decision, len(nodes))
-        texts = [[node.get_content(MetadataMode.NONE) for node in nodes]]
-        pending = gate.pending([asked or query or ""], texts, [decision])
-        return cls(nodes, query, gate, decision, pending)
-
-    async def consult(self) -> list[Advice | str]:
-        return [] if self.gate is None else await self.gate.consult(self.pending)
-
-    def settle(
-        self,
-        replies: Sequence[Advice | str],
-        retrieve: Callable[[str], list[NodeWithScore]] | None,
-    ) -> Found:
-        gate, decision, found = self.gate, self.decision, self.nodes
-
-        def search(rewrites: Sequence[str]) -> list[Found]:
-            assert gate is not None
-            assert retrieve is not None
-            rows = [retrieve(rewrite) for rewrite in rewrites]
-            return [(gate.decide_again(decision_on(row), len(row)), row) for row in rows]
-
-        if gate is not None and replies:
-            again = None if retrieve is None else search
-            [(decision, other)] = gate.settle([decision], self.pending, replies, again)
-            found = found if other is None else other
-        if decision.action != "clarify":
-            decision = replace(decision, readings=())
-        _dispatcher.event(UECGateEvent(query=self.query, **decision.metadata()))
-        return decision, found
-
-
-def decision_on(nodes: Sequence[NodeWithScore]) -> Decision:
-    """Read the decision in the metadata of nodes; to abstain if there are none.
-
-    Raises ValueError if no node has one.
-    """
-    if not nodes:
-        return Decision.empty()
-    decision = surest_decision(node.metadata for node in nodes)
-    if decision is None:
-        raise ValueError(
-            "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
-            "(UECRetriever.from_index(index)), or through a UECVectorStore by the question's own "
-            "vector, from the index's embed_model=UECEmbedding(uec=uec)."
-        )
-    return decision
-
-
-class _Advice(BaseModel):
-    """The verdict on whether the passages answer the question."""
-
-    verdict: Verdict
-    options: list[str] = Field(default_factory=list)
-    rewrite: str = ""
+def text_of(node: NodeWithScore) -> str:
+    """Return the text of a node without its metadata."""
+    return node.get_content(MetadataMode.NONE)
 
 
 def llm_advisor(llm: LLM, template: str = PROMPT) -> Advisor:
-    """Create an advisor from an LLM, by structured output if it calls functions.
+    """Create an advisor from an LLM.
 
     `template`: the prompt, with the fields `question` and `passages`.
 
@@ -204,15 +89,7 @@ def llm_advisor(llm: LLM, template: str = PROMPT) -> Advisor:
     >>> llm_advisor(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."])
     'text text'
     """
-
-    def advise(question: str, texts: Sequence[str]) -> object:
-        asked = prompt(question, texts, template)
-        if not llm.metadata.is_function_calling_model:
-            return llm.complete(asked).text
-        reply = llm.as_structured_llm(_Advice).complete(asked).raw
-        return reply.model_dump() if isinstance(reply, _Advice) else None
-
-    return advise
+    return lambda question, texts: llm.complete(prompt(question, texts, template)).text
 
 
 def as_advisor(advisor: LLM | Advisor | None) -> Advisor | None:
@@ -286,18 +163,22 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        return self._with_notice(nodes, decide(nodes, query, self.gate)[0])
+        return _with_notice(query, *gate_of_nodes(self.gate, query or "").decide(nodes))
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        return self._with_notice(nodes, (await adecide(nodes, query, self.gate))[0])
+        return _with_notice(query, *await gate_of_nodes(self.gate, query or "").adecide(nodes))
 
-    def _with_notice(self, nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
-        if decision.action == "answer":
-            return nodes
-        return [notice(decision), *competing_nodes(nodes, decision)]
+
+def _with_notice(
+    query: str | None, decision: Decision, nodes: list[NodeWithScore]
+) -> list[NodeWithScore]:
+    tell(query, decision)
+    if decision.action == "answer":
+        return nodes
+    return [notice(decision), *competing_nodes(nodes, decision)]
 
 
 def notice(decision: Decision) -> NodeWithScore:

@@ -111,24 +111,28 @@ def _without_findings(hit: BaseNode, kind: type[_N]) -> _N:
     return kind.model_construct(**dict(hit) | {"metadata": own_metadata(hit.metadata)})
 
 
-# LlamaIndex identifies nodes by `hash`, which includes the metadata. A node that is found by two
-# queries, as in its QueryFusionRetriever, has two scores, but must still be the same node.
-class _TextHit(TextNode):
+class _SameHash:
+    """Gives a hit the hash of its node, by which LlamaIndex identifies it, without its metadata.
+
+    A node that is found by two queries, as in a `QueryFusionRetriever`, has two scores, but must
+    still be the same node.
+    """
+
     @property
     def hash(self) -> str:
-        return _without_findings(self, TextNode).hash
+        kind = type(self).__mro__[2]
+        assert issubclass(kind, BaseNode)
+        assert isinstance(self, BaseNode)
+        return _without_findings(self, kind).hash
 
 
-class _IndexHit(IndexNode):
-    @property
-    def hash(self) -> str:
-        return _without_findings(self, IndexNode).hash
+class _TextHit(_SameHash, TextNode): ...
 
 
-class _NodeHit(Node):
-    @property
-    def hash(self) -> str:
-        return _without_findings(self, Node).hash
+class _IndexHit(_SameHash, IndexNode): ...
+
+
+class _NodeHit(_SameHash, Node): ...
 
 
 _HITS: dict[type[BaseNode], type[BaseNode]] = {

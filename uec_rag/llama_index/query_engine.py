@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, Self
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -14,8 +14,6 @@ from llama_index.core.base.response.schema import (
     Response,
     StreamingResponse,
 )
-from llama_index.core.callbacks import CallbackManager
-from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.llms.llm import LLM
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -25,15 +23,16 @@ from uec_rag.base.checks import check_type
 from uec_rag.confidence.advice import Advisor
 from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index.gate import (
-    adecide,
     competing_nodes,
-    decide,
     gate_of,
+    gate_of_nodes,
     response_metadata,
+    tell,
     with_advisor,
 )
 from uec_rag.llama_index.nodes import turns
 from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.handed import GateOfHits
 from uec_rag.retrieval.request import Query
 
 
@@ -56,8 +55,6 @@ class UECQueryEngine(BaseQueryEngine):
         The gate that decides instead of the search, in which that of the index has decided.
     streaming : bool
         Whether to stream the reply; by default, as `query_engine` does.
-    callback_manager : CallbackManager, optional
-        That of `query_engine` by default.
     advisor : LLM or callable(question, texts) -> Advice, optional
         LLM or callable consulted once per borderline question (`Gate.advisor`). If it says that the
         nodes do not answer the query, its rewrite of the query is retrieved.
@@ -90,7 +87,6 @@ class UECQueryEngine(BaseQueryEngine):
         query_engine: BaseQueryEngine,
         gate: Gate | None = None,
         streaming: bool = False,
-        callback_manager: CallbackManager | None = None,
         advisor: LLM | Advisor | None = None,
     ) -> None:
         advice = "; for a retriever: UECQueryEngine.from_args"
@@ -105,7 +101,7 @@ class UECQueryEngine(BaseQueryEngine):
         known = gate_of(query_engine) if gate is None and advisor is not None else check_gate(gate)
         self._gate = with_advisor(known, advisor)
         self._streaming = streaming
-        super().__init__(callback_manager or query_engine.callback_manager)
+        super().__init__(query_engine.callback_manager)
 
     @classmethod
     def from_args(
@@ -131,7 +127,7 @@ class UECQueryEngine(BaseQueryEngine):
             `node_postprocessors`, ...
         """
         engine = RetrieverQueryEngine.from_args(retriever, llm=llm, streaming=streaming, **kwargs)
-        return cls(engine, gate, streaming, advisor=advisor)
+        return cls(engine, gate, streaming, advisor)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {"query_engine": self._engine}
@@ -140,86 +136,50 @@ class UECQueryEngine(BaseQueryEngine):
         """Retrieve nodes, before the gate decides."""
         return self._engine.retrieve(query_bundle)
 
-    async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """Run `retrieve` without blocking the event loop."""
-        native = getattr(self._engine, "aretrieve", None)  # not every engine has one
-        if native is None:
-            return await asyncio.to_thread(self._engine.retrieve, query_bundle)
-        nodes: list[NodeWithScore] = await native(query_bundle)
-        return nodes
-
-    def synthesize(
-        self,
-        query_bundle: QueryBundle,
-        nodes: list[NodeWithScore],
-        additional_source_nodes: Sequence[NodeWithScore] | None = None,
-    ) -> RESPONSE_TYPE:
-        """Answer from nodes if the gate allows it; otherwise, ask back or abstain."""
-        decision, found = decide(*self._arguments(query_bundle, nodes))
-        if decision.action != "answer":
-            return self._instead(decision, found)
-        answer = self._engine.synthesize(query_bundle, found, additional_source_nodes)
-        return _note_decision(answer, decision)
-
-    async def asynthesize(
-        self,
-        query_bundle: QueryBundle,
-        nodes: list[NodeWithScore],
-        additional_source_nodes: Sequence[NodeWithScore] | None = None,
-    ) -> RESPONSE_TYPE:
-        """Run `synthesize` without blocking the event loop."""
-        decision, found = await adecide(*self._arguments(query_bundle, nodes))
-        if decision.action != "answer":
-            return self._instead(decision, found, asynchronous=True)
-        answer = await self._engine.asynthesize(query_bundle, found, additional_source_nodes)
-        return _note_decision(answer, decision)
-
-    def _arguments(self, query_bundle: QueryBundle, nodes: list[NodeWithScore]) -> tuple[Any, ...]:
-        """Return the arguments of `decide`."""
-
-        def retrieve(rewrite: str) -> list[NodeWithScore]:
-            return self.retrieve(QueryBundle(rewrite))
-
-        before = turns(getattr(query_bundle, "history", None))
-        asked = Query.parse(query_bundle.query_str, before).lines
-        # A rewrite may be about another reading than the one that was chosen.
-        again = retrieve if getattr(query_bundle, "within", None) is None else None
-        return nodes, query_bundle.query_str, self._gate, again, asked
-
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
-        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
-            response = self.synthesize(query_bundle, self.retrieve(query_bundle))
-            event.on_end(payload={EventPayload.RESPONSE: response})
-        return response
+        decision, nodes = self._rule(query_bundle).decide(self.retrieve(query_bundle))
+        tell(query_bundle.query_str, decision)
+        if decision.action != "answer":
+            return self._instead(decision, nodes)
+        return _note_decision(self._engine.synthesize(query_bundle, nodes), decision)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
-        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
-            response = await self.asynthesize(query_bundle, await self.aretrieve(query_bundle))
-            event.on_end(payload={EventPayload.RESPONSE: response})
-        return response
+        native = getattr(self._engine, "aretrieve", None)  # not every engine has one
+        if native is None:
+            found = await asyncio.to_thread(self.retrieve, query_bundle)
+        else:
+            found = await native(query_bundle)
+        decision, nodes = await self._rule(query_bundle).adecide(found)
+        tell(query_bundle.query_str, decision)
+        if decision.action != "answer":
+            return self._instead(decision, nodes, asynchronous=True)
+        return _note_decision(await self._engine.asynthesize(query_bundle, nodes), decision)
+
+    def _rule(self, query_bundle: QueryBundle) -> GateOfHits[NodeWithScore]:
+        """Return what decides on the nodes of a query."""
+        before = turns(getattr(query_bundle, "history", None))
+        asked = Query.parse(query_bundle.query_str, before).lines
+        if getattr(query_bundle, "within", None) is not None:
+            # A rewrite may be about another reading than the one that was chosen.
+            return gate_of_nodes(self._gate, asked)
+        return gate_of_nodes(self._gate, asked, lambda text: self.retrieve(QueryBundle(text)))
 
     def _instead(
         self, decision: Decision, nodes: list[NodeWithScore], *, asynchronous: bool = False
     ) -> RESPONSE_TYPE:
         """Return a clarifying question or the reason to abstain, without an LLM."""
-        rivals = competing_nodes(nodes, decision)
+        rivals, told = competing_nodes(nodes, decision), response_metadata(decision)
         text = decision.clarifying_question or decision.reason
         if not self._streaming:
-            return Response(text, rivals, response_metadata(decision))
+            return Response(text, rivals, told)
         if asynchronous:
-            return AsyncStreamingResponse(_asaid(text), rivals, response_metadata(decision))
-        return StreamingResponse(_text_of(text), rivals, response_metadata(decision))
+            return AsyncStreamingResponse(_asaid(text), rivals, told)
+        return StreamingResponse((part for part in [text]), rivals, told)
 
 
 def _note_decision(response: RESPONSE_TYPE, decision: Decision) -> RESPONSE_TYPE:
     response.metadata = {**(response.metadata or {}), **response_metadata(decision)}
     return response
-
-
-def _text_of(text: str) -> Generator[str, None, None]:
-    yield text
 
 
 async def _asaid(text: str) -> AsyncGenerator[str, None]:

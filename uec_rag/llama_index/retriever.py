@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
+from inspect import signature
 from typing import Any, Literal, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -17,22 +18,21 @@ from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBund
 from llama_index.core.settings import Settings
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from uec_rag.base.checks import check_documents, check_k
+from uec_rag.base.checks import check_documents, check_k, check_type
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
 from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.sources import source_of
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.plain import as_index, index_over
+from uec_rag.retrieval.handed import searchable
+from uec_rag.retrieval.plain import OverIndex, as_index, index_over
 from uec_rag.retrieval.request import Options
 from uec_rag.retrieval.sources import Vectors
-from uec_rag.stores.base import Store
 
 
-class UECRetriever(BaseRetriever):
+class UECRetriever(OverIndex, BaseRetriever):
     """Retriever that adds confidence and a decision to each node.
 
     The nodes are copies. These keys are added to the metadata of each: `uec_score` (the score by
@@ -106,17 +106,10 @@ class UECRetriever(BaseRetriever):
         details: bool = False,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(retriever, Retriever):
-            raise TypeError(
-                "retriever: expected a uec_rag.retrieval.retriever.Retriever, got "
-                f"{type(retriever).__name__}; for a saved index Retriever.load(path), else see "
-                "from_texts, from_nodes, from_documents and from_index."
-            )
-        if memory is not None and not isinstance(memory, BaseMemory):
-            raise TypeError(
-                "memory: expected a memory of LlamaIndex, such as Memory.from_defaults(), got "
-                f"{type(memory).__name__}; pass a list of turns as UECQueryBundle(..., history=)."
-            )
+        instead = "; for a saved index Retriever.load(path), else see from_texts and from_index"
+        check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
+        instead = "; pass a list of turns as UECQueryBundle(..., history=)"
+        check_type(memory, BaseMemory | None, "memory", "a memory of LlamaIndex", instead)
         check_k(similarity_top_k)
         passage_filter(filters)
         self.retriever = retriever
@@ -138,24 +131,22 @@ class UECRetriever(BaseRetriever):
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         ids: Sequence[str] | None = None,
         similarity_top_k: int = 4,
-        *,
-        store: Store | None = None,
-        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
 
         Parameters
         ----------
-        texts, ids, metadatas, show_progress
+        texts, ids, metadatas
             As in `Retriever.add`.
-        uec, store
+        uec : UEC, LlamaIndex embedding or Retriever, optional
             As in `UECVectorStore`.
         similarity_top_k, **kwargs
-            The class's other parameters.
+            The class's other parameters, `store` of `UECVectorStore`, and `words` and `fit` as in
+            `over`.
         """
-        retriever = cls(as_index(uec, store, as_ensemble), similarity_top_k, **kwargs)
-        retriever.retriever.add(texts, ids, metadatas, show_progress=show_progress)
+        retriever = cls(_take_index(uec, kwargs), similarity_top_k, **kwargs)
+        retriever.index.add(texts, ids, metadatas)
         return retriever
 
     @classmethod
@@ -164,21 +155,15 @@ class UECRetriever(BaseRetriever):
         nodes: Sequence[BaseNode],
         uec: UEC | BaseEmbedding | None = None,
         similarity_top_k: int = 4,
-        *,
-        store: Store | None = None,
-        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
 
         As everywhere in LlamaIndex, a node is embedded as its text with its metadata, except
-        `excluded_embed_metadata_keys`.
+        `excluded_embed_metadata_keys`. Nodes without text are skipped with a warning.
         """
-        index, passages = as_index(uec, store, as_ensemble), passages_of(nodes)
-        retriever = cls(index, similarity_top_k, **kwargs)
-        texts = [passage.text for passage in passages]
-        parts = index.uec.encode(texts, "passage", show_progress=show_progress)
-        index.add_encoded(passages, parts)
+        retriever = cls(_take_index(uec, kwargs), similarity_top_k, **kwargs)
+        UECVectorStore(retriever.index).add(nodes)
         return retriever
 
     @classmethod
@@ -189,7 +174,6 @@ class UECRetriever(BaseRetriever):
         similarity_top_k: int = 4,
         *,
         node_parser: NodeParser | None = None,
-        show_progress: bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Split documents into nodes, index the nodes and return a retriever over them.
@@ -200,7 +184,7 @@ class UECRetriever(BaseRetriever):
             Documents without text are skipped with a warning.
         node_parser : NodeParser, optional
             `Settings.node_parser` by default.
-        uec, similarity_top_k, show_progress, **kwargs
+        uec, similarity_top_k, **kwargs
             As in `from_nodes`.
 
         Raises
@@ -210,9 +194,8 @@ class UECRetriever(BaseRetriever):
         """
         given = check_documents(documents, BaseNode, "LlamaIndex Document", "from_texts")
         parser = Settings.node_parser if node_parser is None else node_parser
-        texts = with_text(given)
-        nodes = with_text(parser.get_nodes_from_documents(texts, show_progress=bool(show_progress)))
-        return cls.from_nodes(nodes, uec, similarity_top_k, show_progress=show_progress, **kwargs)
+        nodes = parser.get_nodes_from_documents(with_text(given))
+        return cls.from_nodes(nodes, uec, similarity_top_k, **kwargs)
 
     @classmethod
     def from_index(cls, index: VectorStoreIndex, similarity_top_k: int = 4, **kwargs: Any) -> Self:
@@ -235,12 +218,8 @@ class UECRetriever(BaseRetriever):
 
     @property
     def index(self) -> Retriever:
-        """The underlying index, under the name that it has in all adapters."""
+        """The underlying index."""
         return self.retriever
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save nodes, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
-        self.retriever.save(path)
 
     @classmethod
     def load(
@@ -259,9 +238,10 @@ class UECRetriever(BaseRetriever):
             As in `Retriever.load`, as are the errors.
         similarity_top_k : int
         **kwargs
-            Other parameters of the class.
+            Other parameters of the class, and those of `Retriever.load`.
         """
-        return cls(Retriever.load(path, uec), similarity_top_k, **kwargs)
+        options = _take(kwargs, signature(Retriever.load).parameters)
+        return cls(Retriever.load(path, uec, **options), similarity_top_k, **kwargs)
 
     @classmethod
     def over(
@@ -313,14 +293,9 @@ class UECRetriever(BaseRetriever):
                 "theirs: expected a retriever or a VectorStoreIndex over another store than "
                 f"UECVectorStore (for which there is from_index), got {kind}."
             )
-        own = getattr(theirs, "_embed_model", None)
-        if uec is None and own is None:
-            raise ValueError(
-                f"uec: {kind} has no embedding of its own; pass a UEC or an embedding."
-            )
         source = source_of(theirs, check_k(candidates, "candidates"))
-        ensemble = as_ensemble(own if uec is None else uec, words=words)
-        made = index_over(ensemble, source, own, vectors, fit=fit)
+        own = getattr(theirs, "_embed_model", None)
+        made = index_over(source, uec, own, vectors, words=words, fit=fit)
         return cls(made, similarity_top_k, **kwargs)
 
     def fit_from(self, nodes: Sequence[BaseNode] | None = None, **options: Any) -> Self:
@@ -328,57 +303,49 @@ class UECRetriever(BaseRetriever):
         self.retriever.fit_from(None if nodes is None else passages_of(nodes), **options)
         return self
 
-    @property
-    def report(self) -> str:
-        """The description of what relevance and confidence are based on."""
-        return self.retriever.report
-
-    def calibrate(
-        self, queries: Sequence[str], relevant_ids: Sequence[Collection[str]], **options: Any
-    ) -> Self:
-        """Fit relevance and confidence to labelled queries, see `Retriever.calibrate`."""
-        self.retriever.calibrate(queries, relevant_ids, **options)
-        return self
-
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(self.memory.get_all())
         index, asked = self._parse_query(query_bundle, history)
-        return self._hits(index.search(**asked))
+        return self._hits(index.search(**asked)) if asked["queries"] else []
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(await self.memory.aget_all())
         index, asked = await asyncio.to_thread(self._parse_query, query_bundle, history)
-        return await asyncio.to_thread(self._hits, await index.asearch(**asked))
+        return self._hits(await index.asearch(**asked)) if asked["queries"] else []
 
     def _parse_query(
         self, query_bundle: QueryBundle, history: object
     ) -> tuple[Retriever, dict[str, Any]]:
-        """Return the index to search, and the arguments of its search.
+        """Return the index to search, and the arguments of its search; no queries if it is blank.
 
         It is for a question, or for what a query transform such as HyDE wrote.
         """
-        text = "\n".join(query_bundle.embedding_strs)
-        if not text:
-            raise ValueError("query: expected a text, got an empty one.")
-        index = self.retriever
+        text, index = searchable("\n".join(query_bundle.embedding_strs)), self.index
         if self.threshold is not None:
-            index = index.snapshot()
-            index.gate = Gate(self.threshold)
+            index = index._with_gate(Gate(self.threshold))
         options: Options = {
             "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
             "history": [turns(history)],
         }
-        return index, {"queries": [text], "k": self.similarity_top_k, **options}
+        return index, {"queries": [text] * bool(text), "k": self.similarity_top_k, **options}
 
     def _hits(self, result: SearchResult) -> list[NodeWithScore]:
         if self.on_abstain == "empty" and result[0].decision.action == "abstain":
             return []
         return hits(result, self.details)
+
+
+def _take(options: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: options.pop(name) for name in [*options] if name in names}
+
+
+def _take_index(uec: UEC | BaseEmbedding | None, options: dict[str, Any]) -> Retriever:
+    return as_index(uec, **_take(options, ("store", "words", "fit")))
 
 
 def _before(messages: list[ChatMessage]) -> list[ChatMessage]:

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index.core.vector_stores.types import (
-    FilterCondition,
-    FilterOperator,
-    MetadataFilter,
-    MetadataFilters,
-)
 
 from uec_rag.llama_index.nodes import passages_of, with_text
+from uec_rag.llama_index.query import metadata_filters
 from uec_rag.retrieval.sources import Source, Vectors
 from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.filters import necessary
-
-_OPERATORS = {
-    "$eq": FilterOperator.EQ,
-    "$in": FilterOperator.IN,
-    "$gt": FilterOperator.GT,
-    "$gte": FilterOperator.GTE,
-    "$lt": FilterOperator.LT,
-    "$lte": FilterOperator.LTE,
-}
 
 
 def source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
@@ -71,21 +55,3 @@ def _of_nodes(
 def _passages(retriever: BaseRetriever, question: str) -> list[Passage]:
     nodes = {hit.node.node_id: hit.node for hit in retriever.retrieve(question)}
     return passages_of(with_text([*nodes.values()]))
-
-
-def metadata_filters(filter: Filter) -> MetadataFilters | None:
-    """Translate what LlamaIndex's filters can say of a filter; None if that is nothing."""
-    asked = necessary(filter)
-    if asked is None:
-        return None
-    made = _translate(asked)
-    return made if isinstance(made, MetadataFilters) else MetadataFilters(filters=[made])
-
-
-def _translate(asked: Mapping[str, Any]) -> MetadataFilters | MetadataFilter:
-    [(key, value)] = asked.items()
-    if key in ("$and", "$or"):
-        condition = FilterCondition.AND if key == "$and" else FilterCondition.OR
-        return MetadataFilters(filters=[_translate(one) for one in value], condition=condition)
-    [(operator, operand)] = value.items()
-    return MetadataFilter(key=key, value=operand, operator=_OPERATORS[operator])

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-import numpy as np
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
-from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPACE_SEP
@@ -25,58 +22,21 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr
 
-from uec_rag.base.gaussian import Gaussian
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode, with_caches
-from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
-from uec_rag.llama_index.query import (
-    ALIKE,
-    check_asked,
-    likeness,
-    passage_filter,
-)
+from uec_rag.llama_index.query import passage_filter
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.plain import as_index
+from uec_rag.retrieval.plain import OverIndex, as_index, in_thread
 from uec_rag.retrieval.request import Diversity
 from uec_rag.stores.base import Passage, Store
 
-_BUILD = "build the index with embed_model=UECEmbedding(uec=uec)."
-_PREFETCH = 4.0
-_FILE = f"{DEFAULT_VECTOR_STORE}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
+_MODES = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)
+_FILE = f"{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
 
 
-def _factor(options: Mapping[str, Any]) -> float:
-    factor = options.get("mmr_prefetch_factor", _PREFETCH)
-    if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
-        raise ValueError(f"mmr_prefetch_factor: expected a number >= 0, got {factor!r:.60}.")
-    return factor
-
-
-def _as_result(result: SearchResult) -> VectorStoreQueryResult:
-    nodes = hits(result)
-    return VectorStoreQueryResult(
-        nodes=[node.node for node in nodes],
-        similarities=[node.get_score() for node in nodes],
-        ids=[node.node_id for node in nodes],
-    )
-
-
-def _with_copies(result: SearchResult, arguments: Mapping[str, Any]) -> SearchResult:
-    """Add the copies of each hit, which a store keeps, unless the hits are to differ."""
-    return result if arguments["diversity"] else result.with_copies(arguments["k"])
-
-
-def _check_local(fs: AbstractFileSystem | None) -> None:
-    if fs is not None and not isinstance(fs, LocalFileSystem):
-        raise ValueError(
-            f"fs: expected the local file system, got {type(fs).__name__}; copy the saved folder "
-            "by fs.put(folder, path, recursive=True), and back by fs.get."
-        )
-
-
-class UECVectorStore(BasePydanticVectorStore):
+class UECVectorStore(OverIndex, BasePydanticVectorStore):
     """A vector store of nodes with their Gaussians, searched by the uncertainty-aware score.
 
     Use the same ensemble as the index's embedding, ``embed_model=UECEmbedding(uec=uec)``: the store
@@ -87,8 +47,8 @@ class UECVectorStore(BasePydanticVectorStore):
     Parameters
     ----------
     uec : UEC, LlamaIndex embedding or Retriever, optional
-        `UEC()`, which is fitted, by default. With an embedding other than `UECEmbedding`, the
-        search is a plain vector search with variance 0. A `Retriever` is used with its passages.
+        `UEC()`, which is fitted, by default. Any other LlamaIndex embedding is
+        fitted by the first search, with words beside it. A `Retriever` is used with its passages.
     store : Store, optional
         Where vectors and nodes are stored: `LocalStore` (default) or `QdrantStore`.
 
@@ -130,7 +90,7 @@ class UECVectorStore(BasePydanticVectorStore):
         self, uec: UEC | BaseEmbedding | Retriever | None = None, *, store: Store | None = None
     ) -> None:
         super().__init__(stores_text=True)
-        self._retriever = as_index(uec, store, as_ensemble)
+        self._retriever = as_index(uec, store)
 
     @classmethod
     def class_name(cls) -> str:
@@ -139,7 +99,17 @@ class UECVectorStore(BasePydanticVectorStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle or copy the index in the form in which it is saved, with encoders by name."""
-        return type(self), (self._retriever,)
+        return type(self), (self.index,)
+
+    @property
+    def index(self) -> Retriever:
+        """The underlying index."""
+        return self._retriever
+
+    @property
+    def client(self) -> Retriever:
+        """The underlying index, under LlamaIndex's name for it."""
+        return self._retriever
 
     @property
     def retriever(self) -> Retriever:
@@ -147,13 +117,9 @@ class UECVectorStore(BasePydanticVectorStore):
         return self._retriever
 
     @property
-    def index(self) -> Retriever:
-        """The underlying index, under the name that it has in all adapters."""
-        return self._retriever
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save nodes, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
-        self._retriever.save(path)
+    def uec(self) -> UEC:
+        """The ensemble."""
+        return self.index.uec
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], uec: UEC | None = None, **kwargs: Any) -> Self:
@@ -169,16 +135,6 @@ class UECVectorStore(BasePydanticVectorStore):
         """
         return cls(Retriever.load(path, uec, **kwargs))
 
-    @property
-    def client(self) -> Retriever:
-        """The underlying index, under LlamaIndex's name for it."""
-        return self._retriever
-
-    @property
-    def uec(self) -> UEC:
-        """The ensemble."""
-        return self._retriever.uec
-
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Store nodes; a node with the id of an existing one replaces it.
 
@@ -192,54 +148,22 @@ class UECVectorStore(BasePydanticVectorStore):
         Raises
         ------
         TypeError, ValueError
-            If one is not a node, if an id occurs twice, or if embeddings do not have the dimension
-            of the ensemble, or most of them differ from those that it makes of the same texts. A
-            few may differ, if texts were changed after they were embedded.
+            If one is not a node, or if an id occurs twice.
 
         Returns
         -------
         list of str
             The ids of all nodes, also of those without text, which are skipped with a warning.
         """
-        kept = with_text(nodes)
-        passages = passages_of(kept)
-        for node in kept:
-            if node.embedding is not None and len(node.embedding) != self.uec.dimension:
-                raise ValueError(
-                    f"nodes: expected embeddings of {self.uec.dimension} numbers, the ensemble's "
-                    f"dimension, got {len(node.embedding)} for node {node.node_id!r}; {_BUILD}"
-                )
-        if passages:
-            parts = encode(self.uec, [passage.text for passage in passages], "passage")
-            self._check_embeddings(kept, parts)
-            self._retriever.add_encoded(passages, parts)
+        passages = passages_of(with_text(nodes))
+        parts = encode(self.uec, [passage.text for passage in passages], "passage")
+        self.index.add_encoded(passages, parts)
         return [node.node_id for node in nodes]
-
-    def _check_embeddings(self, nodes: Sequence[BaseNode], parts: Sequence[Gaussian]) -> None:
-        """Raise ValueError if most embeddings of nodes are unlike the ensemble's of their texts."""
-        rows = [row for row, node in enumerate(nodes) if node.embedding]
-        if not rows:
-            return
-        matrix = np.asarray([nodes[row].embedding for row in rows], dtype=np.float32)
-        means = self.uec.fitted.combine_as(parts, "passage").mean[rows]
-        usual = float(np.median(likeness(matrix, means)))
-        if not usual >= ALIKE:
-            raise ValueError(
-                "nodes: expected embeddings that the ensemble made of their texts, got those of "
-                f"another model (their cosine with the ensemble's is {usual:.2f}); {_BUILD}"
-            )
-
-    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Run `add` without blocking the event loop."""
-        return await asyncio.to_thread(self.add, nodes)
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove the nodes of a document."""
-        self._remove(self._retriever.passages(passage_filter(doc_ids=[ref_doc_id])))
-
-    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Run `delete` without blocking the event loop."""
-        await asyncio.to_thread(self.delete, ref_doc_id)
+        found = self.index.passages(passage_filter(doc_ids=[ref_doc_id]))
+        self.index.delete([passage.id for passage in found])
 
     def delete_nodes(
         self,
@@ -256,51 +180,25 @@ class UECVectorStore(BasePydanticVectorStore):
         """
         if node_ids is None and filters is None:
             raise ValueError("node_ids, filters: expected at least one; clear() removes all nodes.")
-        self._remove(self._select_passages(node_ids, filters))
-
-    async def adelete_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-        **delete_kwargs: Any,
-    ) -> None:
-        """Run `delete_nodes` without blocking the event loop."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
-
-    def _remove(self, passages: Iterable[Passage]) -> None:
-        self._retriever.delete([passage.id for passage in passages])
+        self.index.delete([passage.id for passage in self._select_passages(node_ids, filters)])
 
     def _select_passages(
         self, node_ids: Sequence[str] | None, filters: MetadataFilters | None
     ) -> Iterable[Passage]:
         """Return passages by id, by metadata, or both, or all."""
         if node_ids is not None and (filters is None or not node_ids):
-            return self._retriever.get(node_ids)
-        return self._retriever.passages(passage_filter(filters, node_ids=node_ids))
+            return self.index.get(node_ids)
+        return self.index.passages(passage_filter(filters, node_ids=node_ids))
 
     def clear(self) -> None:
         """Remove all nodes."""
-        self._retriever.clear()
-
-    async def aclear(self) -> None:
-        """Run `clear` without blocking the event loop."""
-        await asyncio.to_thread(self.clear)
+        self.index.clear()
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return nodes by id, by metadata, or both, or all; unknown ids are skipped."""
-        order = {id_: position for position, id_ in enumerate(node_ids or ())}
-        stored = sorted(
-            self._select_passages(node_ids, filters), key=lambda one: order.get(one.id, 0)
-        )
-        return [node_of(passage) for passage in stored]
-
-    async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
-        """Run `get_nodes` without blocking the event loop."""
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+        return [node_of(passage) for passage in self._select_passages(node_ids, filters)]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find the nodes with the highest s_hat.
@@ -323,95 +221,95 @@ class UECVectorStore(BasePydanticVectorStore):
         ValueError
             If the mode is unknown, k < 1, or the query is empty.
         """
-        return _as_result(self._search(*self._parse_query(query, kwargs)))
+        index, arguments = self._parse_query(query, kwargs)
+        if not query.query_str:
+            return _found_by_vector(index, query, arguments)
+        return _as_result(index.search([query.query_str], **arguments), arguments)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
         index, arguments = await asyncio.to_thread(self._parse_query, query, kwargs)
-        if "queries" in arguments:
-            return _as_result(_with_copies(await index.asearch(**arguments), arguments))
-        return _as_result(await asyncio.to_thread(self._search, index, arguments))
-
-    def _search(self, index: Retriever, arguments: Mapping[str, Any]) -> SearchResult:
-        """Search for the text of a query, or for its vector if it has no text."""
-        if "queries" in arguments:
-            return _with_copies(index.search(**arguments), arguments)
-        k, diversity = arguments["k"], arguments["diversity"]
-        fetched = k if diversity is None else max(k, diversity.fetch_k)
-        result = index.search_vector(arguments["embedding"], fetched, filter=arguments["filter"])
-        return result if diversity is None else diversify(index, result, k, diversity.lambda_mult)
+        if not query.query_str:
+            return await asyncio.to_thread(_found_by_vector, index, query, arguments)
+        return _as_result(await index.asearch([query.query_str], **arguments), arguments)
 
     def _parse_query(
-        self, query: VectorStoreQuery, kwargs: Mapping[str, Any]
+        self, query: VectorStoreQuery, options: dict[str, Any]
     ) -> tuple[Retriever, dict[str, Any]]:
-        """Return the index to search, and the arguments of its search."""
-        text, vector, where = check_asked(self._retriever, query)
+        """Return the index to search, and the arguments of its search besides the query.
+
+        Next to a text, the vector is ignored: LlamaIndex passes the first one computed for a
+        question to all retrievers, so it may be of another index's model.
+        """
+        if query.mode not in _MODES:
+            raise ValueError(
+                f"mode: expected one of {[mode.value for mode in _MODES]}, got {query.mode!r}; for "
+                "other weights of words and vectors, use a store over Retriever.with_weights(...)."
+            )
         k, diversity = query.similarity_top_k, None
         if query.mode == VectorStoreQueryMode.MMR:
             # As in LlamaIndex's SimpleVectorStore.
-            threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
-            diversity = Diversity(
-                max(k, int(k * _factor(kwargs))), 0.5 if threshold is None else threshold
-            )
+            threshold = options.get("mmr_threshold", query.mmr_threshold)
+            fetched = max(k, int(k * options.get("mmr_prefetch_factor", 4)))
+            diversity = Diversity(fetched, 0.5 if threshold is None else threshold)
         # The vectors of the hits must still be available after the search.
-        index = self._retriever.snapshot()
+        index = self.index.snapshot()
         index.uec = with_caches(self.uec)
-        arguments: dict[str, Any] = {"k": k, "filter": where, "diversity": diversity}
-        asked = {"queries": [text]} if vector is None else {"embedding": vector[0].tolist()}
-        return index, arguments | asked
+        where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
+        return index, {"k": k, "filter": where, "diversity": diversity}
+
+    async_add = in_thread(add)
+    adelete = in_thread(delete)
+    adelete_nodes = in_thread(delete_nodes)
+    aclear = in_thread(clear)
+    aget_nodes = in_thread(get_nodes)
 
     def persist(
         self,
-        persist_path: str = os.path.join(DEFAULT_PERSIST_DIR, _FILE),
+        persist_path: str = os.path.join(DEFAULT_PERSIST_DIR, f"{DEFAULT_VECTOR_STORE}{_FILE}"),
         fs: AbstractFileSystem | None = None,
     ) -> None:
-        """Save index and ensemble to the folder `persist_path`.
+        """Save index and ensemble to the local folder `persist_path`, see `Retriever.save`.
 
-        Parameters
-        ----------
-        persist_path : str
-            Path of the folder to create, whatever its extension is.
-        fs : fsspec file system, optional
-            Only the local one, the default.
-
-        Raises
-        ------
-        ValueError
-            If `fs` is another file system.
-        FileExistsError
-            If `persist_path` exists and is not a saved index.
-        BlockingIOError
-            If another process is saving there.
+        ValueError if `fs`, an fsspec file system, is another than the local one.
         """
-        _check_local(fs)
-        self._retriever.save(persist_path)
-
-    @classmethod
-    def from_persist_path(
-        cls, persist_path: str, fs: AbstractFileSystem | None = None, **kwargs: Any
-    ) -> Self:
-        """Load an index saved by `persist`.
-
-        Parameters
-        ----------
-        persist_path : str
-        fs : fsspec file system, optional
-            As in `persist`.
-        **kwargs
-            `uec`, `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`,
-            as are the errors.
-        """
-        _check_local(fs)
-        return cls(Retriever.load(persist_path, **kwargs))
+        if fs is not None and "file" not in fs.protocol:
+            raise ValueError(
+                f"fs: expected the local file system, got {type(fs).__name__}; copy the saved "
+                "folder by fs.put(folder, path, recursive=True), and back by fs.get."
+            )
+        self.save(persist_path)
 
     @classmethod
     def from_persist_dir(
         cls,
         persist_dir: str = DEFAULT_PERSIST_DIR,
         namespace: str = DEFAULT_VECTOR_STORE,
-        fs: AbstractFileSystem | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Load an index saved by `StorageContext.persist`; see `from_persist_path`."""
-        name = f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
-        return cls.from_persist_path(os.path.join(persist_dir, name), fs, **kwargs)
+        """Load an index saved by `StorageContext.persist`; see `load`."""
+        return cls.load(os.path.join(persist_dir, f"{namespace}{_FILE}"), **kwargs)
+
+
+def _found_by_vector(
+    index: Retriever, query: VectorStoreQuery, arguments: dict[str, Any]
+) -> VectorStoreQueryResult:
+    if query.query_embedding is None:
+        raise ValueError("query: query_str is empty and query_embedding None; pass one.")
+    k, diversity = arguments["k"], arguments["diversity"]
+    fetched = k if diversity is None else diversity.fetch_k
+    result = index.search_vector(query.query_embedding, fetched, filter=arguments["filter"])
+    if diversity is not None:
+        result = diversify(index, result, k, diversity.lambda_mult)
+    return _as_result(result, arguments)
+
+
+def _as_result(result: SearchResult, arguments: dict[str, Any]) -> VectorStoreQueryResult:
+    """Convert a result, with the copies of each hit unless the hits are to differ."""
+    kept = result if arguments["diversity"] else result.with_copies(arguments["k"])
+    nodes = hits(kept)
+    return VectorStoreQueryResult(
+        nodes=[node.node for node in nodes],
+        similarities=[node.get_score() for node in nodes],
+        ids=[node.node_id for node in nodes],
+    )

@@ -1,28 +1,57 @@
-"""Conversion of objects of frameworks, such as an embedding, to an ensemble or an index."""
+"""What the adapters of frameworks share: an embedding of theirs as an ensemble or an index."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import os
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, TypeGuard
+from functools import wraps
+from typing import Any, Self
 
-from uec_rag.encoders.black_box import BlackBoxEncoder
-from uec_rag.encoders.loading import EncoderLike
+from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.sources import Source, SourceStore, Vectors
 from uec_rag.stores.base import Store
 
 
-def as_ensemble(
-    value: object,
-    wrapper: type[Any],
-    is_embedding: Callable[[object], TypeGuard[EncoderLike]],
-    *,
-    argument: str,
-    expected: str,
-    words: bool = True,
-) -> UEC:
+class OverIndex:
+    """The methods that all classes of the adapters over an index have."""
+
+    @property
+    def index(self) -> Retriever:
+        """The underlying index."""
+        raise NotImplementedError
+
+    @property
+    def report(self) -> str:
+        """The description of what relevance and confidence are based on."""
+        return self.index.report
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save passages, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
+        self.index.save(path)
+
+    def calibrate(
+        self, queries: Sequence[str], relevant_ids: Sequence[Collection[str]], **options: Any
+    ) -> Self:
+        """Fit relevance and confidence to labelled queries, see `Retriever.calibrate`."""
+        self.index.calibrate(queries, relevant_ids, **options)
+        return self
+
+
+def in_thread(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the asynchronous twin of a method, which runs it in a thread."""
+
+    @wraps(method)
+    async def run(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    return run
+
+
+def as_ensemble(value: object, *, words: bool = True) -> UEC:
     """Convert a value to an ensemble.
 
     None is converted to `UEC()`, and an embedding to an ensemble without a fit, which an index
@@ -30,13 +59,7 @@ def as_ensemble(
 
     Parameters
     ----------
-    value : UEC, wrapper, embedding or None
-    wrapper : type
-        The framework's embedding class that wraps an ensemble as `uec`.
-    is_embedding : callable
-        Returns whether a value is an embedding of the framework.
-    argument, expected : str
-        For the error message: name of the argument, and what is accepted besides a UEC.
+    value : UEC, UECEmbeddings, UECEmbedding, embedding of LangChain or LlamaIndex, or None
     words : bool
         Whether words are compared beside an embedding.
 
@@ -47,50 +70,21 @@ def as_ensemble(
     """
     if value is None:
         return UEC()
-    if isinstance(value, UEC | wrapper):
-        ensemble: UEC = value if isinstance(value, UEC) else value.uec
-        return ensemble
-    if not is_embedding(value):
+    known = getattr(value, "uec", value)
+    if isinstance(known, UEC):
+        return known
+    if not (is_langchain(value) or is_llama_index(value)):
         raise TypeError(
-            f"{argument}: expected a UEC, {expected}, got {type(value).__name__} {value!r:.60}; "
-            "make an ensemble with UEC([encoder, ...])."
+            "uec, embedding: expected a UEC, or an embedding of LangChain or LlamaIndex, got "
+            f"{type(value).__name__} {value!r:.60}; make an ensemble with UEC([encoder, ...])."
         )
     ensemble = UEC([value, "bm25"] if words else [value])
     ensemble._warned = True  # do not warn that it is not fitted yet
     return ensemble
 
 
-def index_over(
-    uec: UEC, source: Source, embedding: object, vectors: Vectors | None, *, fit: bool
-) -> Retriever:
-    """Return an index over a source of candidates.
-
-    Parameters
-    ----------
-    uec : UEC
-    source : Source
-        Its own vectors are used if `embedding`, which made them, is the first encoder.
-    embedding : object
-    vectors : Vectors, optional
-        Returns vectors that the first encoder made, in place of the source's own.
-    fit : bool
-        Whether the first search may fit the ensemble.
-    """
-    first = uec.encoders[0]
-    if vectors is not None:
-        source = replace(source, vectors=vectors)
-    elif not (isinstance(first, BlackBoxEncoder) and first.source is embedding):
-        source = replace(source, vectors=None)
-    return Retriever(uec, SourceStore(uec, source), fit=fit)
-
-
 def as_index(
-    value: object,
-    store: Store | None,
-    as_ensemble: Callable[..., UEC],
-    *,
-    words: bool = True,
-    fit: bool = True,
+    value: object, store: Store | None = None, *, words: bool = True, fit: bool = True
 ) -> Retriever:
     """Return a Retriever unchanged, or make one from a value that `as_ensemble` converts.
 
@@ -104,3 +98,42 @@ def as_index(
             "store: a Retriever has a store already; give the store to it: Retriever(uec, store)."
         )
     return value
+
+
+def index_over(
+    source: Source,
+    embedding: object,
+    own: object,
+    vectors: Vectors | None = None,
+    *,
+    words: bool = True,
+    fit: bool = True,
+) -> Retriever:
+    """Return an index over a source of candidates.
+
+    Parameters
+    ----------
+    source : Source
+    embedding : UEC, embedding or None
+        Makes the ensemble; by default the source's own.
+    own : embedding or None
+        The source's own, whose vectors are used if it is the first encoder.
+    vectors : Vectors, optional
+        Returns vectors that the first encoder made, in place of the source's own.
+    words, fit : bool
+        As in `as_index`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Those of `as_ensemble`, or if there is no embedding.
+    """
+    if embedding is None and own is None:
+        raise ValueError(
+            f"embedding: {source.name} come without one; pass a UEC, or the embedding of the store."
+        )
+    uec = as_ensemble(own if embedding is None else embedding, words=words)
+    first = uec.encoders[0]
+    if vectors is None and isinstance(first, BlackBoxEncoder) and first.source is own:
+        vectors = source.vectors
+    return Retriever(uec, SourceStore(uec, replace(source, vectors=vectors)), fit=fit)
