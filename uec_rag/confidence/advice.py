@@ -49,6 +49,8 @@ class Advice:
         For "clarify": what the question may mean, as short labels (`labels`).
     rewrite : str
         For "no": the question in the words that documents would use, to search for once more.
+    is_bare : bool
+        Whether it is a mere yes or no, which takes back no clarifying question.
 
     Raises
     ------
@@ -64,6 +66,7 @@ class Advice:
     verdict: Verdict
     options: tuple[str, ...] = ()
     rewrite: str = ""
+    is_bare: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.verdict not in get_args(Verdict):
@@ -98,9 +101,9 @@ Advisor: TypeAlias = Callable[[str, Sequence[str]], object]
 """A callable, or coroutine function, from a question and the texts of its hits to an `Advice`.
 
 A bool, or a number from 0 to 1 (of which 0.5 and above is a yes), is taken for the verdict "answer"
-or "no", and a text for the reply of a language model (`read_reply`). Anything else, such as None,
-counts as not asked, and so does a call that raises. While an advisor runs, no advisor is asked from
-within: what it searches is decided without advice.
+or "no", which leaves a clarifying question, and a text for the reply of a language model
+(`read_reply`). Anything else, such as None, counts as not asked, and so does a call that raises.
+While an advisor runs, no advisor is asked from within: what it searches is decided without advice.
 """
 
 PROMPT = """\
@@ -164,10 +167,8 @@ def _as_advice(reply: object) -> Advice | None:
         return reply
     if isinstance(reply, str):
         return read_reply(reply)
-    if isinstance(reply, bool | np.bool_):
-        return Advice("answer" if reply else "no")
-    if isinstance(reply, int | float | np.integer | np.floating) and 0 <= reply <= 1:
-        return Advice("answer" if reply >= 0.5 else "no")
+    if isinstance(reply, int | float | np.number | np.bool_) and 0 <= reply <= 1:
+        return Advice("answer" if reply >= 0.5 else "no", is_bare=True)
     if not isinstance(reply, Mapping) or "verdict" not in reply:
         return None
     try:

@@ -266,7 +266,8 @@ def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> D
     """Replace a decision by an advisor's verdict.
 
     If it says "clarify", its options are offered if it has clear ones, else the known readings. An
-    option that names one of these is that reading; another has no passages.
+    option that names one of these is that reading; another has no passages. A mere yes or no leaves
+    a clarifying question.
 
     Parameters
     ----------
@@ -286,6 +287,8 @@ def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> D
     """
     told = replace(decision, advice=advice.verdict, searched_as=searched_as)
     language = decision.language
+    if advice.is_bare and decision.action == "clarify":
+        return told
     if advice.verdict == "no":
         reason = sentence("no_answer", language)
         return replace(told, action="abstain", reason=reason, code="no_answer")

@@ -41,7 +41,7 @@ def searchable(question: str) -> str:
 
     Examples
     --------
-    >>> searchable(" How? "), len(searchable("How? " * 5000)), searchable(" ")
+    >>> searchable(" How? "), len(searchable("How?" * 5000)), searchable(" ")
     ('How?', 8000, '')
     """
     return question.encode(errors="replace").decode()[:LONGEST_QUERY].strip()
