@@ -40,10 +40,13 @@ async def test_texts_are_embedded_beside_the_event_loop(embed):
     assert len(await embed(UEC([waiting]))) == 2
 
 
+YES = Advice("answer")
+
+
 class OfOneLoop:
     """An asynchronous advisor whose client belongs to the event loop in which it was made."""
 
-    def __init__(self, verdict=True):
+    def __init__(self, verdict=YES):
         self.loop, self.calls, self.verdict = asyncio.get_running_loop(), 0, verdict
 
     async def __call__(self, question, texts):
@@ -115,19 +118,11 @@ def doubting(advisor):
 WAYS = {
     "asearch": lambda index, advisor: lambda q: gated(index, advisor).asearch([q]),
     "UECRetriever": lambda index, advisor: langchain_retriever(gated(index, advisor)).ainvoke,
-    "UECRetriever of many": lambda index, advisor: (
-        lambda q: langchain_retriever(gated(index, advisor)).abatch([q])
-    ),
     "UECRetriever, diverse": lambda index, advisor: (
         langchain_retriever(gated(index, advisor), search_type="mmr").ainvoke
     ),
     "UECGate": lambda index, advisor: (
         langchain.UECGate(retriever=langchain_retriever(index), **doubting(advisor)).ainvoke
-    ),
-    "UECGate of many": lambda index, advisor: (
-        lambda q: langchain.UECGate(
-            retriever=langchain_retriever(index), **doubting(advisor)
-        ).abatch([q])
     ),
     "UECGate, streamed": lambda index, advisor: (
         lambda q: drained(

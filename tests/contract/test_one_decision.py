@@ -72,29 +72,16 @@ SEARCHES = {
     "search": lambda index, k: of_result(index.search([QUESTION], k)),
     "asearch": lambda index, k: of_result(asyncio.run(index.asearch([QUESTION], k))),
     "diverse": lambda index, k: of_result(index.search([QUESTION], k, diversity=Diversity())),
-    "a view": lambda index, k: of_result(index.snapshot().search([QUESTION], k)),
     "LangChain": lambda index, k: of_hits(langchain_of(index).invoke(QUESTION, k=k)),
-    "LangChain, async": lambda index, k: of_hits(
-        asyncio.run(langchain_of(index).ainvoke(QUESTION, k=k))
-    ),
     "LangChain, mmr": lambda index, k: of_hits(
         langchain_of(index, search_type="mmr").invoke(QUESTION, k=k)
-    ),
-    "LangChain's store": lambda index, k: of_hits(
-        langchain.UECVectorStore(index).similarity_search_with_uncertainty(QUESTION, k)
     ),
     "LangChain's gate": lambda index, k: of_gate(
         langchain.UECGate(retriever=langchain_of(index)).invoke(QUESTION, k=k)
     ),
     "LlamaIndex": lambda index, k: of_hits(nodes_of(index, k).retrieve(QUESTION)),
-    "LlamaIndex, async": lambda index, k: of_hits(
-        asyncio.run(nodes_of(index, k).aretrieve(QUESTION))
-    ),
     "LlamaIndex's store": lambda index, k: of_hits(
         store_of_llama_index(index, k).retrieve(QUESTION)
-    ),
-    "LlamaIndex's store, mmr": lambda index, k: of_hits(
-        store_of_llama_index(index, k, vector_store_query_mode="mmr").retrieve(QUESTION)
     ),
 }
 

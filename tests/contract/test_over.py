@@ -86,17 +86,6 @@ class LangChainInChroma(LangChain):
         store = Chroma("texts", embedding, client=client, collection_configuration=cosine)
         return self.filled(store, texts) if texts else store
 
-    def vectors(self, store):
-        def of(ids):
-            found = store.get(ids=ids, include=["embeddings"])
-            return dict(zip(found["ids"], found["embeddings"], strict=True))
-
-        return of
-
-    def few(self, store, uec):
-        keep = {"k": 30, "filter": {"place": {"$lt": 40}}}
-        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
-
 
 class LangChainInFaiss(LangChain):
     def store(self, embedding, texts=TEXTS):
@@ -111,15 +100,6 @@ class LangChainInFaiss(LangChain):
             store.delete(IDS[:1])
         return store
 
-    def vectors(self, store):
-        ids_by_row = store.index_to_docstore_id
-        rows = {id_: row for row, id_ in ids_by_row.items()}
-        return lambda ids: {id_: store.index.reconstruct(rows[id_]) for id_ in ids}
-
-    def few(self, store, uec):
-        keep = {"k": 30, "filter": lambda known: known["place"] < 40, "fetch_k": 99}
-        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
-
 
 class LangChainInQdrant(LangChain):
     def store(self, embedding, texts=TEXTS):
@@ -127,18 +107,6 @@ class LangChainInQdrant(LangChain):
         size = models.VectorParams(size=width, distance=models.Distance.COSINE)
         client.create_collection("texts", size)
         return self.filled(LangChainQdrant(client, "texts", embedding), texts)
-
-    def vectors(self, store):
-        def of(ids):
-            found = store.client.retrieve(store.collection_name, ids, with_vectors=True)
-            return {point.id: point.vector for point in found}
-
-        return of
-
-    def few(self, store, uec):
-        low = models.FieldCondition(key="metadata.place", range=models.Range(lt=40))
-        keep = {"k": 30, "filter": models.Filter(must=[low])}
-        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
 
 
 @cache
@@ -163,10 +131,6 @@ class LangChainInPostgres(LangChain):
                 return {row.id: row.embedding for row in rows}
 
         return of
-
-    def few(self, store, uec):
-        keep = {"k": 30, "filter": {"place": {"$lt": 40}}}
-        return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
 
 
 class LlamaIndex:
@@ -227,9 +191,6 @@ class LlamaIndexInQdrant(LlamaIndex):
         store = LlamaIndexQdrant("nodes", client=QdrantClient(":memory:"))
         storage = StorageContext.from_defaults(vector_store=store)
         return super().store(embedding, texts, storage_context=storage)
-
-    def vectors(self, store):
-        return lambda ids: {n.node_id: n.embedding for n in store.vector_store.get_nodes(ids)}
 
 
 OF_LANGCHAIN = [
@@ -302,6 +263,7 @@ def test_candidates_are_the_stores_own_and_are_ranked_with_uncertainty(theirs, f
         assert not found.exact
 
 
+@pytest.mark.parametrize("theirs", [LangChain, LangChainInPostgres, LlamaIndex], indirect=True)
 def test_vectors_that_lie_there_spare_an_encoder(theirs, fitted, remembering):
     store, (uec, encoders) = theirs.store(theirs.Member()), remembering()
     over = theirs.index(theirs.over(store, uec, candidates=20, vectors=theirs.vectors(store)))
@@ -333,6 +295,7 @@ def test_nothing_is_found_in_an_empty_store(theirs, fitted):
     assert len(theirs.index(over).search([])) == 0
 
 
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
 def test_filters_of_theirs_choose_candidates_and_ours_keep_some(theirs, fitted):
     over = theirs.few(theirs.store(theirs.Member()), fitted)
     found = theirs.hits(over, QUERIES[0])
@@ -340,6 +303,7 @@ def test_filters_of_theirs_choose_candidates_and_ours_keep_some(theirs, fitted):
     assert all(known["even"] and known["place"] < 40 for _, known in found)
 
 
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
 def test_what_a_question_costs_and_what_cannot_be_done_from_here_are_said(theirs, fitted):
     store = theirs.store(theirs.Member())
     index = theirs.index(theirs.over(store, fitted))

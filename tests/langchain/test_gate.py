@@ -210,16 +210,14 @@ def test_over_others_it_says_what_it_lacks(retriever):
 
 
 def agreeing(question, texts):
-    return True
+    return Advice("answer")
 
 
 @pytest.mark.parametrize(
     "claim",
     [
         {"uec_basis": {"settings": "ab" * 8, "hits": 10**5000, "size": "7" * 5000}},
-        {"uec_basis": f"{'ab' * 8}@{'4' * 5000}/{'7' * 5000}"},
         {"uec_basis": 10**5000},
-        {"uec_basis": ["a"]},
     ],
 )
 def test_a_strangers_metadata_may_claim_any_number(claim):
@@ -228,20 +226,6 @@ def test_a_strangers_metadata_may_claim_any_number(claim):
     for threshold, decision in ((0.5, "answer"), (0.7, "abstain")):
         gate = UECGate(retriever=stranger, gate=at(threshold))
         assert gate.invoke("Who?")["decision"] == decision
-
-
-@pytest.mark.parametrize(
-    "reading",
-    [
-        {"title": "a", "ids": ["a"], "probability": 10**5000},
-        {"title": "a", "ids": [10**5000], "probability": 0.5},
-    ],
-)
-def test_readings_of_a_stranger_that_are_none_are_no_decision(reading):
-    told = {"uec_decision": "answer", "uec_confidence": 0.6, "uec_reason": "so they say"}
-    hit = Document("a", metadata=told | {"uec_readings": [reading]})
-    with pytest.raises(ValueError, match="none has uec_decision"):
-        UECGate(retriever=RunnableLambda(lambda question: [hit])).invoke("Who?")
 
 
 class TestAdvisor:

@@ -1,15 +1,11 @@
 """Searching the store in every way that LangChain knows."""
 
-import asyncio
-import threading
-
 import numpy as np
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import bag_of_words, passages
+from tests.helpers import passages
 from uec_rag.langchain import UECVectorStore
 
 QUERY = "bafima degopi lumane"
@@ -121,24 +117,3 @@ def test_bad_queries_are_refused_by_name(store, methods, query, options, error, 
     for method in methods:
         with pytest.raises(error, match=message):
             getattr(store, method)(query, **options)
-
-
-class SlowQueries(Embeddings):
-    """An API client whose queries wait until six are asked."""
-
-    def __init__(self):
-        self.words = bag_of_words(16, "words")
-        self.six_at_once = threading.Barrier(6)
-
-    def embed_documents(self, texts):
-        return self.words(texts).tolist()
-
-    def embed_query(self, text):
-        self.six_at_once.wait(60)
-        return self.embed_documents([text])[0]
-
-
-async def test_a_retriever_waits_for_several_questions_side_by_side():
-    store = await UECVectorStore.afrom_texts(passages(10), SlowQueries())
-    answers = await asyncio.gather(*(store.as_retriever().ainvoke(QUERY) for _ in range(6)))
-    assert [len(answer) for answer in answers] == [4] * 6

@@ -22,15 +22,6 @@ def test_passages_and_queries_get_the_means_of_their_role(embedding, fitted, tex
     assert {type(number) for number in embedding.get_query_embedding("lumane")} == {float}
 
 
-@pytest.mark.parametrize("workers", [None, 3])
-async def test_asynchronous_vectors_are_the_same(fitted, texts, workers):
-    embedding = UECEmbedding(uec=fitted, embed_batch_size=7, num_workers=workers)
-    batch = await embedding.aget_text_embedding_batch(texts)
-    np.testing.assert_allclose(batch, embedding.get_text_embedding_batch(texts), atol=1e-6)
-    assert await embedding.aget_text_embedding(texts[2]) == embedding.get_text_embedding(texts[2])
-    assert await embedding.aget_query_embedding("lumane") == embedding.get_query_embedding("lumane")
-
-
 def test_events_tell_its_name_which_is_of_its_encoders_or_its_own_and_not_its_weights(fitted):
     for options, name in (({}, "UEC(small, large)"), ({"model_name": "mine"}, "mine")):
         told = UECEmbedding(uec=fitted, **options).to_payload()

@@ -2,7 +2,6 @@
 
 import gc
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -51,17 +50,3 @@ def test_a_memory_lives_as_long_as_its_ensemble(texts):
     del uec
     gc.collect()
     assert place() is None
-
-
-def test_threads_get_what_they_asked_for(counting, fitted, texts):
-    uec, _ = counting
-
-    def work(seed):
-        for _ in range(20):
-            mine = [texts[i] for i in np.random.default_rng(seed).permutation(len(texts))[:5]]
-            got = encode(uec, mine, "passage")
-            wanted = fitted.encode(mine, "passage")[0].mean
-            np.testing.assert_allclose(got[0].mean, wanted, atol=1e-5)
-
-    with ThreadPoolExecutor(8) as threads:
-        [*threads.map(work, range(8))]

@@ -4,7 +4,6 @@ import pytest
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
-from tests.helpers import index_of
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
 GERMAN = MetadataFilters(filters=[MetadataFilter(key="lang", value="de")])
@@ -141,14 +140,6 @@ async def test_the_asynchronous_twins_do_the_same(fitted, nodes, question):
     assert len(await store.aget_nodes()) == 17
     await store.aclear()
     assert await store.aget_nodes() == []
-
-
-def test_a_store_over_an_index_shares_it(fitted, texts, question):
-    retriever = index_of(fitted, texts, [f"n{i}" for i in range(40)])
-    store = UECVectorStore(retriever)
-    assert store.retriever is store.client is retriever
-    assert store.uec is fitted
-    assert ask(store, question).nodes[0].text == texts[3]
 
 
 @pytest.mark.parametrize(
