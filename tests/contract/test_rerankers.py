@@ -4,7 +4,12 @@ import pytest
 from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import CrossEncoderReranker
 from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core import VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import TextNode
 
 from tests.helpers import bag_of_words
 from uec_rag import UEC, Gate
@@ -66,3 +71,34 @@ def test_a_reranker_of_llama_index(uec, texts, queries, threshold, action):
             assert [node.text for node in shown] == expected
         else:
             assert [node.node_id for node in shown] == [NOTICE]
+
+
+@pytest.mark.parametrize("framework", ["LangChain", "LlamaIndex"])
+async def test_hits_of_any_retriever_are_judged_in_its_order(uec, texts, queries, framework):
+    """Asked for six, it is judged by thirty; a question about nothing is not answered."""
+    if framework == "LangChain":
+        store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+        theirs = store.from_texts(texts, store.embedding).as_retriever(search_kwargs={"k": 30})
+        gate = UECGate(retriever=theirs, embedding=uec)
+        for query in queries[:3]:
+            found, again = gate.invoke(query), await gate.ainvoke(query)
+            assert found["documents"] == again["documents"]
+            shown = [document.page_content for document in found["documents"]]
+            assert shown == [document.page_content for document in theirs.invoke(query)]
+        theirs.search_kwargs = {"k": 2}
+        few = UECGate(retriever=theirs, embedding=uec).invoke(query)
+        assert len(few["documents"]) == 2
+        assert few["confidence"] == found["confidence"]
+        with pytest.raises(TypeError, match="with embedding=, any retriever is judged"):
+            UECGate(retriever=theirs)
+        return
+    nodes = [TextNode(text=text) for text in texts]
+    theirs = VectorStoreIndex(nodes, embed_model=MockEmbedding(8)).as_retriever(similarity_top_k=30)
+    for threshold, action in GATES:
+        gate = UECGatePostprocessor(gate=Gate(threshold), embedding=uec)
+        found = theirs.retrieve(queries[0])
+        shown = gate.postprocess_nodes(found, query_str=queries[0])
+        again = await gate.apostprocess_nodes(found, query_str=queries[0])
+        assert [node.text for node in shown] == [node.text for node in again]
+        ids = [node.node_id for node in found]
+        assert [node.node_id for node in shown] == (ids if action == "answer" else [NOTICE])

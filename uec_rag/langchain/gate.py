@@ -8,24 +8,45 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeGuard, cast
 
-from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
+from langchain_core.callbacks import (
+    CallbackManagerForRetrieverRun,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import BeforeValidator, ConfigDict, SkipValidation, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    SkipValidation,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.model import NEAREST
 from uec_rag.confidence.risk import Drift
-from uec_rag.langchain.documents import Question, passage_filter, question_and_history, turns
+from uec_rag.ensemble import UEC
+from uec_rag.langchain.documents import (
+    Question,
+    passage_filter,
+    question_and_history,
+    turns,
+    with_uncertainty,
+)
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated, warn_of_turns
+from uec_rag.langchain.sources import passages_of
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
-from uec_rag.retrieval.handed import GateOfHits, searchable
+from uec_rag.retrieval.handed import GateOfHits, judge, searchable
 from uec_rag.retrieval.labelled import without_gate
+from uec_rag.retrieval.plain import as_ensemble
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.sources import SourceStore
 
@@ -53,6 +74,35 @@ def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
     return chat_advisor(advisor) if isinstance(advisor, BaseChatModel) else advisor
 
 
+def _as_ensemble(embedding: object) -> UEC | None:
+    return None if embedding is None else as_ensemble(embedding)
+
+
+class _Judged(BaseRetriever):
+    """The first k documents of another retriever, which are judged among thirty of it."""
+
+    theirs: SkipValidation[BaseRetriever]
+    uec: SkipValidation[UEC]
+    k: int | None
+
+    @classmethod
+    def of(cls, theirs: BaseRetriever, uec: UEC) -> Self:
+        """Return a retriever whose documents are judged, asked for thirty where it can be."""
+        k: int | None = getattr(theirs, "k", None)
+        asked: dict[str, Any] = {"k": NEAREST}
+        if isinstance(theirs, VectorStoreRetriever):
+            k = theirs.search_kwargs.get("k", 4)
+            asked = {"search_kwargs": theirs.search_kwargs | asked}
+        more = theirs if k is None else theirs.model_copy(update=asked)
+        return cls(theirs=more, uec=uec, k=k)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        found = self.theirs.invoke(query, {"callbacks": run_manager.get_child()})
+        return with_uncertainty(judge(self.uec, query, passages_of(found)))[: self.k]
+
+
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, ask for clarification or abstain.
 
@@ -68,7 +118,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         (history-aware, `MultiQueryRetriever`, `EnsembleRetriever`,
         `ContextualCompressionRetriever`, ...), in which case the decision with the highest
         confidence among its documents is used, `k` and `filter` are not supported, and a gate must
-        be given.
+        be given. With `embedding`, it may be any retriever.
+    embedding : UEC or Embeddings, optional
+        Judges the documents of any other retriever, in its order; it is asked for thirty, of which
+        as many as it returns otherwise are handed on. Confidence is unreliable if the ensemble is
+        not fitted; `UECRetriever.over(...).fit_from(documents).index.uec` is.
     gate : Gate, optional
         A gate from `Gate.from_labels`; by default, that of the retriever (`UECRetriever.gate`).
     advisor : BaseChatModel or callable(question, texts) -> Advice, optional
@@ -103,6 +157,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     'I do not know.'
     """
 
+    embedding: Annotated[UEC | None, BeforeValidator(_as_ensemble)] = None
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
@@ -111,7 +166,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @field_validator("retriever", mode="before")
     @classmethod
-    def _check_retriever(cls, retriever: object) -> object:
+    def _check_retriever(cls, retriever: object, known: ValidationInfo) -> object:
+        if known.data.get("embedding") is not None and isinstance(retriever, BaseRetriever):
+            return retriever
         store = getattr(retriever, "vectorstore", None)
         elsewhere = isinstance(retriever, VectorStoreRetriever)
         if not isinstance(retriever, Runnable) or (
@@ -120,12 +177,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; as_retriever "
                 "of a UECVectorStore makes one, and UECRetriever.over(store, UEC()) one over "
-                "another vector store."
+                "another vector store; with embedding=, any retriever is judged."
             )
         return retriever
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
+        if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
+            self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
         gate = self._active_gate
         if self.advisor is not None and (gate is None or gate.advisor is not self.advisor):
             self.gate = replace(gate or Gate(), advisor=self.advisor)
@@ -162,7 +221,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries, relevant_ids, max_wrong, max_risk, certainty
             As in `uec_rag.retrieval.gate.Gate.from_labels`.
         """
-        cls._check_retriever(retriever)
         if not isinstance(retriever, UECRetriever):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Self
@@ -22,9 +23,12 @@ from pydantic import (
 from uec_rag.base.checks import quote
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Action, Decision
+from uec_rag.ensemble import UEC
+from uec_rag.llama_index.nodes import hits, passages_of
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate, check_gate
-from uec_rag.retrieval.handed import GateOfHits
+from uec_rag.retrieval.handed import GateOfHits, judge
+from uec_rag.retrieval.plain import as_ensemble
 from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
@@ -107,6 +111,10 @@ def _restore(gate: Mapping[str, Any] | Gate | None) -> Gate | None:
     return Gate.restore(gate) if isinstance(gate, Mapping) else check_gate(gate)
 
 
+def _as_ensemble(embedding: object) -> UEC | None:
+    return None if embedding is None else as_ensemble(embedding)
+
+
 class UECGatePostprocessor(BaseNodePostprocessor):
     """Replaces nodes by a notice if a query should not be answered, in any LlamaIndex engine.
 
@@ -123,6 +131,9 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         LLM or callable consulted once per borderline question (`Gate.advisor`); it is not
         serialised. Its rewrites are not searched for, since a postprocessor does not search;
         `UECQueryEngine` does.
+    embedding : UEC or LlamaIndex embedding, optional
+        Judges nodes that any other retriever found, in its order; it is not serialised. Let that
+        retrieve thirty: with fewer, and without a fit of the ensemble, confidence is unreliable.
     **kwargs
         The parameters of every LlamaIndex postprocessor.
 
@@ -145,6 +156,10 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         default=None, exclude=True
     )
 
+    embedding: Annotated[UEC | None, BeforeValidator(_as_ensemble)] = Field(
+        default=None, exclude=True
+    )
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         self.gate = with_advisor(self.gate, self.advisor)
@@ -163,13 +178,20 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        return _with_notice(query, *gate_of_nodes(self.gate, query or "").decide(nodes))
+        judged = self._judge(nodes, query)
+        return _with_notice(query, *gate_of_nodes(self.gate, query or "").decide(judged))
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        return _with_notice(query, *await gate_of_nodes(self.gate, query or "").adecide(nodes))
+        judged = await asyncio.to_thread(self._judge, nodes, query)
+        return _with_notice(query, *await gate_of_nodes(self.gate, query or "").adecide(judged))
+
+    def _judge(self, nodes: list[NodeWithScore], query: str | None) -> list[NodeWithScore]:
+        if self.embedding is None or not query:
+            return nodes
+        return hits(judge(self.embedding, query, passages_of([node.node for node in nodes])))
 
 
 def _with_notice(

@@ -9,9 +9,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from uec_rag.confidence.advice import Advice, run_to_end
 from uec_rag.confidence.decision import Decision
+from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.gate import Gate, Pending
 from uec_rag.retrieval.request import LONGEST_QUERY
-from uec_rag.retrieval.result import surest_decision
+from uec_rag.retrieval.result import SearchResult, surest_decision
+from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.sources import Source, SourceStore
+from uec_rag.stores.base import Passage
 
 
 class Hit(Protocol):
@@ -61,6 +65,28 @@ def decision_on(hits: Sequence[Hit], expected: str) -> Decision:
     if decision is None:
         raise ValueError(f"none has uec_decision and uec_confidence in its metadata; {expected}")
     return decision
+
+
+def judge(
+    uec: UEC, question: str, passages: Sequence[Passage], turns: Sequence[str] = ()
+) -> SearchResult:
+    """Judge the passages that another retriever has found for a question, in its order.
+
+    The question and the passages are encoded, those of late only once. Confidence is unreliable if
+    there are fewer than thirty, or if the ensemble is not fitted.
+
+    Examples
+    --------
+    >>> found = [Passage("dogs", "Dogs bark.", {}), Passage("cats", "Cats purr.", {})]
+    >>> judge(UEC(["bm25"]), "Why do cats purr?", found).ids
+    [['dogs', 'cats']]
+    """
+    source = Source("what another retriever found", lambda *_: passages)
+    index = Retriever(uec, SourceStore(uec, source), fit=False)
+    [found] = index.search([question], max(len(passages), 1), history=[turns])
+    place = {passage.id: at for at, passage in enumerate(passages)}
+    order = sorted(range(len(found.ids)), key=lambda at: place[found.ids[at]])
+    return SearchResult([found.select(order)])
 
 
 @dataclass(frozen=True)
