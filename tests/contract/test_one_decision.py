@@ -90,7 +90,7 @@ OF_AN_INDEX = {
 } | {
     "LlamaIndex's engine": lambda index: engine(index).query(QUESTION).metadata["uec_decision"],
     "LlamaIndex's tool": lambda index: coded(
-        dict(retriever_tool(llama_index.UECRetriever(index))(QUESTION).raw_output)
+        retriever_tool(llama_index.UECRetriever(index))(QUESTION).raw_output
     ),
 }
 

@@ -29,9 +29,9 @@ async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(act
     assert output.content.startswith(f"Decision: {action}. Reason: ")
     search = output.raw_output
     assert isinstance(search, UECSearch)
-    assert (search.query, search.decision, search.confidence) == ("How?", action, 0.7)
-    assert search.nodes == nodes
-    assert bool(search.candidates) == (action == "clarify")
+    told = [search[key] for key in ("query", "decision", "confidence", "nodes")]
+    assert told == ["How?", action, 0.7, nodes]
+    assert bool(search["candidates"]) == (action == "clarify")
     shown = '[1] ("docs/a.md") "a"' in output.content
     assert shown == (action != "clarify")
     assert ('- "the printer"' in output.content) == (action == "clarify")

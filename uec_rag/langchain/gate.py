@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeGuard, cast
 
@@ -203,11 +204,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         retriever: UECRetriever,
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
-        *,
-        max_wrong: float | None = None,
-        max_risk: float | None = None,
-        certainty: float = 0.95,
         advisor: BaseChatModel | Advisor | None = None,
+        **options: Any,
     ) -> Self:
         """Create a gate that keeps wrong answers below a target.
 
@@ -218,26 +216,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             selects the passages.
         advisor : BaseChatModel or callable, optional
             As in the class; asked once for each query.
-        queries, relevant_ids, max_wrong, max_risk, certainty
-            As in `uec_rag.retrieval.gate.Gate.from_labels`.
+        queries, relevant_ids, **options
+            `max_wrong`, `max_risk` and `certainty`, as in `uec_rag.Gate.from_labels`.
         """
         if not isinstance(retriever, UECRetriever):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
-        reader = as_advisor(advisor)
-        gate = Gate.from_labels(
-            retriever.index,
-            queries,
-            relevant_ids,
-            max_wrong=max_wrong,
-            max_risk=max_risk,
-            certainty=certainty,
-            advisor=reader,
-            k=retriever.k,
-            filter=passage_filter(retriever.filter),
-        )
+        reader, filter = as_advisor(advisor), passage_filter(retriever.filter)
+        options |= {"advisor": reader, "k": retriever.k, "filter": filter}
+        gate = Gate.from_labels(retriever.index, queries, relevant_ids, **options)
         return cls(retriever=retriever, gate=gate, advisor=reader)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -344,7 +333,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         expected = f"{DECIDED[:-1]}; those of this {type(retriever).__name__} have none."
         if isinstance(retriever, UECRetriever):  # in which the gate decides
             gated = retriever.with_gate(self.gate)
-            return gated, input, GateOfHits(None, question, _text_of, expected)
+            return gated, input, GateOfHits(None, question, attrgetter("page_content"), expected)
         if options:
             raise TypeError(
                 f"a UECGate over {type(retriever).__name__} takes no options, got "
@@ -356,7 +345,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         def search(rewrite: str) -> list[Document]:
             return cast(list[Document], retriever.invoke(rewrite, config))
 
-        rule = GateOfHits(self.gate, text, _text_of, expected, search)
+        rule = GateOfHits(self.gate, text, attrgetter("page_content"), expected, search)
         if isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever):
             return retriever, {"input": asked, **input}, rule
         if before:
@@ -372,10 +361,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         told = {"question": question, "ids": [document.id for document in documents]}
         others = input if isinstance(input, Mapping) else {}
         return cast(Gated, {**others, **output}), told | decision.metadata()
-
-
-def _text_of(document: Document) -> str:
-    return document.page_content
 
 
 def _is_over_a_source(retriever: object) -> TypeGuard[UECRetriever]:

@@ -7,48 +7,25 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
-from pydantic import BaseModel
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.text import SOURCE_KEYS, first_value
-from uec_rag.confidence.decision import Action, Decision
+from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index.gate import competing_nodes, gate_of_nodes, tell, text_of
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
-class UECSearch(BaseModel):
-    """The `raw_output` of `retriever_tool`, whose text the model reads.
+class UECSearch(dict[str, Any]):
+    """The `raw_output` of `retriever_tool`, a mapping whose text the model reads.
 
-    Attributes
-    ----------
-    query : str
-    decision : {"answer", "clarify", "abstain"}
-    reason, reason_code : str
-    confidence : float
-    nodes : list of NodeWithScore
-        The hits, with the `uec_` metadata.
-    candidates : list of NodeWithScore
-        If the decision is "clarify", the hits that the query may mean.
-    readings : list of dict
-        If the decision is "clarify", the readings: "title", "ids" and "probability" of each.
-    clarifying_question : str
-        "Do you mean A or B?" if the decision is "clarify", else "".
-    text : str
+    Its keys are those of `Decision.metadata`, and "query", "nodes" (the hits, with the `uec_`
+    metadata), "candidates" (if the decision is "clarify", the hits that the query may mean) and
+    "text".
     """
 
-    query: str
-    decision: Action
-    reason: str
-    reason_code: str
-    confidence: float
-    nodes: list[NodeWithScore]
-    candidates: list[NodeWithScore]
-    readings: list[dict[str, Any]]
-    clarifying_question: str
-    text: str
-
     def __str__(self) -> str:
-        return self.text
+        text: str = self["text"]
+        return text
 
 
 def retriever_tool(
@@ -89,4 +66,4 @@ def _found(query: str, decision: Decision, nodes: list[NodeWithScore]) -> UECSea
         [(text_of(node), first_value(node.metadata, SOURCE_KEYS) or None) for node in nodes],
     )
     found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
-    return UECSearch(**decision.metadata() | found, text=text)
+    return UECSearch(decision.metadata() | found, text=text)
