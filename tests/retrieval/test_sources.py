@@ -1,5 +1,7 @@
 """An ensemble over candidates that another package's search finds."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,16 @@ def test_words_order_the_candidates(with_words):
     found = over(with_words, 20, texts).search([query], 5)
     place = found.ids[0].index(f"p{lucky}")
     assert "zanzibar" in found[0].members.words[place]
+
+
+def test_a_filter_that_leaves_few_passages_is_named_in_the_reason(with_words):
+    """Of a source, that they may not be all; else, that there are no more."""
+    few = {"place": {"$in": [1, 2]}}
+    ours = index_of(with_words, TEXTS, metadatas=[{"place": i} for i in range(len(TEXTS))])
+    for index, said in (
+        (over(with_words, len(TEXTS)), "candidates .* no more than 2 match the filter"),
+        (ours, "no more than 2 different passages match the filter"),
+    ):
+        assert re.search(said, index.search([TEXTS[1]], filter=few)[0].decision.reason)
+        for result in (index.search([TEXTS[1]], 2, filter=few), index.search([TEXTS[1]])):
+            assert "match the filter" not in result[0].decision.reason

@@ -26,12 +26,13 @@ from uec_rag.base.checks import (
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import outcome
+from uec_rag.confidence.decision import outcome, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language
 from uec_rag.confidence.level import shipped_level
-from uec_rag.confidence.model import shipped_model
+from uec_rag.confidence.model import JUDGED, shipped_model
 from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids
+from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
@@ -539,11 +540,22 @@ class Retriever(Index):
                     None if among is None else self.store.snapshot(rest),
                 )
             )
+            if among is not None and among is request.filter:
+                results = [self._note_few(result, request.k) for result in results]
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
             shown = results[0].trace_attributes if len(results) == 1 else dict
             note(shown, passages=size, **outcome(decisions))
         return results
+
+    def _note_few(self, result: Result, k: int) -> Result:
+        """Note in the reason that a filter left fewer passages than are asked for and judged."""
+        count, decision = len(result.passages), result.decision
+        if not 0 < count < min(k, JUDGED):
+            return result
+        key = "few_candidates" if isinstance(self.store, SourceStore) else "few_match"
+        note = sentence(key, decision.language, count=str(count))
+        return replace(result, decision=with_note(decision, note))
 
     def _method(
         self, filter: Filter | None = None, unanswerable_rate: float | None = None
