@@ -258,7 +258,7 @@ class TestAgent:
         script = [asks(nothing), asks(questions["answer"]), AIMessage("It is so.")]
         agent, model = agent_of(retriever, script)
         assert say(agent)[-1].content == "It is so."
-        assert "query: expected a text, got an empty one" in model.told[1][-1].content
+        assert "There is no question to answer." in model.told[1][-1].content
 
     def test_a_search_that_a_checkpoint_brought_back_is_read_as_well(self, retriever, questions):
         tool = retriever.as_tool()

@@ -103,7 +103,6 @@ VECTORS = ("similarity_search_by_vector", "max_marginal_relevance_search_by_vect
 @pytest.mark.parametrize(
     ("methods", "query", "options", "error", "message"),
     [
-        (SEARCHES, "", {}, ValueError, r"queries\[0\] is empty"),
         (SEARCHES, {"question": QUERY}, {}, TypeError, r"queries\[0\] must be a string, got dict"),
         (SEARCHES, QUERY, {"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
         (SEARCHES, QUERY, {"fliter": {}}, TypeError, "unexpected keyword argument 'fliter'"),

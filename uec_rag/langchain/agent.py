@@ -22,7 +22,9 @@ class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         """End the turn if its searches do not answer it, before the model is called again."""
-        outputs = searches(state["messages"])
+        # After a search for nothing, the model may try again.
+        found = searches(state["messages"])
+        outputs = [output for output in found if output["reason_code"] != "no_question"]
         if not outputs or (outcome := best(outputs))["decision"] == "answer":
             return None
         told = {f"uec_{key}": outcome[key] for key in ("decision", "reason", "reason_code")}

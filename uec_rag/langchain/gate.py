@@ -45,7 +45,7 @@ from uec_rag.langchain.sources import passages_of
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
-from uec_rag.retrieval.handed import GateOfHits, judge, searchable
+from uec_rag.retrieval.handed import GateOfHits, judge
 from uec_rag.retrieval.labelled import without_gate
 from uec_rag.retrieval.plain import as_ensemble
 from uec_rag.retrieval.request import Query
@@ -339,18 +339,18 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 f"a UECGate over {type(retriever).__name__} takes no options, got "
                 f"{', '.join(options)}; set them in the UECRetriever below it."
             )
-        before, asked = turns(history), searchable(question)
-        text = Query.parse(asked, before).lines
+        before = turns(history)
+        text = Query.parse(question, before).lines
 
         def search(rewrite: str) -> list[Document]:
             return cast(list[Document], retriever.invoke(rewrite, config))
 
         rule = GateOfHits(self.gate, text, attrgetter("page_content"), expected, search)
         if isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever):
-            return retriever, {"input": asked, **input}, rule
+            return retriever, {"input": question, **input}, rule
         if before:
             warn_of_turns(retriever)
-        return retriever, asked, rule
+        return retriever, question, rule
 
     def _output(
         self, input: Question, documents: Sequence[Document], decision: Decision

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
@@ -12,10 +11,9 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from uec_rag.base.checks import check_text
 from uec_rag.base.errors import warn
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action, Decision
@@ -112,10 +110,7 @@ def read_decision(question: str, found: Mapping[str, Any] | Sequence[Document]) 
 class ToolInput(BaseModel):
     """The input of the tool."""
 
-    # An agent reports an invalid argument to its model, which tries again.
-    query: Annotated[str, AfterValidator(partial(check_text, argument="query"))] = Field(
-        description="The question to look up, phrased so that it can stand alone."
-    )
+    query: str = Field(description="The question to look up, phrased so that it can stand alone.")
 
 
 def retriever_tool(

@@ -26,8 +26,7 @@ from pydantic import BeforeValidator, ConfigDict, PrivateAttr
 
 from uec_rag.base.checks import as_list, check_documents, check_k
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.decision import Decision, outcome
-from uec_rag.confidence.languages import ENGLISH
+from uec_rag.confidence.decision import outcome
 from uec_rag.confidence.replies import Within
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble import UEC
@@ -47,7 +46,7 @@ from uec_rag.langchain.sources import passages_of, source_of
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.handed import Hits, searchable
+from uec_rag.retrieval.handed import Hits
 from uec_rag.retrieval.plain import OverIndex, as_ensemble, as_index, in_thread, index_over
 from uec_rag.retrieval.request import Diversity
 from uec_rag.retrieval.sources import Vectors
@@ -695,27 +694,19 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        question = searchable(query)
-        result = self.search([question], **kwargs) if question else None
-        return self._hits(result, run_manager, kwargs)
+        return self._hits(self.search([query], **kwargs), run_manager, kwargs)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        question = searchable(query)
-        result = await self.asearch([question], **kwargs) if question else None
-        return self._hits(result, run_manager, kwargs)
+        return self._hits(await self.asearch([query], **kwargs), run_manager, kwargs)
 
     def _hits(
-        self, result: SearchResult | None, run: BaseRunManager, options: Mapping[str, Any]
+        self, result: SearchResult, run: BaseRunManager, options: Mapping[str, Any]
     ) -> Hits[Document]:
-        """Return the documents of a question, which are none if it is blank."""
-        documents = Hits[Document]()
-        if result is None:
-            documents.decision = Decision.empty(language=self.index.language or ENGLISH)
-        else:
-            documents.decision = result[0].decision
-            documents += with_uncertainty(result, details=self.details)
+        """Return the documents of a question."""
+        documents = Hits(with_uncertainty(result, details=self.details))
+        documents.decision = result[0].decision
         for key, value in outcome([documents.decision]).items():  # for tracers
             run.metadata[f"uec_{key}"] = value
         if self.on_abstain == "empty" and documents.decision.action == "abstain":

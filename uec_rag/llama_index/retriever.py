@@ -26,7 +26,6 @@ from uec_rag.llama_index.sources import source_of
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.handed import searchable
 from uec_rag.retrieval.plain import OverIndex, as_index, index_over
 from uec_rag.retrieval.request import Options
 from uec_rag.retrieval.sources import Vectors
@@ -308,23 +307,23 @@ class UECRetriever(OverIndex, BaseRetriever):
         if history is None and self.memory is not None:
             history = _before(self.memory.get_all())
         index, asked = self._parse_query(query_bundle, history)
-        return self._hits(index.search(**asked)) if asked["queries"] else []
+        return self._hits(index.search(**asked))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = _before(await self.memory.aget_all())
         index, asked = await asyncio.to_thread(self._parse_query, query_bundle, history)
-        return self._hits(await index.asearch(**asked)) if asked["queries"] else []
+        return self._hits(await index.asearch(**asked))
 
     def _parse_query(
         self, query_bundle: QueryBundle, history: object
     ) -> tuple[Retriever, dict[str, Any]]:
-        """Return the index to search, and the arguments of its search; no queries if it is blank.
+        """Return the index to search, and the arguments of its search.
 
         It is for a question, or for what a query transform such as HyDE wrote.
         """
-        text, index = searchable("\n".join(query_bundle.embedding_strs)), self.index
+        text, index = "\n".join(query_bundle.embedding_strs), self.index
         if self.threshold is not None:
             index = index._with_gate(Gate(self.threshold))
         options: Options = {
@@ -332,7 +331,7 @@ class UECRetriever(OverIndex, BaseRetriever):
             "within": getattr(query_bundle, "within", None),
             "history": [turns(history)],
         }
-        return index, {"queries": [text] * bool(text), "k": self.similarity_top_k, **options}
+        return index, {"queries": [text], "k": self.similarity_top_k, **options}
 
     def _hits(self, result: SearchResult) -> list[NodeWithScore]:
         if self.on_abstain == "empty" and result[0].decision.action == "abstain":

@@ -219,7 +219,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         Raises
         ------
         ValueError
-            If the mode is unknown, k < 1, or the query is empty.
+            If the mode is unknown, k < 1, or there is neither a text nor a vector.
         """
         index, arguments = self._parse_query(query, kwargs)
         if not query.query_str:

@@ -11,7 +11,6 @@ from uec_rag.confidence.advice import Advice, run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.gate import Gate, Pending
-from uec_rag.retrieval.request import LONGEST_QUERY
 from uec_rag.retrieval.result import SearchResult, surest_decision
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.sources import Source, SourceStore
@@ -38,17 +37,6 @@ class Hits(list[_H]):
     """
 
     decision: Decision
-
-
-def searchable(question: str) -> str:
-    """Return what of a question can be searched: its first 8,000 characters; "" if it is blank.
-
-    Examples
-    --------
-    >>> searchable(" How? "), len(searchable("How?" * 5000)), searchable(" ")
-    ('How?', 8000, '')
-    """
-    return question.encode(errors="replace").decode()[:LONGEST_QUERY].strip()
 
 
 def decision_on(hits: Sequence[Hit], expected: str) -> Decision:
