@@ -181,16 +181,6 @@ async def test_an_asynchronous_advisor_is_asked_in_the_event_loop_of_the_caller(
     assert advisor.calls == 6
 
 
-@pytest.mark.parametrize("make", [langchain_retriever, behind_another])
-async def test_its_rewrites_are_searched_also_over_another_retriever(known, make):
-    text = passages(20)[3]
-    advisor = OfOneLoop(Advice("no", rewrite=text))
-    gate = langchain.UECGate(retriever=make(known.snapshot()), **doubting(advisor))
-    found = await gate.ainvoke("badero fi")
-    assert (found["decision"], found["documents"][0].page_content) == ("answer", text)
-    assert found["documents"][0].metadata["uec_searched_as"] == text
-
-
 @pytest.mark.parametrize(
     "ask",
     [

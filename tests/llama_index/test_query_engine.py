@@ -1,5 +1,4 @@
 import pytest
-from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.response.schema import (
     AsyncStreamingResponse,
     Response,
@@ -105,18 +104,3 @@ async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, q
 def test_a_retriever_in_place_of_an_engine_is_refused_with_a_hint(retriever):
     with pytest.raises(TypeError, match=r"got UECRetriever; for a retriever: UECQueryEngine.from_"):
         UECQueryEngine(retriever)
-
-
-def test_an_engine_that_does_not_retrieve_is_refused():
-    class Talker(BaseQueryEngine):
-        def _get_prompt_modules(self):
-            return {}
-
-        def _query(self, query_bundle):
-            return Response("hello")
-
-        async def _aquery(self, query_bundle):
-            return Response("hello")
-
-    with pytest.raises(TypeError, match="Talker has no retrieve of its own"):
-        UECQueryEngine(Talker(None))

@@ -667,12 +667,15 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
                 f"{self.search_type!r}."
             )
         index, gate = self.index, self.gate
+        if gate is not index.gate:
+            index = index.snapshot()
+            index.gate = gate
         arguments: dict[str, Any] = {"queries": queries, "k": k, "within": within}
         arguments["filter"] = passage_filter(filter)
         arguments["history"] = history and [turns(before) for before in history]
         if self.search_type == "mmr":
             arguments["diversity"] = Diversity(fetch_k, lambda_mult)
-        return (index if gate is index.gate else index._with_gate(gate)), arguments
+        return index, arguments
 
     # A question may also be a mapping that has its history.
     def invoke(

@@ -62,7 +62,7 @@ class UECQueryEngine(BaseQueryEngine):
     Raises
     ------
     TypeError
-        If query_engine is not a query engine with a `retrieve` of its own.
+        If query_engine is not a query engine.
 
     Examples
     --------
@@ -92,11 +92,6 @@ class UECQueryEngine(BaseQueryEngine):
         advice = "; for a retriever: UECQueryEngine.from_args"
         expected = "a LlamaIndex query engine"
         check_type(query_engine, BaseQueryEngine, "query_engine", expected, advice)
-        if type(query_engine).retrieve is BaseQueryEngine.retrieve:
-            raise TypeError(
-                f"query_engine: {type(query_engine).__name__} has no retrieve of its own; expected "
-                "one that retrieves and synthesizes, such as a RetrieverQueryEngine."
-            )
         self._engine = query_engine
         known = gate_of(query_engine) if gate is None and advisor is not None else check_gate(gate)
         self._gate = with_advisor(known, advisor)

@@ -325,7 +325,8 @@ class UECRetriever(OverIndex, BaseRetriever):
         """
         text, index = "\n".join(query_bundle.embedding_strs), self.index
         if self.threshold is not None:
-            index = index._with_gate(Gate(self.threshold))
+            index = index.snapshot()
+            index.gate = Gate(self.threshold)
         options: Options = {
             "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
