@@ -14,10 +14,9 @@ from openpyxl import Workbook
 
 from tests.documents.files import write_pdf
 from tests.helpers import data_of, rows_of
-from uec_rag.documents import folder as folder_module
 from uec_rag.documents import read_folder
 from uec_rag.documents.document import Section
-from uec_rag.documents.folder import file_hashes, other_files, read_files
+from uec_rag.documents.folder import list_files, read_files
 from uec_rag.documents.readers import READERS
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
@@ -69,16 +68,19 @@ def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         read = read_folder(tmp_path, **options)
-        assert sorted(file_hashes(tmp_path, **options)[0]) == sources
+        assert sorted(list_files(tmp_path, **options).hashes()) == sources
     assert [document.source for document in read] == sources
     if not options:
-        assert "left out Changelog.md, de/LICENCE.txt, as" in str(told[0].message)
+        assert "left out 2 files (Changelog.md, de/LICENCE.txt), as" in str(told[0].message)
         assert "include=['*'] (--include '*') reads them" in str(told[0].message)
 
 
 def test_a_folder_of_changelogs_alone_is_refused_with_what_reads_them(tmp_path):
     (tmp_path / "CHANGES.rst").write_text(PROSE)
-    with pytest.raises(ValueError, match=r"no readable files .*left out CHANGES\.rst.*--include"):
+    with (
+        pytest.warns(UserWarning, match=r"left out 1 file \(CHANGES\.rst\).*--include"),
+        pytest.raises(ValueError, match="no readable files"),
+    ):
         read_folder(tmp_path)
 
 
@@ -262,9 +264,9 @@ def test_pipes_and_links_are_named_and_not_opened(tmp_path):
         documents = read_folder(root)
     assert [document.source for document in documents] == ["a.txt"]
     assert [str(warning.message) for warning in warned] == [
-        "left out pipe.txt, which is no regular file but a pipe",
         "left out 4 links (folder, link.txt, loop, ...); follow_symlinks (--follow-symlinks) reads "
         "what they lead to",
+        "left out pipe.txt, which is no regular file but a pipe",
     ]
     with pytest.warns(UserWarning, match=r"nowhere\.md, which cannot be read: No|pipe"):
         documents = read_folder(root, follow_symlinks=True)
@@ -282,8 +284,8 @@ def test_control_characters_in_a_name_are_shown(tmp_path):
 @pytest.mark.parametrize(
     ("path", "error", "said"),
     [
-        ("nowhere", FileNotFoundError, "folder: there is no folder .*nowhere"),
-        ("blank/a.txt", NotADirectoryError, r"expected a folder, got the file .*a\.txt"),
+        ("nowhere", FileNotFoundError, "folder: expected an existing folder, got .*nowhere"),
+        ("blank/a.txt", NotADirectoryError, r"expected an existing folder, got .*a\.txt"),
         ("programs", ValueError, r"no readable files .*\.txt, \.md"),
         ("blank", ValueError, "none among 1 file$"),
     ],
@@ -308,30 +310,6 @@ def test_missing_libraries_are_named_at_once_with_the_command_that_brings_them(
         read_folder(tmp_path)
 
 
-@pytest.fixture
-def swapped(tmp_path, monkeypatch):
-    """A folder in which something takes a file's place once it is listed."""
-    secret = tmp_path / "secret"
-    secret.mkdir()
-    (secret / "a.txt").write_text("the secret")
-    root = tmp_path / "root"
-    (root / "inner").mkdir(parents=True)
-    for name in ("a.txt", "b.txt", "inner/a.txt"):
-        (root / name).write_text(PROSE)
-
-    def swap(change):
-        listed = folder_module._entries
-
-        def entries(*given):
-            yield from [*listed(*given)]
-            change(root, secret)
-
-        monkeypatch.setattr(folder_module, "_entries", entries)
-        return root
-
-    return swap
-
-
 def replace_by_link(root, secret):
     (root / "a.txt").unlink()
     (root / "a.txt").symlink_to(secret / "a.txt")
@@ -349,32 +327,35 @@ def replace_by_pipe(root, secret):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "name", "said"),
     [
-        (replace_by_link, r"a\.txt, which is no regular file but a link"),
-        (replace_folder_by_link, r"inner/a\.txt, which cannot be read: Not a directory"),
-        (replace_by_pipe, r"a\.txt, which is no regular file but a pipe"),
+        (replace_by_link, "a.txt", "is no regular file but a link"),
+        (replace_folder_by_link, "inner/a.txt", "cannot be read: it is outside the folder"),
+        (replace_by_pipe, "a.txt", "is no regular file but a pipe"),
     ],
 )
-def test_what_takes_a_files_place_after_the_listing_is_not_opened(swapped, change, said):
-    root = swapped(change)
-    with pytest.warns(UserWarning, match=said):
-        documents = read_folder(root)
-    assert len(documents) == 2
-    assert {part.text for document in documents for part in document.sections} == {PROSE}
-
-
-def test_what_takes_a_files_place_is_not_hashed(swapped):
-    hashes, unreadable = file_hashes(swapped(replace_by_link))
-    assert list(hashes) == ["b.txt", "inner/a.txt"]
-    assert unreadable == {"a.txt": "is no regular file but a link"}
+def test_what_takes_a_files_place_after_the_listing_is_not_opened(tmp_path, change, name, said):
+    root, secret = tmp_path / "root", tmp_path / "secret"
+    for path in (root / "inner", secret):
+        path.mkdir(parents=True)
+    (secret / "a.txt").write_text("the secret")
+    for source in ("a.txt", "b.txt", "inner/a.txt"):
+        (root / source).write_text(PROSE)
+    found = list_files(root)
+    change(root, secret)
+    with pytest.warns(UserWarning, match=f"left out {name}, which {said}"):
+        found.read()
+    assert {part.text for document in found.documents for part in document.sections} == {PROSE}
+    with pytest.warns(UserWarning, match=f"left out {name}, which {said}"):
+        assert [*found.hashes()] == [one.source for one in found.documents]
+    assert found.unreadable == {name: said}
 
 
 def test_the_hash_of_a_document_is_that_of_the_content_it_was_read_from(tmp_path):
     (tmp_path / "a.txt").write_text(PROSE)
     [document] = read_folder(tmp_path)
     assert document.sha256 == hashlib.sha256(PROSE.encode()).hexdigest()
-    assert file_hashes(tmp_path)[0] == {"a.txt": document.sha256}
+    assert list_files(tmp_path).hashes() == {"a.txt": document.sha256}
 
 
 @pytest.fixture
@@ -396,12 +377,12 @@ def test_a_folder_that_may_not_be_entered_is_named_and_the_others_are_hashed(fol
     for name in ("a.txt", "locked/b.txt", "locked/inner/c.txt"):
         (root / name).write_text(PROSE)
     (root / "locked").chmod(0o644)
-    hashes, unreadable = file_hashes(root)
-    assert list(hashes) == ["a.txt"]
-    assert unreadable == dict.fromkeys(
+    with pytest.warns(UserWarning, match="left out locked"):
+        found = list_files(root)
+        assert list(found.hashes()) == ["a.txt"]
+    assert found.unreadable == dict.fromkeys(
         ["locked/b.txt", "locked/inner"], "cannot be read: Permission denied"
     )
-    assert other_files(root) == []
 
 
 def test_paths_that_are_too_long_are_named_and_the_others_are_read(tmp_path, monkeypatch):
