@@ -16,7 +16,7 @@ from tests.documents.files import write_pdf
 from tests.helpers import data_of, rows_of
 from uec_rag.documents import read_folder
 from uec_rag.documents.document import Section
-from uec_rag.documents.folder import list_files, read_files
+from uec_rag.documents.folder import list_files
 from uec_rag.documents.readers import READERS
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
@@ -116,7 +116,7 @@ def test_text_is_decoded_whatever_its_encoding(tmp_path, data):
 
 def test_a_mark_of_utf_16_before_other_bytes_is_named(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xff\xfeplain")
-    assert read_files(tmp_path).unreadable == {
+    assert list_files(tmp_path).read().unreadable == {
         "a.txt": "cannot be read: it begins as UTF-16 does, and goes on otherwise"
     }
 
@@ -124,7 +124,7 @@ def test_a_mark_of_utf_16_before_other_bytes_is_named(tmp_path):
 def test_a_table_of_a_header_alone_holds_no_text(tmp_path):
     (tmp_path / "a.csv").write_text("name,price\n\n,\n")
     (tmp_path / "b.csv").write_text("One line.\n")
-    read = read_files(tmp_path)
+    read = list_files(tmp_path).read()
     assert [*read.empty] == ["a.csv"]
     assert [document.source for document in read.documents] == ["b.csv"]
 
@@ -214,8 +214,8 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path, n
 def test_a_file_that_takes_too_long_or_crashes_is_named_and_the_others_are_read(tmp_path):
     (tmp_path / "a.html").write_text("<p>" + "<b>x</b>" * 400_000)
     (tmp_path / "b.txt").write_text(PROSE)
-    with pytest.warns(UserWarning, match=r"left out a\.html.*longer than 0.5 seconds"):
-        documents = read_files(tmp_path, seconds=0.5).documents
+    with pytest.warns(UserWarning, match=r"left out a\.html.*longer than 2 seconds"):
+        documents = list_files(tmp_path).read(seconds=2).documents
     assert [document.source for document in documents] == ["b.txt"]
 
 
@@ -378,8 +378,8 @@ def test_a_folder_that_may_not_be_entered_is_named_and_the_others_are_hashed(fol
         (root / name).write_text(PROSE)
     (root / "locked").chmod(0o644)
     with pytest.warns(UserWarning, match="left out locked"):
-        found = list_files(root)
-        assert list(found.hashes()) == ["a.txt"]
+        hashes = (found := list_files(root)).hashes()
+    assert [*hashes] == ["a.txt"]
     assert found.unreadable == dict.fromkeys(
         ["locked/b.txt", "locked/inner"], "cannot be read: Permission denied"
     )
@@ -408,7 +408,7 @@ def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(
     (tmp_path / "b.txt").write_text(PROSE)
     said = r"left out a\.xlsx.*holds [\d,]+ characters of text, more than 100,000; max_ch"
     with pytest.warns(UserWarning, match=said):
-        documents = read_files(tmp_path, max_characters=100_000).documents
+        documents = list_files(tmp_path).read(max_characters=100_000).documents
     assert [document.source for document in documents] == ["b.txt"]
     assert len(read_folder(tmp_path)) == 2
 

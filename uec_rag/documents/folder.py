@@ -11,13 +11,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import msgspec
 
@@ -55,18 +55,7 @@ serve()
 _AT_ONCE = 4  # files read at a time
 _NAMED = 3  # files that a message names
 # They share words with every question and answer few.
-_RARELY_ANSWER = tuple(
-    write(name)
-    for name in (
-        "changelog.*",
-        "changelogs/",
-        "changes.*",
-        "copying.*",
-        "licen[cs]e.*",
-        "licen[cs]es.*",
-    )
-    for write in (str.lower, str.capitalize, str.upper)
-)
+_RARELY_ANSWER = ("changelog.*", "changelogs/", "changes.*", "copying.*", "licen[cs]e[.s]*")
 
 
 class Selection(TypedDict, total=False):
@@ -75,15 +64,6 @@ class Selection(TypedDict, total=False):
     follow_symlinks: bool
     exclude: Sequence[str]
     include: Sequence[str]
-
-
-class _Task(msgspec.Struct):
-    """A file to read: its folder and its path there, and how many characters it may hold."""
-
-    root: str
-    source: str
-    follow_symlinks: bool
-    characters: int
 
 
 class _Outcome(msgspec.Struct):
@@ -169,33 +149,46 @@ class Folder:
         *,
         seconds: float = SECONDS,
         max_characters: int = CHARACTERS,
-    ) -> None:
-        """Read the files, or some of them; see `read_files`."""
+    ) -> Self:
+        """Read the files, in processes of their own.
+
+        Parameters
+        ----------
+        only : collection of str, optional
+            Sources of the files to read; all by default.
+        seconds : float
+            Time limit for a file; one that takes longer is left out.
+        max_characters : int
+            Limit of a file's text; a file with more is left out. A workbook of a few kilobytes can
+            contain hundreds of millions of characters.
+
+        Raises ImportError if the library for the format of one of them is missing.
+        """
         sources = [source for source in self.sources if only is None or source in only]
         _check_libraries(sources)
-        with ExitStack() as stack:
-            free: SimpleQueue[_Process] = SimpleQueue()
-            count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(sources)))
-            for _ in range(count):
-                process = _Process(seconds)
-                stack.callback(process.end)
-                free.put(process)
-            pool = ThreadPoolExecutor(count)
-            # An interrupt does not wait for the files that are being read.
-            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(sources)))
+        processes, free = [_Process(seconds) for _ in range(count)], SimpleQueue[_Process]()
+        for process in processes:
+            free.put(process)
 
-            def outcome_of(source: str) -> "_Outcome":
-                process = free.get()
-                task = _Task(str(self.root), source, self.follow_symlinks, max_characters)
-                try:
-                    return process.read(task)
-                finally:
-                    free.put(process)
+        def outcome_of(source: str) -> _Outcome:
+            process = free.get()
+            task = (str(self.root), source, self.follow_symlinks, max_characters)
+            outcome = process.read(task)
+            free.put(process)
+            return outcome
 
-            bar = stack.enter_context(progress_bar("Reading files", len(sources)))
-            for source, outcome in zip(sources, pool.map(outcome_of, sources), strict=True):
-                bar.update()
-                self._take(source, outcome)
+        pool = ThreadPoolExecutor(count)
+        try:
+            with progress_bar("Reading files", len(sources)) as bar:
+                for source, outcome in zip(sources, pool.map(outcome_of, sources), strict=True):
+                    bar.update()
+                    self._take(source, outcome)
+        finally:  # an interrupt does not wait for the files that are being read
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.end()
+        return self
 
     def _take(self, source: str, outcome: _Outcome) -> None:
         for said in outcome.notes:
@@ -261,46 +254,11 @@ def read_folder(
         not a regular file; for each folder that cannot be listed or is a saved index; and once for
         all links that are not followed, and for changelogs and licences. All other files are read.
     """
-    read = read_files(folder, follow_symlinks=follow_symlinks, exclude=exclude, include=include)
-    if not read.documents:
-        count = len(read.empty) + len(read.unreadable)
-        raise ValueError(
-            f"{str(read.root)!r}: expected files with text to index, found none "
-            f"among {pluralize(count, 'file')}"
-        )
-    return read.documents
-
-
-def read_files(
-    folder: str | Path,
-    *,
-    seconds: float = SECONDS,
-    max_characters: int = CHARACTERS,
-    only: Collection[str] | None = None,
-    **selection: Unpack[Selection],
-) -> Folder:
-    """Read a folder as `read_folder` does, and also return the files that were left out.
-
-    Unlike `read_folder`, this raises no error if none of the files contains text. The other errors
-    and the warnings are the same.
-
-    Parameters
-    ----------
-    folder
-        As in `read_folder`.
-    seconds : float
-        Time limit for a file; one that takes longer is left out.
-    max_characters : int
-        Limit of a file's text; a file with more is left out. A workbook of a few kilobytes can
-        contain hundreds of millions of characters.
-    only : collection of str, optional
-        Sources to read, as `Folder` has them; all by default.
-    **selection
-        The other options of `read_folder`.
-    """
-    found = list_files(folder, **selection)
-    found.read(only, seconds=seconds, max_characters=max_characters)
-    return found
+    found = list_files(folder, follow_symlinks=follow_symlinks, exclude=exclude, include=include)
+    if not found.read().documents:
+        files = pluralize(len(found.empty) + len(found.unreadable), "file")
+        raise ValueError(f"{str(found.root)!r}: expected files with text, found none among {files}")
+    return found.documents
 
 
 def list_files(folder: str | Path, **selection: Unpack[Selection]) -> Folder:
@@ -379,25 +337,26 @@ def _selector(selection: Selection, rare: list[str]) -> Callable[[str], bool]:
     `rare`: list to which the paths are added that are left out by default.
     """
     include = _spec("include", selection.get("include", ()))
-    by_default = () if include.patterns else _RARELY_ANSWER
-    exclude = _spec("exclude", selection.get("exclude", ()), by_default)
+    exclude = _spec("exclude", selection.get("exclude", ()))
+    by_default = _spec("exclude", () if include.patterns else _RARELY_ANSWER)
 
     def is_selected(path: str) -> bool:
         excluded = exclude.check_file(path)
+        if excluded.include is None and by_default.match_file(path.lower()):
+            rare.append(path)
+            return False
         if excluded.include:
-            if (excluded.index or 0) < len(by_default):
-                rare.append(path)
             return False
         return path.endswith("/") or not include.patterns or include.match_file(path)
 
     return is_selected
 
 
-def _spec(argument: str, patterns: Sequence[str], more: Sequence[str] = ()) -> "GitIgnoreSpec":
+def _spec(argument: str, patterns: Sequence[str]) -> "GitIgnoreSpec":
     from pathspec import GitIgnoreSpec
 
     try:
-        return GitIgnoreSpec.from_lines([*more, *as_list(patterns, argument)])
+        return GitIgnoreSpec.from_lines(as_list(patterns, argument))
     except ValueError as error:
         raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
 
@@ -411,26 +370,22 @@ def _check_libraries(sources: Sequence[str]) -> None:
         raise ImportError(missing_extra(", ".join(sorted(missing)), "documents"))
 
 
-class _Process:
-    """A process that reads files; it starts at the first file.
+_Task = tuple[str, str, bool, int]
+"""The folder, the file in it, whether links are followed, and how many characters it may hold."""
 
-    Parameters
-    ----------
-    seconds : float
-        Time limit for a file.
-    """
+
+class _Process:
+    """A process that reads files, each within a number of seconds; it starts at the first one."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
 
-    def read(self, task: _Task) -> "_Outcome":
-        """Read a file with the reader for its extension, within the limits."""
+    def read(self, task: _Task) -> _Outcome:
         process = self._process = self._process or _start()
         assert process.stdin is not None
         assert process.stdout is not None
         clock, begun = threading.Timer(self._seconds, process.kill), time.monotonic()
-        clock.daemon = True
         clock.start()
         with suppress(BrokenPipeError):
             process.stdin.write(msgspec.json.encode(task) + b"\n")
@@ -439,71 +394,57 @@ class _Process:
         clock.cancel()
         if line.endswith(b"\n"):
             return msgspec.json.decode(line, type=_Outcome)
+        self.end()
         late = time.monotonic() - begun >= self._seconds
-        code = self.end()
-        why = f"took longer than {self._seconds:g} seconds" if late else f"crashed ({code})"
+        why = f"took longer than {self._seconds:g} seconds" if late else "crashed"
         return _Outcome(error=f"cannot be read: its reader {why}")
 
-    def end(self) -> int | None:
-        """End the process; return its exit code, None if it has not started."""
+    def end(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return None
-        process.kill()
-        with suppress(BrokenPipeError), process:
-            pass  # on exit, closes the pipes and waits for the process
-        return process.returncode
-
-
-def serve() -> None:
-    """Report readiness, then read the files of the tasks on stdin, each a line of JSON."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output that parsers print must not mix with the answers
-    if sys.platform != "win32":
-        import resource
-
-        with suppress(ValueError, OSError):  # not every system supports it
-            resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    sys.setrecursionlimit(_DEEPEST)
-    warnings.simplefilter("ignore")
-    answers.write(b"ready\n")
-    answers.flush()
-    for line in sys.stdin.buffer:
-        outcome = _outcome_of(msgspec.json.decode(line, type=_Task))
-        answers.write(msgspec.json.encode(outcome) + b"\n")
-        answers.flush()
-
-
-def _outcome_of(task: _Task) -> "_Outcome":
-    try:
-        data = _content_of(Path(task.root), task.source, follow_symlinks=task.follow_symlinks)
-        content = READERS[Path(task.source).suffix.lower()].read(data)
-        title, sections = cut(content)
-        count = sum(len(section.text) for section in sections)
-        if count > task.characters:
-            raise ValueError(
-                f"it holds {count:,} characters of text, more than {task.characters:,}; "
-                "max_characters (--max-characters) allows more"
-            )
-        digest = hashlib.sha256(data).hexdigest()
-        return _Outcome(
-            Document(task.source, sections, digest, title, content.metadata), content.notes
-        )
-    except Exception as error:  # a parser may fail with any error on a damaged file
-        return _Outcome(error=_reason_of(error))
+        if process is not None:
+            process.kill()
+            with suppress(BrokenPipeError), process:
+                pass  # on exit, closes the pipes and waits for the process
 
 
 def _start() -> "subprocess.Popen[bytes]":
     home = str(Path(__file__).parents[2])
-    paths = [path for path in sys.path if path] + [home]
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-c", _CODE, json.dumps(paths)],
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", _CODE, json.dumps([*filter(None, sys.path), home])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         # The address space of a thread pool would count towards the memory limit.
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
-    assert process.stdout is not None
-    process.stdout.readline()  # the start does not count as time of a file
-    return process
+
+
+def serve() -> None:
+    """Read the files of the tasks on stdin, each a line of JSON, and write the outcomes."""
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # output that parsers print must not mix with the answers
+    with suppress(ImportError, ValueError, OSError):  # not every system supports it
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    sys.setrecursionlimit(_DEEPEST)
+    warnings.simplefilter("ignore")
+    for line in sys.stdin.buffer:
+        try:
+            outcome = _outcome_of(*msgspec.json.decode(line, type=_Task))
+        except Exception as error:  # a parser may fail with any error on a damaged file
+            outcome = _Outcome(error=_reason_of(error))
+        answers.write(msgspec.json.encode(outcome) + b"\n")
+
+
+def _outcome_of(root: str, source: str, follow_symlinks: bool, characters: int) -> _Outcome:
+    data = _content_of(Path(root), source, follow_symlinks=follow_symlinks)
+    content = READERS[Path(source).suffix.lower()].read(data)
+    title, sections = cut(content)
+    if (count := sum(len(section.text) for section in sections)) > characters:
+        raise ValueError(
+            f"it holds {count:,} characters of text, more than {characters:,}; "
+            "max_characters (--max-characters) allows more"
+        )
+    digest = hashlib.sha256(data).hexdigest()
+    return _Outcome(Document(source, sections, digest, title, content.metadata), content.notes)

@@ -104,16 +104,12 @@ def _has_headings_of(root: Tag, article: Tag) -> bool:
 
 def _drop_navigation(root: Tag, *, is_page: bool) -> None:
     aside = {*map(id, root.select(f"{_ASIDE}, {_AROUND}" if is_page else _ASIDE))}
-    title = root.find("h1") if is_page else None
-    before = {*map(id, title.find_all_previous())} if title else set()
-    total = len(root.get_text(" ").split())
+    title, total = root.find("h1"), len(root.get_text(" ").split())
+    above = {*map(id, title.find_all_previous())} if title and is_page else set()
     for tag in root.find_all(True):
         if tag.name in _HEADINGS or tag.find(["h1", "main"]):
             continue
-        if id(tag) in aside or (
-            (tag.name != "a" or id(tag) in before)
-            and _leads_elsewhere(tag, total, is_above=id(tag) in before)
-        ):
+        if id(tag) in aside or _leads_elsewhere(tag, total, is_above=id(tag) in above):
             tag.clear()
     for link in root.find_all("a"):  # marks such as "#", and those to edit or to view the source
         heading = link.find_parent(_HEADINGS)
@@ -123,25 +119,23 @@ def _drop_navigation(root: Tag, *, is_page: bool) -> None:
 
 
 def _leads_elsewhere(tag: Tag, total: int, *, is_above: bool) -> bool:
-    """Return whether an element is navigation, of a page of so many words."""
-    names = _names(tag)
-    is_list = tag.name in ("ul", "ol", "dl")
-    is_named = bool(_NAVIGATION.search(names))
-    if not (is_above or is_list or is_named or tag.name in ("header", "aside", "a")):
+    """Return whether an element is navigation: above the title, or by its name or its links.
+
+    `total`: words of the page, most of which must stay if what is named so goes.
+    """
+    is_around, is_list = tag.name in ("header", "aside"), tag.name in ("ul", "ol", "dl")
+    is_named = tag.name != "a" and bool(_NAVIGATION.search(_names(tag)))
+    if not (is_above or is_around or is_list or is_named):
         return False
     count = len(tag.get_text().split())
-    if count <= _FOOT and _FOOTER.search(names) and not tag.find(_HEADINGS):
+    if count <= _FOOT and _FOOTER.search(_names(tag)) and not tag.find(_HEADINGS):
         return True
     links = [tag] if tag.name == "a" else tag.find_all("a", href=True)
     if sum(len(link.get_text().split()) for link in links) <= _LINKS * count:
         return False
-    leads_within = len(links) > 1 and all(str(link["href"]).startswith("#") for link in links)
-    return (
-        is_above
-        or tag.name in ("header", "aside")
-        or (is_named and total - count >= min(count, _REST))
-        or (is_list and leads_within)
-    )
+    within = len(links) > 1 and all(str(link.get("href")).startswith("#") for link in links)
+    rests = total - count >= min(count, _REST)
+    return is_above or is_around or (is_named and rests) or (is_list and within)
 
 
 def _names(tag: Tag) -> str:

@@ -55,7 +55,9 @@ _ARGUMENT = re.compile(
     r"(?:=\{?|:\s?)([\"'`])(.*?)\1",
     re.DOTALL,
 )
-_LONGEST_FRONT = 20_000  # characters
+_COMMENT = re.compile("<!--.*?-->", re.DOTALL)
+_LONGEST_FRONT, _MOST_LISTS = 20_000, 1_000  # characters, and what may nest in them
+_LARGEST = 2**53  # of an integer that every store can keep
 _PAIR = re.compile(r"^([\w-]+):[ \t]+[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?\n|)\1[ \t]*(?:\n|\Z)", re.DOTALL)
 
@@ -176,12 +178,9 @@ def _without_block_markers(lines: Sequence[str]) -> list[str]:
             closes = mark[1].startswith(fence) and shown.strip() == mark[1]
             fence = mark[1] if not fence else "" if closes else fence
         block = None if fence else _BLOCK.match(shown)
-        if block is None or not (block[2] or block[3]):
-            kept.append(shown)
-            continue
-        after = next(filter(str.strip, lines[position + 1 : position + 9]), "")
+        after = next(filter(str.strip, lines[position + 1 : position + 9]), "") if block else ""
         has_text = len(after) - len(after.lstrip(" ")) >= indent + 4
-        if not (has_text or block[3]):
+        if block is None or not (block[3] or (has_text and block[2])):
             kept.append(shown)
             continue
         if title := block[2].capitalize() if block[3] is None else block[3]:
@@ -212,6 +211,8 @@ def _load_yaml(text: str) -> object:
     """Parse YAML; ValueError if it is none, or has aliases, a few of which stand for millions."""
     import yaml
 
+    if text.count("[") + text.count("{") > _MOST_LISTS:
+        raise ValueError("nested too deep")
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
             raise ValueError("aliases")
@@ -227,7 +228,8 @@ def _value(value: object) -> object:
         return [one for one in values if one is not None]
     if isinstance(value, date | time):
         return value.isoformat()
-    return value if isinstance(value, str | bool | int | float) else None
+    is_kept = isinstance(value, str) or (isinstance(value, int | float) and abs(value) < _LARGEST)
+    return value if is_kept else None
 
 
 def _show(match: re.Match[str]) -> str:
@@ -242,22 +244,16 @@ def _show(match: re.Match[str]) -> str:
 
 def _without_comments(block: str) -> str:
     """Remove comments of HTML, but keep the lines; what is never closed is no comment."""
-    *parts, last = block.split("-->")
-    kept = []
-    for part in parts:
-        before, begins, comment = part.partition("<!--")
-        kept.append(before + "\n" * comment.count("\n") if begins else f"{part}-->")
-    return "".join([*kept, last])
+    closed, end, last = block.rpartition("-->")
+    return _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), closed + end) + last
 
 
 def _plain_heading(inline: Token) -> str:
     """Return the text of a heading, without markup and attributes such as "{#id .class}"."""
     parts = list[str]()
     for part in inline.children or ():
-        if part.type in ("softbreak", "hardbreak"):
-            parts.append(" ")
-        elif part.type == "text":
+        if part.type == "text":
             parts.append(_TEMPLATE_TAG.sub(_show, part.content))
         elif part.type != "html_inline":
-            parts.append(part.content)
+            parts.append(" " if part.type.endswith("break") else part.content)
     return ATTRIBUTES.sub("", "".join(parts)).strip()
