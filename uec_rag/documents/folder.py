@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -56,14 +56,6 @@ _AT_ONCE = 4  # files read at a time
 _NAMED = 3  # files that a message names
 # They share words with every question and answer few.
 _RARELY_ANSWER = ("changelog.*", "changelogs/", "changes.*", "copying.*", "licen[cs]e[.s]*")
-
-
-class Selection(TypedDict, total=False):
-    """The options of `read_folder`, which says what they mean."""
-
-    follow_symlinks: bool
-    exclude: Sequence[str]
-    include: Sequence[str]
 
 
 class _Outcome(msgspec.Struct):
@@ -261,19 +253,31 @@ def read_folder(
     return found.documents
 
 
-def list_files(folder: str | Path, **selection: Unpack[Selection]) -> Folder:
+def list_files(
+    folder: str | Path,
+    *,
+    follow_symlinks: bool = False,
+    exclude: Sequence[str] = (),
+    include: Sequence[str] = (),
+) -> Folder:
     """List the files of a folder as `read_folder` does, with its errors, without reading any."""
     root, links, rare = Path(folder).expanduser(), list[str](), list[str]()
     if not root.is_dir():
         error = NotADirectoryError if root.exists() else FileNotFoundError
         raise error(f"folder: expected an existing folder, got {str(root)!r}")
-    found = Folder(root, selection.get("follow_symlinks", False))
-    for source in _walk(found, _selector(selection, rare), links):
-        suffix = Path(source).suffix.lower()
-        if suffix not in READERS:
-            found.other[suffix] += 1
-        elif not found.follow_symlinks and os.path.islink(root / source):
+    excluded, included = _spec(exclude, "exclude"), _spec(include, "include")
+    rarely = _spec(() if included.patterns else _RARELY_ANSWER, "exclude")
+    found = Folder(root, follow_symlinks)
+    for source in _walk(found):
+        suffix, is_excluded = Path(source).suffix.lower(), excluded.check_file(source).include
+        if is_excluded or (included.patterns and not included.match_file(source)):
+            continue
+        if is_excluded is None and rarely.match_file(source.lower()):
+            rare.append(source)
+        elif not follow_symlinks and os.path.islink(root / source):
             links.append(source)
+        elif suffix not in READERS:
+            found.other[suffix] += 1
         elif source != source.encode("utf-8", "replace").decode():  # bytes that are no text
             found._leave_out(source, "has a name that is not Unicode; rename it")
         else:
@@ -287,11 +291,10 @@ def list_files(folder: str | Path, **selection: Unpack[Selection]) -> Folder:
         warn(visible(f"left out {pluralize(len(links), 'link')}{list_first(links)}; {reads}"))
     found.unreadable |= dict.fromkeys(links, "is a link")
     if not (found.sources or found.unreadable):
-        patterns = selection.get("exclude") or selection.get("include")
-        chosen = " that exclude and include select" if patterns else ""
+        chosen = " that exclude and include select" if exclude or include else ""
+        formats = ", ".join(READERS)
         raise ValueError(
-            f"no readable files{chosen} in {str(root)!r}; expected some that end in "
-            f"{', '.join(READERS)}"
+            f"no readable files{chosen} in {str(root)!r}; expected some that end in {formats}"
         )
     return found
 
@@ -302,28 +305,26 @@ def list_first(files: Collection[str]) -> str:
     return f" ({', '.join([*islice(sorted(files), _NAMED), *more])})" if files else ""
 
 
-def _walk(found: Folder, is_selected: Callable[[str], bool], links: list[str]) -> Iterator[str]:
-    """Yield the paths of the selected files, of folders to which links lead back only once."""
+def _walk(found: Folder) -> Iterator[str]:
+    """Yield the paths of all files and links that are not hidden, each folder's only once."""
     failed, seen = list[OSError](), {os.path.realpath(found.root)}
     for here, folders, names in os.walk(
         found.root, onerror=failed.append, followlinks=found.follow_symlinks
     ):
-        below = Path(here).relative_to(found.root)
-        entered = list[str]()
+        below, entered = Path(here).relative_to(found.root), list[str]()
         for name in folders:
             path, source = Path(here, name), (below / name).as_posix()
-            if name.startswith(".") or not is_selected(f"{source}/"):
+            if name.startswith("."):
                 continue
             if is_saved(path):
                 found._leave_out(source, "is an index or an ensemble that uec-rag saved")
             elif os.path.islink(path) and not found.follow_symlinks:
-                links.append(source)
+                yield source
             elif (real := os.path.realpath(path)) not in seen:
                 seen.add(real)
                 entered.append(name)
         folders[:] = entered
-        sources = [(below / name).as_posix() for name in names if not name.startswith(".")]
-        yield from filter(is_selected, sources)
+        yield from ((below / name).as_posix() for name in names if not name.startswith("."))
     for error in failed:
         if Path(error.filename) == found.root:
             raise error
@@ -331,28 +332,7 @@ def _walk(found: Folder, is_selected: Callable[[str], bool], links: list[str]) -
         found._leave_out(source, _reason_of(error))
 
 
-def _selector(selection: Selection, rare: list[str]) -> Callable[[str], bool]:
-    """Return whether a path is selected, that of a folder with "/" at its end.
-
-    `rare`: list to which the paths are added that are left out by default.
-    """
-    include = _spec("include", selection.get("include", ()))
-    exclude = _spec("exclude", selection.get("exclude", ()))
-    by_default = _spec("exclude", () if include.patterns else _RARELY_ANSWER)
-
-    def is_selected(path: str) -> bool:
-        excluded = exclude.check_file(path)
-        if excluded.include is None and by_default.match_file(path.lower()):
-            rare.append(path)
-            return False
-        if excluded.include:
-            return False
-        return path.endswith("/") or not include.patterns or include.match_file(path)
-
-    return is_selected
-
-
-def _spec(argument: str, patterns: Sequence[str]) -> "GitIgnoreSpec":
+def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
     from pathspec import GitIgnoreSpec
 
     try:
