@@ -305,7 +305,7 @@ def test_missing_libraries_are_named_at_once_with_the_command_that_brings_them(
         (tmp_path / name).write_text(PROSE)
     for module in ("pypdfium2", "bs4", "docutils"):
         monkeypatch.setitem(sys.modules, module, None)
-    missing = "beautifulsoup4, docutils, pypdfium2"
+    missing = "bs4, docutils, pypdfium2"
     with pytest.raises(ImportError, match=rf'{missing}; .* "uec-rag\[documents\]"'):
         read_folder(tmp_path)
 

@@ -157,7 +157,11 @@ class Folder:
         Raises ImportError if the library for the format of one of them is missing.
         """
         sources = [source for source in self.sources if only is None or source in only]
-        _check_libraries(sources)
+        libraries = {
+            name for one in sources for name in READERS[Path(one).suffix.lower()].libraries
+        }
+        if missing := sorted(name for name in libraries if find_spec(name) is None):
+            raise ImportError(missing_extra(", ".join(missing), "documents"))
         count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(sources)))
         processes, free = [_Process(seconds) for _ in range(count)], SimpleQueue[_Process]()
         for process in processes:
@@ -339,15 +343,6 @@ def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
         return GitIgnoreSpec.from_lines(as_list(patterns, argument))
     except ValueError as error:
         raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
-
-
-def _check_libraries(sources: Sequence[str]) -> None:
-    libraries = dict[str, str]()
-    for suffix in {Path(source).suffix.lower() for source in sources}:
-        libraries.update(READERS[suffix].libraries)
-    missing = {package for module, package in libraries.items() if find_spec(module) is None}
-    if missing:
-        raise ImportError(missing_extra(", ".join(sorted(missing)), "documents"))
 
 
 _Task = tuple[str, str, bool, int]

@@ -75,27 +75,27 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
     """Write a CSV table that `read_questions` reads, atomically.
 
-    A table that is there keeps its byte order mark, by which spreadsheets know UTF-8, its other
-    columns, and its questions in their order. What a spreadsheet would take for a formula, such as
-    "=1+1", is written with an apostrophe before it.
+    A table that is there keeps its other columns, and its questions in their order. The byte order
+    mark at its beginning tells spreadsheets that it is UTF-8. What they would take for a formula,
+    such as "=1+1", is written with an apostrophe before it.
     """
-    mark, names, known = "", [*_QUESTIONS], dict[str, dict[str, dict[str, str]]]()
+    names, known = [*_QUESTIONS], dict[str, dict[str, dict[str, str]]]()
     if path.exists():
-        mark = _BYTE_ORDER_MARK if path.read_bytes().startswith(_BYTE_ORDER_MARK.encode()) else ""
-        names = [*dict.fromkeys([*_QUESTIONS, *(n for _, row in _rows(path, (), "") for n in row)])]
         for _, row in _rows(path, _QUESTIONS, ""):
             known.setdefault(row["query"], {})[row["relevant_ids"].strip()] = row
+            names = [*row]
     out = io.StringIO(newline="")
     # Its ends of lines are "\r\n", so that it quotes a "\r" in a text.
     table = csv.DictWriter(out, names, restval="")
     table.writeheader()
     for question in [name for name in dict.fromkeys([*known, *asked]) if name in asked]:
         rows, ids = known.get(question, {}), asked[question]
-        others: dict[str, str] = next(iter(rows.values()), {})
+        spare = [row for name, row in rows.items() if name not in ids]
         for name in [*filter(ids.__contains__, rows), *sorted({*ids} - rows.keys())] or [""]:
-            row = {**rows.get(name, others), "query": question, "relevant_ids": name}
+            row = rows.get(name) or (spare.pop() if spare else {})
+            row = {**row, "query": question, "relevant_ids": name}
             table.writerow({column: as_cell(text) for column, text in row.items()})
-    replace_file(path, mark + out.getvalue())
+    replace_file(path, _BYTE_ORDER_MARK + out.getvalue())
 
 
 def as_cell(text: str) -> str:

@@ -8,7 +8,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
@@ -149,9 +149,6 @@ def _shown(cell: Any) -> str:  # noqa: ANN401
     value = cell.value
     if isinstance(value, datetime):
         return value.isoformat(" ", "minutes").removesuffix(" 00:00")
-    if isinstance(value, timedelta):
-        hours, seconds = divmod(round(value.total_seconds()), 3600)
-        return f"{hours}:{seconds // 60:02}"
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int | float):

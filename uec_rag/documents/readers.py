@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from importlib import import_module
@@ -110,17 +109,16 @@ class Reader(NamedTuple):
 
     module: str
     function: str
-    libraries: Mapping[str, str] = {}
+    libraries: tuple[str, ...] = ()
 
     def read(self, data: bytes) -> Content:
         """Read a file; any error means that it is damaged."""
-        content: Content = getattr(
-            import_module(f"uec_rag.documents.{self.module}"), self.function
-        )(data)
+        module = import_module(f"uec_rag.documents.{self.module}")
+        content: Content = getattr(module, self.function)(data)
         return content
 
 
-_HTML = {"bs4": "beautifulsoup4", "lxml": "lxml", "markdownify": "markdownify"}
+_HTML = ("bs4", "lxml", "markdownify")
 _MARKDOWN = Reader("markdown", "read_markdown")
 _PAGE = Reader("html", "read_html", _HTML)
 
@@ -134,15 +132,15 @@ READERS = {
     ".tsv": Reader("readers", "read_tsv"),
     ".jsonl": Reader("readers", "read_json_lines"),
     ".ndjson": Reader("readers", "read_json_lines"),
-    ".rst": Reader("rst", "read_rst", {**_HTML, "docutils": "docutils"}),
+    ".rst": Reader("rst", "read_rst", (*_HTML, "docutils")),
     ".html": _PAGE,
     ".htm": _PAGE,
     ".xhtml": _PAGE,
     ".eml": Reader("readers", "read_email", _HTML),
-    ".pdf": Reader("office", "read_pdf", {"pypdfium2": "pypdfium2"}),
-    ".docx": Reader("office", "read_docx", {**_HTML, "mammoth": "mammoth"}),
-    ".pptx": Reader("office", "read_pptx", {"pptx": "python-pptx"}),
-    ".xlsx": Reader("office", "read_xlsx", {"openpyxl": "openpyxl"}),
+    ".pdf": Reader("office", "read_pdf", ("pypdfium2",)),
+    ".docx": Reader("office", "read_docx", (*_HTML, "mammoth")),
+    ".pptx": Reader("office", "read_pptx", ("pptx",)),
+    ".xlsx": Reader("office", "read_xlsx", ("openpyxl",)),
     ".epub": Reader("office", "read_epub", _HTML),
 }
 """The reader of each file extension, in lower case."""
