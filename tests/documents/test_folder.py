@@ -30,25 +30,16 @@ def sections_of(folder, source):
     return next(document for document in read_folder(folder) if document.source == source).sections
 
 
-def test_documents_of_all_folders_come_in_the_order_of_their_paths_and_hidden_or_others_never(
-    tmp_path,
-):
-    for name in ("b/two.txt", "a.TXT", "c.md", ".git/notes.txt", ".hidden.md", "program.py"):
+def test_documents_come_in_the_order_of_their_paths_and_hidden_ones_and_indexes_never(tmp_path):
+    names = ("b/two.txt", "a.TXT", "c.md", ".git/notes.txt", ".hidden.md", "x.py", "idx/vocab.txt")
+    for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(PROSE)
-    with warnings.catch_warnings(action="error"):
+    (tmp_path / "idx" / "index.db").write_bytes(bytes(68) + b"UECR")
+    with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble") as told:
         sources = [document.source for document in read_folder(tmp_path)]
     assert sources == ["a.TXT", "b/two.txt", "c.md"]
-
-
-def test_an_index_in_the_folder_is_no_document(tmp_path):
-    (tmp_path / "a.md").write_text("The honey.")
-    (tmp_path / "idx").mkdir()
-    (tmp_path / "idx" / "index.db").write_bytes(bytes(68) + b"UECR")
-    (tmp_path / "idx" / "vocab.txt").write_text("honey hive")
-    with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble"):
-        [document] = read_folder(tmp_path)
-    assert document.source == "a.md"
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize(
@@ -75,31 +66,10 @@ def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path
         assert sorted(list_files(tmp_path, **options).hashes()) == sources
     assert [document.source for document in read] == sources
     if not options:
-        assert "left out 2 files (Changelog.md, de/LICENCE.txt), as" in str(told[0].message)
+        assert "left out 2 files (Changelog.md, de/LICENCE.txt), as changelogs and" in str(
+            told[0].message
+        )
         assert "include=['*'] (--include '*') reads them" in str(told[0].message)
-
-
-def test_a_folder_of_changelogs_alone_is_refused_with_what_reads_them(tmp_path):
-    (tmp_path / "CHANGES.rst").write_text(PROSE)
-    with (
-        pytest.warns(UserWarning, match=r"left out 1 file \(CHANGES\.rst\).*--include"),
-        pytest.raises(ValueError, match="no readable files"),
-    ):
-        read_folder(tmp_path)
-
-
-def test_patterns_that_leave_no_file_are_named_in_the_error(tmp_path):
-    (tmp_path / "a.md").write_text(PROSE)
-    for patterns in ({"include": ["b/"]}, {"exclude": ["*.md"]}):
-        with pytest.raises(ValueError, match="no readable files that exclude and include select"):
-            read_folder(tmp_path, **patterns)
-
-
-def test_a_pattern_that_is_none_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"include: expected patterns as in a \.gitignore; .*'!'"):
-        read_folder(tmp_path, include=["!"])
-    with pytest.raises(TypeError, match="exclude: expected a list of strings, got one string"):
-        read_folder(tmp_path, exclude="*.md")
 
 
 def test_a_table_of_a_header_alone_holds_no_text(tmp_path):
@@ -273,20 +243,24 @@ def test_control_characters_in_a_name_are_shown(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:left out")
 @pytest.mark.parametrize(
-    ("path", "error", "said"),
+    ("path", "options", "error", "said"),
     [
-        ("nowhere", FileNotFoundError, "folder: expected an existing folder, got .*nowhere"),
-        ("blank/a.txt", NotADirectoryError, r"expected an existing folder, got .*a\.txt"),
-        ("programs", ValueError, r"no readable files .*\.txt, \.md"),
-        ("blank", ValueError, "none among 1 file$"),
+        ("nowhere", {}, FileNotFoundError, "folder: expected an existing folder, got .*nowhere"),
+        ("blank/a.txt", {}, NotADirectoryError, r"expected an existing folder, got .*a\.txt"),
+        ("programs", {}, ValueError, r"no readable files in .*\.txt, \.md"),
+        ("blank", {}, ValueError, "none among 1 file$"),
+        ("blank", {"include": ["b/"]}, ValueError, "files that exclude and include select"),
+        ("blank", {"exclude": ["*.txt"]}, ValueError, "files that exclude and include select"),
+        ("blank", {"include": ["!"]}, ValueError, "include: expected patterns as in a .gitignore"),
+        ("blank", {"exclude": "*.md"}, TypeError, "expected a list of strings, got one string"),
     ],
 )
-def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, path, error, said):
+def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, path, options, error, said):
     for name, content in (("programs/a.py", "pass"), ("blank/a.txt", " ")):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(content)
     with pytest.raises(error, match=said):
-        read_folder(tmp_path / path)
+        read_folder(tmp_path / path, **options)
 
 
 def test_missing_libraries_are_named_at_once_with_the_command_that_brings_them(
