@@ -2,8 +2,10 @@
 
 import random
 import re
+from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import PurePath
 from typing import NamedTuple, TypedDict
@@ -91,7 +93,9 @@ def passages_of(
         If size is below 100 characters (20 in another unit), overlap is negative or more than half
         of size, or two documents have the same source.
     """
-    split, taken, passages = _splitter(size, overlap, length), set[str](), list[Passage]()
+    check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
+    split = partial(_split, size=size, overlap=overlap, length=length)
+    taken, passages = set[str](), list[Passage]()
     for document in documents:
         if (source := document.source) in taken:
             raise ValueError(f"documents: expected different sources, got {source!r} twice")
@@ -166,13 +170,12 @@ class _Fence(NamedTuple):
 _NO_FENCE = _Fence(-1, -1, -1, "", "")
 
 
-def _fences(text: str, most: int, length: Callable[[str], int], *, is_mdx: bool) -> list[_Fence]:
+def _fences(text: str, most: int, length: Callable[[str], int]) -> list[_Fence]:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt().disable("inline")  # for speed
-    lines, fences = text.split("\n"), list[_Fence]()
+    lines, fences = text.split("\n"), [_NO_FENCE]
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    for token in (parser.disable(["code", "html_block"]) if is_mdx else parser).parse(text):
+    for token in MarkdownIt().disable("inline").parse(text):  # for speed
         if token.type == "fence" and token.map:
             first, last = token.map[0], token.map[1] - 1
             head, marks = lines[first], lines[last].strip(" \t>")
@@ -190,16 +193,16 @@ def _with_whole_fences(
 
     A fence that would fill most of a chunk is repeated without its language.
     """
+    starts = [fence.start for fence in fences]
     position = passed = 0
     for chunk in chunks:
         position = max(text.find(chunk, passed), position)
         end = position + len(chunk)
         passed = position + 1 if overlap else end
-        within = [fence for fence in fences if position < fence.end and fence.start < end]
-        first, last = (within[0], within[-1]) if within else (_NO_FENCE, _NO_FENCE)
+        first, last = (fences[n - 1] for n in (bisect(starts, position), bisect_left(starts, end)))
         if last.start <= position and end <= last.code:  # a head, which the next repeats
             continue
-        begins_within, ends_within = first.start < position, end <= last.end
+        begins_within, ends_within = first.start < position < first.end, end <= last.end
         body = text[max(position, first.code) : end] if begins_within else chunk
         yield f"{first.head * begins_within}{body}{last.tail * ends_within}"
 
@@ -287,7 +290,7 @@ def fitting_pairs(
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
     [('Baking a loaf at home', 'Bread wants time.')]
     """
-    split = _splitter(size)
+    check_chunks(size, 0, FEWEST_CHARACTERS)
     sections = [
         (headings[section.path] or document.title, section.text)
         for document in documents
@@ -299,7 +302,7 @@ def fitting_pairs(
     for heading, text in sections:
         # A repeated heading, such as "Example" under each function, identifies no text.
         telling = counts[heading] == 1
-        chunks = split(text, "")
+        chunks = [*filter(has_words, split_text(text, size))]
         for chunk in chunks[:1] if heading else chunks:
             pair = question_of([heading] if telling else [], chunk, _SHORTEST_BODY)
             # A lower-case beginning continues a sentence of the page before.
@@ -322,18 +325,13 @@ def check_chunks(
         )
 
 
-def _splitter(
-    size: int, overlap: int = 0, length: Callable[[str], int] = len
-) -> Callable[[str, str], list[str]]:
-    """Return a function that splits the text of a file, of which it is given the suffix, too."""
-    check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
-
-    def split(text: str, suffix: str) -> list[str]:
-        chunks = [*filter(has_words, split_text(text, size, overlap, length))]
-        has_code = len(chunks) > 1 and ("```" in text or "~~~" in text)
-        if suffix in _PLAIN or suffix not in READERS or not has_code:
-            return chunks
-        fences = _fences(text, size // 3, length, is_mdx=suffix == ".mdx")
-        return [*_with_whole_fences(text, chunks, fences, overlap=overlap)]
-
-    return split
+def _split(
+    text: str, suffix: str, size: int, overlap: int, length: Callable[[str], int]
+) -> list[str]:
+    """Split the text of a file with a suffix into chunks, and complete the code in Markdown."""
+    chunks = [*filter(has_words, split_text(text, size, overlap, length))]
+    has_code = len(chunks) > 1 and ("```" in text or "~~~" in text)
+    if suffix in _PLAIN or suffix not in READERS or not has_code:
+        return chunks
+    fences = _fences(text, size // 3, length)
+    return [*_with_whole_fences(text, chunks, fences, overlap=overlap)]
