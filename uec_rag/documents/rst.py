@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.core import publish_doctree, publish_from_doctree
@@ -87,19 +87,13 @@ class _Shown(Directive):
 
 
 def _role(
-    name: str,
-    rawtext: str,
-    text: str,
-    lineno: int,
-    inliner: object,
-    options: Mapping[str, Any] | None = None,
-    content: Sequence[str] = (),
-) -> tuple[list[nodes.reference], list[nodes.reference]]:
+    name: str, rawtext: str, text: str, *_: object, **__: object
+) -> tuple[list[Any], list[Any]]:
     """Return what Sphinx shows for a role: "run" for "~Task.run", "here" for "here <target>"."""
     text = " ".join(text.replace("\0", "").split())
     text = (text.rpartition(" <")[0] if text.endswith(">") else "") or text
     shown = text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!@")
-    return [cast(nodes.reference, nodes.inline(rawtext, shown))], []
+    return [nodes.inline(rawtext, shown)], []
 
 
 def read_rst(data: bytes) -> Content:
@@ -121,7 +115,7 @@ def read_rst(data: bytes) -> Content:
         problem.parent.replace(problem, nodes.Text(shown))
     for message in [*tree.findall(nodes.system_message)]:  # of what docutils refuses, the content
         sources = "\n".join(block.astext() for block in message.findall(nodes.literal_block))
-        text = re.sub(r"(?m)^\s*(?:\.\. .*|:[\w-]+:.*)$", "", sources).strip()
+        text = re.sub(r"(?m)^[ \t]*(?:\.\. .*|:[\w-]+:.*)$", "", sources).strip()
         message.parent.replace(message, [nodes.paragraph(text, text)] if text else [])
     for node in [*tree.findall(lambda node: isinstance(node, nodes.field | nodes.topic))]:
         is_contents = isinstance(node, nodes.topic) and "contents" in node["classes"]
