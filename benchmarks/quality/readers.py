@@ -36,11 +36,10 @@ from bs4 import BeautifulSoup
 from benchmarks.quality.rendered import markdown_page, rst_page
 from benchmarks.tables import print_table
 from uec_rag.documents import passages_of
-from uec_rag.documents.document import Document, Section, body_of
+from uec_rag.documents.document import Document, Section, body_of, cut
 from uec_rag.documents.folder import list_files
 from uec_rag.documents.questions import make_questions
 from uec_rag.documents.readers import READERS
-from uec_rag.documents.sections import cut
 
 Reader = Callable[[Path], list[Section]]
 
