@@ -36,11 +36,10 @@ from bs4 import BeautifulSoup
 from benchmarks.quality.rendered import markdown_page, rst_page
 from benchmarks.tables import print_table
 from uec_rag.documents import passages_of
-from uec_rag.documents.document import Document, Section, body_of
-from uec_rag.documents.folder import read_files
+from uec_rag.documents.document import Document, Section, body_of, cut
+from uec_rag.documents.folder import list_files
 from uec_rag.documents.questions import make_questions
 from uec_rag.documents.readers import READERS
-from uec_rag.documents.sections import cut
 
 Reader = Callable[[Path], list[Section]]
 
@@ -252,7 +251,7 @@ def _pages(kind: str, folder: Path) -> Iterator[tuple[Counter[str], Counter[str]
     paths = paths[:: max(1, len(paths) // _MOST_FILES)][:_MOST_FILES]
     names = {path.relative_to(folder).as_posix(): path for path in paths}
     with warnings.catch_warnings(action="ignore"):  # some hold no text but their title
-        documents = {one.source: one for one in read_files(folder, only=names).documents}
+        documents = {one.source: one for one in list_files(folder).read(names).documents}
     for name, path in names.items():
         source = path.read_text(encoding="utf-8")
         page = rst_page(source) if path.suffix == ".rst" else markdown_page(kind, source)

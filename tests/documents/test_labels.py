@@ -63,7 +63,7 @@ DEEP = '{"query": "Who?", "relevant_ids": ""}\n{"query": "What?", "relevant_ids"
     [
         *((READ[row.pop("read")], *row.values()) for row in rows_of("no_rows.csv")),
         (LABELLED, "q.csv", b"query,relevant_ids\nhei\xdft?,", "q.csv: this is no table in UTF-8"),
-        (LABELLED, "q.jsonl", DEEP, "q.jsonl, line 2: expected a flat object"),
+        (LABELLED, "q.jsonl", DEEP, "q.jsonl, line 2: expected an object of JSON"),
     ],
 )
 def test_a_row_that_is_none_is_named(tmp_path, read, name, content, message):

@@ -72,22 +72,6 @@ def test_cells_beyond_the_size_that_a_sheet_claims_are_read(tmp_path):
     assert sections_of(tmp_path) == [Section(("Sheet",), "item: flour, count: 3")]
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("item;count\nflour;3\nyeast;5\n", "item: flour, count: 3\nitem: yeast, count: 5"),
-        ('item,note\nflour,"fine, white"\n', "item: flour, note: fine, white"),
-        ("flour\n", "flour"),
-        ('item,note\nflour,"white\nfine"\n', "item: flour, note: white fine"),
-        ('item,note\nflour,"""fine"" white"\n', 'item: flour, note: "fine" white'),
-    ],
-    ids=["semicolons", "quotes", "one column", "line break", "quoted quotes"],
-)
-def test_rows_of_a_csv_file_are_lines(tmp_path, content, text):
-    (tmp_path / "a.csv").write_text(content)
-    assert sections_of(tmp_path) == [Section((), text)]
-
-
 def test_a_book_is_read_in_its_order(tmp_path):
     zipped("epub", tmp_path / "a.epub")
     assert sections_of(tmp_path) == [Section(("One",), "Dough."), Section(("Two",), "Crust.")]
@@ -100,11 +84,3 @@ def test_a_damaged_file_is_left_out_by_name(tmp_path, name):
     (tmp_path / "b.txt").write_text("Dough rests.")
     with pytest.warns(UserWarning, match=f"left out {name}, which cannot be read"):
         assert [document.source for document in read_folder(tmp_path)] == ["b.txt"]
-
-
-def test_a_field_of_csv_may_be_of_any_length(tmp_path):
-    (tmp_path / "a.csv").write_text(f"item,note\nflour,{'x' * 200_000}\n")
-    [section] = sections_of(tmp_path)
-    lines = section.text.split("\n")
-    assert all(line.startswith("item: flour, note: x") for line in lines)
-    assert sum(line.count("x") for line in lines) == 200_000

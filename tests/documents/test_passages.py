@@ -76,7 +76,7 @@ def test_positions_count_through_all_sections_of_a_document():
     assert passages[-1].metadata["title"] == "Two"
 
 
-PROSE = st.text(st.characters(exclude_characters="`~|"), max_size=2000)
+PROSE = st.text(st.characters(exclude_characters="`~"), max_size=2000)
 
 
 @given(text=PROSE, size=st.integers(100, 400))
@@ -89,7 +89,7 @@ def test_chunks_keep_within_the_size_and_lose_no_word(text, size):
 
 
 def test_two_documents_of_one_source_are_refused():
-    with pytest.raises(ValueError, match=r"'a\.md' more than once"):
+    with pytest.raises(ValueError, match=r"got 'a\.md' twice"):
         passages_of([document(("", "x")), document(("", "y"))])
 
 
@@ -150,36 +150,6 @@ def test_passages_that_would_be_too_small_or_mostly_alike_are_refused(given, sai
         passages_of([document(("", BODY))], **given)
 
 
-def test_the_rows_of_a_table_have_the_names_of_their_columns_in_every_passage():
-    rows = [f"| rsync {n} | yes |" for n in range(30)]
-    table = ["Who copies:", "", f"| tool | copies{' ' * 40} |", f"|---|---{'-' * 50}|", *rows]
-    text = "\n".join([*table[:20], table[3], *table[20:], "", "And more words. " * 9])
-    first, *others = passages_of([document(("", text))], size=120)
-    assert first.text.startswith("Who copies:")
-    for passage in others:
-        is_of_table = "rsync" in passage.text
-        assert passage.text.startswith("| tool | copies |\n|---|---|\n|") == is_of_table
-    assert {line for p in (first, *others) for line in p.text.split("\n")} >= {*rows}
-
-
-def test_the_rows_of_a_table_have_the_names_of_their_columns_where_passages_overlap():
-    head = "| tool | copies |\n|---|---|\n"
-    for width in range(5, 40):  # one of them begins a passage at the rule below the names
-        rows = [f"| rsync {'y' * width}{n} | yes |" for n in range(9)]
-        table = head + "\n".join(rows)
-        passages = [one.text for one in passages_of([document(("", table))], size=100, overlap=50)]
-        assert all(text.startswith(head) and text.count("---|---") == 1 for text in passages)
-        assert {line for text in passages for line in text.split("\n")} >= {*rows}
-
-
-def test_a_row_that_is_cut_has_its_first_cell_in_every_passage():
-    table = f"| tool | copies |\n|---|---|\n| tar | {'never ' * 60}|\n| rsync | yes |"
-    [*parts, last] = [passage.text for passage in passages_of([document(("", table))], size=150)]
-    assert last.endswith("| rsync | yes |")
-    head = "| tool | copies |\n|---|---|\n| tar | "
-    assert [part[: len(head) + 5] for part in parts] == [f"{head}never", *[f"{head}… nev"] * 2]
-
-
 @pytest.mark.parametrize(
     ("begins", "ends"),
     [("~~~sh", "~~~"), ("````md\n```", "````"), ("- ```sh", "  ```"), ("> ```", "> ```")],
@@ -197,9 +167,6 @@ def test_code_begins_and_ends_with_its_fence_in_every_passage(begins, ends):
 
 
 def test_a_head_that_would_fill_a_passage_is_not_repeated_in_each():
-    columns = f"| {'tool ' * 20} | copies |\n|---|---|\n"
-    passages = passages_of([document(("", columns + "| rsync | yes |\n" * 20))], size=200)
-    assert sum("tool" in passage.text for passage in passages) == 1
     code = "\n".join([f"```sh title={'x' * 60}", *["rsync -a"] * 30, "```"])
     passages = passages_of([document(("", code))], size=100)
     assert [text.text.split("\n")[0] for text in passages[1:]] == ["```"] * (len(passages) - 1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.documents.splitting import split_text
+from uec_rag.documents.text import split_text
 
 TEXTS = st.lists(
     st.sampled_from(["\n\n", "\n", " ", ". ", "。", "\t", "a", "bread and salt", "x" * 25])

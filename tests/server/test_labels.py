@@ -75,7 +75,7 @@ def test_a_label_leaves_what_else_the_table_says(tmp_path, before, question, ids
         labels.remove(question)
     else:
         labels.write(question, ids)
-    assert path.read_text(encoding="utf-8").splitlines() == after
+    assert path.read_text(encoding="utf-8-sig").splitlines() == after
 
 
 def test_labels_are_given_with_the_token_read_and_taken_back(index):

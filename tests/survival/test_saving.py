@@ -23,7 +23,7 @@ from uec_rag import Gaussian, Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
 from uec_rag.documents import passages_of
-from uec_rag.documents.folder import read_files
+from uec_rag.documents.folder import list_files
 from uec_rag.stores import LocalStore, Passage
 
 pytestmark = in_a_child.FORKED
@@ -309,7 +309,7 @@ def test_updates_that_are_killed_are_finished_by_the_next(fitted, tmp_path, monk
         took = (time.monotonic() - begun) / (3 * turn + 1)
         done += is_done(update, longest=max(0.1, min(took, 3)))
         assert os.waitpid(fork(update), 0)[1] == 0
-        read = passages_of(read_files(folder).documents)
+        read = passages_of(list_files(folder).read().documents)
         stored = sorted((p.metadata["source"], p.text) for p in index.passages())
         assert stored == sorted((p.metadata["source"], p.text) for p in read)
     report(f"{kills} kills of updates, {done} of them too late; the next brought all, once")

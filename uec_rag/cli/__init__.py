@@ -8,7 +8,19 @@ import typer
 from typer.core import TyperCommand
 
 from uec_rag.base.version import __version__
-from uec_rag.cli import ask, demo, evaluate, explore, gate, index, mcp, models, questions, serve
+from uec_rag.cli import (
+    ask,
+    check,
+    demo,
+    evaluate,
+    explore,
+    gate,
+    index,
+    mcp,
+    models,
+    questions,
+    serve,
+)
 from uec_rag.cli.console import ENCODERS, readable_errors
 
 app = typer.Typer(
@@ -42,7 +54,7 @@ for command in (
     ask.ask,
     gate.gate,
     questions.questions,
-    index.check,
+    check.check,
     serve.serve,
     explore.explore,
     mcp.mcp,

@@ -1,17 +1,25 @@
-"""The content that a reader extracts from a file, and the document that its sections make."""
+"""The content that a reader extracts from a file, with its tables, and the document it makes."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
-from uec_rag.documents.tables import Table
+from uec_rag.documents.text import has_words, plain, split_text
 from uec_rag.stores.base import Passage
 
 _MOST_ABOVE = 6  # headings before the last one
+
+
+MOST_CELLS = 500_000
+"""The largest number of cells in a table whose cells span others."""
+
+_LONGEST_LINE = 500  # characters of a row in one line, which fits in a passage
+_LONGEST_HEAD = 200  # characters of what each line of a longer row begins with
 
 
 class Heading(NamedTuple):
@@ -19,6 +27,61 @@ class Heading(NamedTuple):
 
     text: str
     depth: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes
+    ----------
+    titles : tuple of str
+        What is said above the names of the columns.
+    names : tuple of str
+        The name of each column; empty if each row is a name and its values.
+    rows : tuple of tuple of str
+    """
+
+    titles: tuple[str, ...]
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def text(self) -> str:
+        r"""Return the titles, and a line for each row: "Column: value, Column: value".
+
+        A long row has several lines, each of which begins with the first cell.
+
+        Examples
+        --------
+        >>> print(Table(("Prices",), ("Tea", "Euros"), (("Mint", "2"), ("Sage", "3"))).text())
+        Prices
+        Tea: Mint, Euros: 2
+        Tea: Sage, Euros: 3
+        """
+        return "\n".join([*self.titles, *(line for row in self.rows for line in self._lines(row))])
+
+    def _lines(self, row: Sequence[str]) -> Iterator[str]:
+        if self.names or len(row) < 2 or not row[0]:
+            cells = [cell for cell in zip_longest(self.names, row, fillvalue="") if cell[1]]
+        else:
+            cells = [(row[0], ", ".join(filter(None, row[1:])))]
+        whole = ", ".join(_named(*cell) for cell in cells)
+        if len(whole) <= _LONGEST_LINE:
+            yield whole
+            return
+        head = _named(*cells[0])
+        if len(cells) == 1 or len(head) > _LONGEST_HEAD:
+            yield from (
+                _named(cells[0][0], part) for part in split_text(cells[0][1], _LONGEST_LINE)
+            )
+            head = f"{head[:_LONGEST_HEAD]} …"
+        for name, value in cells[1:]:
+            for part in split_text(value, _LONGEST_LINE):
+                yield f"{head}, {_named(name, part)}"
+
+
+def _named(name: str, value: str) -> str:
+    return f"{name.removesuffix(':')}: {value}" if name else value
 
 
 Block = str | Heading | Table
@@ -139,6 +202,117 @@ def body_of(passage: Passage) -> str:
     return passage.text.strip()
 
 
-def has_words(text: str) -> bool:
-    """Return whether a text contains a letter or a digit."""
-    return any(character.isalnum() for character in text)
+def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
+    """Cut a document at its headings and pages; return its title and the sections with text.
+
+    The title is that of the content or, if it has none, the first heading, if that is of depth 1.
+    """
+    title, sections = plain(content.title), list[Section]()
+    above, is_first = list[Heading](), not title
+    for page in content.pages:
+        parts = list[str]()
+        for block in (*page.blocks, None):  # at the end of a page, too
+            if isinstance(block, str | Table):
+                parts.append((block if isinstance(block, str) else block.text()).strip("\n"))
+                continue
+            text = plain("\n\n".join(filter(None, parts))).rstrip().lstrip("\n")
+            if has_words(text):
+                path = tuple(heading.text for heading in above)
+                sections.append(Section(path, text, page.number))
+            parts = []
+            if block is None:
+                continue
+            name = " ".join(plain(block.text).split())
+            above = [heading for heading in above if heading.depth < block.depth]
+            if is_first and name and block.depth == 1:
+                title = name
+            elif name and name != title:
+                above.append(Heading(name, block.depth))
+            is_first &= not name
+    return title, tuple(sections)
+
+
+def table_of(
+    grid: Iterable[Sequence[str]], *, header: int | None = None, pairs: bool = False
+) -> Table | None:
+    """Find the titles and the names of the columns in a grid; None if there is no row with text.
+
+    Leading rows with a single value are titles. If neighbours in the next row are equal, as if
+    they were merged, it is the first of two header rows.
+
+    Parameters
+    ----------
+    grid : iterable of sequence of str
+        The cells of each row; merged ones are repeated.
+    header : int, optional
+        The number of rows at the top that are marked as a header, 0 if none is; by default, it is
+        not known, and the first row is one.
+    pairs : bool
+        Whether rows without a header are names and their values.
+    """
+    rows = [[" ".join(cell.split()) for cell in row] for row in grid]
+    rows = [row for row in rows if any(row)]
+    width = max((sum(map(bool, row)) for row in rows), default=0)
+    titles = list[str]()
+    while width > 1 and len(rows) > 1 and _is_title(rows[0], rows[1]):
+        titles.append(next(filter(None, rows.pop(0))))
+        header = header and header - 1
+    if not rows:
+        return None
+    if header == 0 and pairs:
+        return Table((*titles,), (), (*map(tuple, rows),))
+    if len(rows) == 1:  # a header alone, or a single line
+        alone = width > 1 and header is None and not titles
+        return None if alone else Table((*titles,), (), ((", ".join(filter(None, rows[0])),),))
+    count = max(header or 1, 2 if _is_first_of_two(rows) else 1)
+    names = [
+        " ".join(dict.fromkeys(filter(None, cells)))
+        for cells in zip_longest(*rows[:count], fillvalue="")
+    ]
+    return Table((*titles,), (*names,), (*map(tuple, rows[count:]),))
+
+
+def _is_title(row: Sequence[str], following: Sequence[str]) -> bool:
+    """Return whether a row has a single value, and is not a header with one name."""
+    if len({*filter(None, row)}) > 1:
+        return False
+    merged, wide = sum(map(bool, row)) > 1, len(following) > 2
+    return merged or wide or not any(map(_is_number, following[1:]))
+
+
+def _is_first_of_two(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether columns that share a name have different ones below it."""
+    if len(rows) < 3:
+        return False
+    same = [n for n, (a, b) in enumerate(pairwise(rows[0])) if a == b != ""]
+    below = [(*rows[1][n : n + 2], "", "")[:2] for n in same]
+    return bool(same) and all(a and b and a != b and not _is_number(a + b) for a, b in below)
+
+
+def _is_number(text: str) -> bool:
+    return any(map(str.isdigit, text)) and not any(map(str.isalpha, text))
+
+
+def spread(rows: Sequence[Sequence[tuple[str, int, int]]]) -> list[list[str]]:
+    """Return the grid of cells that may span several rows and columns, each of which repeats them.
+
+    `rows`: the text of each cell, and how many rows and columns it spans. A place that two cells
+    claim belongs to the first of them.
+
+    Raises ValueError if there are more than `MOST_CELLS` places.
+    """
+    grid: dict[tuple[int, int], str] = {}
+    width = 0
+    for r, row in enumerate(rows):
+        column = 0
+        for text, down, across in row:
+            while (r, column) in grid:
+                column += 1
+            for below in range(r, min(r + down, len(rows))):
+                for beside in range(column, column + across):
+                    grid.setdefault((below, beside), text)
+            column += across
+            width = max(width, column)
+            if max(len(grid), len(rows) * width // 4) > MOST_CELLS:
+                raise ValueError(f"it has a table of more than {MOST_CELLS:,} cells")
+    return [[grid.get((r, c), "") for c in range(width)] for r in range(len(rows))]

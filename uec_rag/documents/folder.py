@@ -1,26 +1,34 @@
 """Reading of all supported files in a folder."""
 
 import hashlib
+import json
 import os
-import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from uec_rag.base.checks import as_list, pluralize, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.errors import warn
-from uec_rag.base.files import NotRegularError, check_regular, is_saved, open_regular, pieces
+from uec_rag.base.files import NotRegularError, is_saved, open_regular
 from uec_rag.base.progress import progress_bar
-from uec_rag.documents.document import Document
-from uec_rag.documents.process import ReadingProcess, UnreadableFileError
+from uec_rag.documents.document import Document, cut
 from uec_rag.documents.readers import READERS
+from uec_rag.documents.text import plain
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -34,32 +42,70 @@ CHARACTERS = 10_000_000
 LARGEST = 2**28
 """The largest size of a file, in bytes."""
 
+_MEMORY = 2**32  # address space of a process that reads files, in bytes
+_DEEPEST = 3_000  # calls of functions in each other, for what nests; Python's default is 1,000
+# The process runs in isolated mode and with the import path of this one, so that it imports nothing
+# from the current folder that this process would not.
+_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from uec_rag.documents.folder import serve
+serve()
+"""
 _AT_ONCE = 4  # files read at a time
-_LINK = "is a link; follow_symlinks (--follow-symlinks) reads it"
 _NAMED = 3  # files that a message names
 # They share words with every question and answer few.
-_RARELY_ANSWER = (
-    *("changelog.*", "changelogs/", "changes.*", "copying.*"),
-    *("licence.*", "licences.*", "license.*", "licenses.*"),
-)
+_RARELY_ANSWER = ("changelog.*", "changelogs/", "changes.*", "copying.*", "licen[cs]e[.s]*")
 
 
-class Selection(TypedDict, total=False):
-    """The options of `read_folder`, which says what they mean."""
+class _Outcome(msgspec.Struct):
+    """The outcome of reading a file: a document with notes on it, or why there is none."""
 
-    follow_symlinks: bool
-    exclude: Sequence[str]
-    include: Sequence[str]
+    document: Document | None = None
+    notes: Sequence[str] = ()
+    error: str = ""
 
 
-@dataclass(frozen=True)
-class FolderRead:
-    """The outcome of reading a folder; each file is in exactly one of the attributes.
+def _content_of(root: Path, source: str, *, follow_symlinks: bool) -> bytes:
+    """Read a regular file of a folder; OSError or ValueError if that is not possible.
+
+    Unless `follow_symlinks`, no link is followed, even if one has just replaced the file, or leads
+    out of the folder.
+    """
+    path = root / source
+    inside = Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root))
+    if not (follow_symlinks or inside):
+        raise ValueError("it is outside the folder")
+    with open_regular(path, follow_symlinks=follow_symlinks) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST:,} bytes")
+    return data
+
+
+def _reason_of(error: Exception) -> str:
+    """Describe why a file cannot be read."""
+    if isinstance(error, NotRegularError):
+        return f"is {error.strerror}"
+    why = (isinstance(error, OSError) and error.strerror) or plain(str(error))
+    return f"cannot be read: {why or type(error).__name__}".rstrip(".")
+
+
+@dataclass
+class Folder:
+    """The files of a folder, and what was read of them.
 
     Attributes
     ----------
+    root : Path
+    follow_symlinks : bool
+        Whether links are followed.
+    sources : list of str
+        The paths in the folder of the files that a reader supports, sorted.
+    other : Counter of str
+        How many other files there are of each suffix.
     documents : list of Document
-        The files with text, in the order of their paths.
+        The files with text that were read, in the order of their paths.
     empty : dict of str to str
         Sources of files without text, with a description of each.
     unreadable : dict of str to str
@@ -67,9 +113,94 @@ class FolderRead:
         for each.
     """
 
+    root: Path
+    follow_symlinks: bool
+    sources: list[str] = field(default_factory=list)
+    other: Counter[str] = field(default_factory=Counter)
     documents: list[Document] = field(default_factory=list)
     empty: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
+
+    def hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of each file; those that cannot be read go to `unreadable`."""
+        hashes = dict[str, str]()
+        with progress_bar("Looking for changes", len(self.sources)) as bar:
+            for source in self.sources:
+                bar.update()
+                try:
+                    data = _content_of(self.root, source, follow_symlinks=self.follow_symlinks)
+                except (OSError, ValueError) as error:
+                    self._leave_out(source, _reason_of(error))
+                else:
+                    hashes[source] = hashlib.sha256(data).hexdigest()
+        return hashes
+
+    def read(
+        self,
+        only: Collection[str] | None = None,
+        *,
+        seconds: float = SECONDS,
+        max_characters: int = CHARACTERS,
+    ) -> Self:
+        """Read the files, in processes of their own.
+
+        Parameters
+        ----------
+        only : collection of str, optional
+            Sources of the files to read; all by default.
+        seconds : float
+            Time limit for a file; one that takes longer is left out.
+        max_characters : int
+            Limit of a file's text; a file with more is left out. A workbook of a few kilobytes can
+            contain hundreds of millions of characters.
+
+        Raises ImportError if the library for the format of one of them is missing.
+        """
+        sources = [source for source in self.sources if only is None or source in only]
+        libraries = {
+            name for one in sources for name in READERS[Path(one).suffix.lower()].libraries
+        }
+        if missing := sorted(name for name in libraries if find_spec(name) is None):
+            raise ImportError(missing_extra(", ".join(missing), "documents"))
+        count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(sources)))
+        processes, free = [_Process(seconds) for _ in range(count)], SimpleQueue[_Process]()
+        for process in processes:
+            free.put(process)
+
+        def outcome_of(source: str) -> _Outcome:
+            process = free.get()
+            task = (str(self.root), source, self.follow_symlinks, max_characters)
+            outcome = process.read(task)
+            free.put(process)
+            return outcome
+
+        pool = ThreadPoolExecutor(count)
+        try:
+            with progress_bar("Reading files", len(sources)) as bar:
+                for source, outcome in zip(sources, pool.map(outcome_of, sources), strict=True):
+                    bar.update()
+                    self._take(source, outcome)
+        finally:  # an interrupt does not wait for the files that are being read
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.end()
+        return self
+
+    def _take(self, source: str, outcome: _Outcome) -> None:
+        for said in outcome.notes:
+            warn(visible(f"{source} {said}"))
+        if outcome.document is None:
+            self._leave_out(source, outcome.error)
+        elif outcome.document.sections:
+            self.documents.append(outcome.document)
+        else:
+            scan = "; is it a scan?" if source.lower().endswith(".pdf") else ""
+            self.empty[source] = f"holds no text{scan}"
+            warn(visible(f"left out {source}, which {self.empty[source]}"))
+
+    def _leave_out(self, source: str, reason: str) -> None:
+        self.unreadable[source] = reason
+        warn(visible(f"left out {source}, which {reason}"))
 
 
 def read_folder(
@@ -119,265 +250,93 @@ def read_folder(
         not a regular file; for each folder that cannot be listed or is a saved index; and once for
         all links that are not followed, and for changelogs and licences. All other files are read.
     """
-    read = read_files(folder, follow_symlinks=follow_symlinks, exclude=exclude, include=include)
-    if not read.documents:
-        count = len(read.empty) + len(read.unreadable)
-        raise ValueError(
-            f"{str(Path(folder).expanduser())!r}: expected files with text to index, found none "
-            f"among {pluralize(count, 'file')}"
-        )
-    return read.documents
+    found = list_files(folder, follow_symlinks=follow_symlinks, exclude=exclude, include=include)
+    if not found.read().documents:
+        files = pluralize(len(found.empty) + len(found.unreadable), "file")
+        raise ValueError(f"{str(found.root)!r}: expected files with text, found none among {files}")
+    return found.documents
 
 
-def read_files(
+def list_files(
     folder: str | Path,
     *,
-    seconds: float = SECONDS,
-    max_characters: int = CHARACTERS,
-    only: Collection[str] | None = None,
-    **selection: Unpack[Selection],
-) -> FolderRead:
-    """Read a folder as `read_folder` does, and also return the files that were left out.
-
-    Unlike `read_folder`, this raises no error if none of the files contains text. The other errors
-    and the warnings are the same.
-
-    Parameters
-    ----------
-    folder
-        As in `read_folder`.
-    seconds : float
-        Time limit for a file; one that takes longer is left out.
-    max_characters : int
-        Limit of a file's text; a file with more is left out. A workbook of a few kilobytes can
-        contain hundreds of millions of characters.
-    only : collection of str, optional
-        Sources to read, as in the keys of `file_hashes`; all by default.
-    **selection
-        The other options of `read_folder`.
-    """
-    root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
-    hashes = _find_sources(root, selection, only)
-    _check_libraries(source for source, problem in hashes.items() if problem is None)
-    read = FolderRead()
-    with ExitStack() as stack:
-        free: SimpleQueue[ReadingProcess] = SimpleQueue()
-        count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(hashes)))
-        for _ in range(count):
-            free.put(stack.enter_context(ReadingProcess(seconds, max_characters)))
-        pool = ThreadPoolExecutor(count)
-        # An interrupt does not wait for the files that are being read.
-        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-
-        def outcome_of(item: tuple[str, str | None]) -> tuple[Document | str, Sequence[str]]:
-            source, problem = item
-            return (problem, ()) if problem else _read(free, root, source, follow_symlinks)
-
-        outcomes = pool.map(outcome_of, hashes.items())
-        bar = stack.enter_context(progress_bar("Reading files", len(hashes)))
-        for source, (outcome, notes) in zip(hashes, outcomes, strict=True):
-            bar.update()
-            for said in notes:
-                warn(visible(f"{source} {said}"))
-            kind = read.unreadable
-            if isinstance(outcome, Document):
-                if outcome.sections:
-                    read.documents.append(outcome)
-                    continue
-                scan = "; is it a scan?" if source.lower().endswith(".pdf") else ""
-                outcome, kind = f"holds no text{scan}", read.empty
-            kind[source] = outcome
-            if outcome != _LINK:
-                warn(visible(f"left out {source}, which {outcome}"))
-    links = [source for source, problem in read.unreadable.items() if problem == _LINK]
+    follow_symlinks: bool = False,
+    exclude: Sequence[str] = (),
+    include: Sequence[str] = (),
+) -> Folder:
+    """List the files of a folder as `read_folder` does, with its errors, without reading any."""
+    root, links, rare = Path(folder).expanduser(), list[str](), list[str]()
+    if not root.is_dir():
+        error = NotADirectoryError if root.exists() else FileNotFoundError
+        raise error(f"folder: expected an existing folder, got {str(root)!r}")
+    excluded, included = _spec(exclude, "exclude"), _spec(include, "include")
+    rarely = _spec(() if included.patterns else _RARELY_ANSWER, "exclude")
+    found = Folder(root, follow_symlinks)
+    for source in _walk(found):
+        suffix, is_excluded = Path(source).suffix.lower(), excluded.check_file(source).include
+        if is_excluded or (included.patterns and not included.match_file(source)):
+            continue
+        if is_excluded is None and rarely.match_file(source.lower()):
+            rare.append(source)
+        elif not follow_symlinks and os.path.islink(root / source):
+            links.append(source)
+        elif suffix not in READERS:
+            found.other[suffix] += 1
+        elif source != source.encode("utf-8", "replace").decode():  # bytes that are no text
+            found._leave_out(source, "has a name that is not Unicode; rename it")
+        else:
+            found.sources.append(source)
+    found.sources.sort(key=lambda source: Path(source).parts)
+    if rare:
+        reads = "as changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
+        warn(visible(f"left out {pluralize(len(rare), 'file')}{list_first(rare)}, {reads}"))
     if links:  # one warning for all, since there may be hundreds
-        warn(
-            visible(
-                f"left out {pluralize(len(links), 'link')}{list_first(links)}; follow_symlinks "
-                "(--follow-symlinks) reads what they lead to"
-            )
+        reads = "follow_symlinks (--follow-symlinks) reads what they lead to"
+        warn(visible(f"left out {pluralize(len(links), 'link')}{list_first(links)}; {reads}"))
+    found.unreadable |= dict.fromkeys(links, "is a link")
+    if not (found.sources or found.unreadable):
+        chosen = " that exclude and include select" if exclude or include else ""
+        formats = ", ".join(READERS)
+        raise ValueError(
+            f"no readable files{chosen} in {str(root)!r}; expected some that end in {formats}"
         )
-    return read
+    return found
 
 
 def list_first(files: Collection[str]) -> str:
     """List the first of some files in parentheses, after a blank; "" if there are none."""
     more = ["..."] if len(files) > _NAMED else []
-    return f" ({', '.join([*islice(files, _NAMED), *more])})" if files else ""
+    return f" ({', '.join([*islice(sorted(files), _NAMED), *more])})" if files else ""
 
 
-def file_hashes(
-    folder: str | Path, *, only: Collection[str] | None = None, **selection: Unpack[Selection]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Hash the files that `read_folder` would read.
-
-    Parameters
-    ----------
-    folder, **selection
-        As in `read_folder`, with the same errors for the folder.
-    only : collection of str, optional
-        Sources of the only files to hash.
-
-    Returns
-    -------
-    hashes : dict of str to str
-        SHA-256 of each file, by its source.
-    unreadable : dict of str to str
-        The reason why each of the others cannot be read, as in `FolderRead`.
-    """
-    root, follow_symlinks = Path(folder).expanduser(), selection.get("follow_symlinks", False)
-    hashes, unreadable = {}, {}
-    found = _find_sources(root, selection, only)
-    with progress_bar("Looking for changes", len(found)) as bar:
-        for source, problem in found.items():
-            bar.update()
-            try:
-                if problem is None:
-                    digest = hashlib.sha256()
-                    with _open(root, source, follow_symlinks) as (file, size):
-                        for piece in pieces(file, size):
-                            digest.update(piece)
-                    hashes[source] = digest.hexdigest()
-            except OSError as error:
-                problem = _why(error)
-            if problem is not None:
-                unreadable[source] = problem
-    return hashes, unreadable
-
-
-def other_files(folder: str | Path, **selection: Unpack[Selection]) -> list[str]:
-    """List the paths of files in a folder whose formats `read_folder` does not support, sorted.
-
-    Parameters are those of `read_folder`.
-    """
-    root = Path(folder).expanduser()
-    return sorted(
-        entry.path.relative_to(root).as_posix()
-        for entry in _entries(root, selection)
-        if not entry.folder and entry.path.suffix.lower() not in READERS
-    )
-
-
-def _read(
-    free: SimpleQueue[ReadingProcess], root: Path, source: str, follow_symlinks: bool
-) -> tuple[Document | str, Sequence[str]]:
-    """Read a file in a free process, with notes on it; if that fails, return the reason."""
-    process = free.get()
-    try:
-        with _open(root, source, follow_symlinks) as (file, size):
-            return process.read(source, file, size)
-    except (UnreadableFileError, OSError) as error:
-        return _why(error), ()
-    finally:
-        free.put(process)
-
-
-@contextmanager
-def _open(root: Path, source: str, follow_symlinks: bool) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file, and yield it with its size.
-
-    Unless `follow_symlinks`, no link below the root is followed, even if one has just replaced a
-    folder or the file (for folders, only if the platform can open relative to a directory).
-    """
-    with ExitStack() as stack:
-        folder, name = None, str(root / source)
-        if not follow_symlinks and os.open in os.supports_dir_fd:
-            *folders, name = Path(source).parts
-            flags = os.O_RDONLY | os.O_DIRECTORY
-            for step in (str(root), *folders):
-                folder = os.open(step, flags, dir_fd=folder)
-                stack.callback(os.close, folder)
-                flags |= os.O_NOFOLLOW  # the root may be a link
-        file = open_regular(name, follow_symlinks=follow_symlinks, dir_fd=folder)
-        stack.enter_context(file)
-        size = os.fstat(file.fileno()).st_size
-        _check_size(size)
-        yield file, size
-
-
-def _check_size(size: int) -> None:
-    if size > LARGEST:
-        raise UnreadableFileError(f"it has {size:,} bytes, more than {LARGEST:,}")
-
-
-def _why(error: Exception) -> str:
-    """Describe why a file cannot be read."""
-    if isinstance(error, NotRegularError):
-        return f"is {error.strerror}"
-    return f"cannot be read: {(isinstance(error, OSError) and error.strerror) or error}".rstrip(".")
-
-
-def _check_libraries(files: Iterable[str]) -> None:
-    libraries = dict[str, str]()
-    for suffix in {Path(file).suffix.lower() for file in files}:
-        libraries.update(READERS[suffix].libraries)
-    missing = {package for module, package in libraries.items() if find_spec(module) is None}
-    if missing:
-        raise ImportError(missing_extra(", ".join(sorted(missing)), "documents"))
-
-
-def check_folder(folder: Path, argument: str = "folder") -> None:
-    """Raise FileNotFoundError or NotADirectoryError if the path is not an existing folder."""
-    if not folder.exists():
-        raise FileNotFoundError(f"{argument}: there is no folder {str(folder)!r}")
-    if not folder.is_dir():
-        raise NotADirectoryError(f"{argument}: expected a folder, got the file {str(folder)!r}")
-
-
-def _find_sources(
-    root: Path, selection: Selection, only: Collection[str] | None
-) -> dict[str, str | None]:
-    """Return all sources, or only some, in the order of their paths, each with its problem or None.
-
-    If all are asked for, warn of the files that are left out by default.
-    """
-    check_folder(root)
-    rare = list[str]()
-    hashes = {
-        entry.path: entry.problem
-        for entry in _entries(root, selection, rare)
-        if entry.folder or entry.path.suffix.lower() in READERS
-    }
-    rare = [name for name in rare if name.endswith("/") or Path(name).suffix.lower() in READERS]
-    told = (
-        f"left out {', '.join(sorted(rare)[:_NAMED])}{', ...' * (len(rare) > _NAMED)}, as "
-        "changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
-    )
-    if not hashes:
-        patterns = selection.get("exclude") or selection.get("include")
-        chosen = " that exclude and include select" if patterns else ""
-        raise ValueError(
-            f"no readable files{chosen} in {str(root)!r}; expected some that end in "
-            f"{', '.join(READERS)}" + (f", and {visible(told)}" if rare else "")
-        )
-    if rare and only is None:
-        warn(visible(told))
-    return {
-        source: problem if _is_unicode(source) else "has a name that is not Unicode; rename it"
-        for path, problem in sorted(hashes.items())
-        for source in [path.relative_to(root).as_posix()]
-        if only is None or source in only
-    }
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # undecodable bytes are represented by surrogates
-        return False
-    return True
-
-
-class _Entry(NamedTuple):
-    """A file, or a folder that is not entered."""
-
-    path: Path
-    folder: bool
-    problem: str | None  # the reason not to open it
+def _walk(found: Folder) -> Iterator[str]:
+    """Yield the paths of all files and links that are not hidden, each folder's only once."""
+    failed, seen = list[OSError](), {os.path.realpath(found.root)}
+    for here, folders, names in os.walk(
+        found.root, onerror=failed.append, followlinks=found.follow_symlinks
+    ):
+        below, entered = Path(here).relative_to(found.root), list[str]()
+        for name in folders:
+            path, source = Path(here, name), (below / name).as_posix()
+            if name.startswith("."):
+                continue
+            if is_saved(path):
+                found._leave_out(source, "is an index or an ensemble that uec-rag saved")
+            elif os.path.islink(path) and not found.follow_symlinks:
+                yield source
+            elif (real := os.path.realpath(path)) not in seen:
+                seen.add(real)
+                entered.append(name)
+        folders[:] = entered
+        yield from ((below / name).as_posix() for name in names if not name.startswith("."))
+    for error in failed:
+        if Path(error.filename) == found.root:
+            raise error
+        source = Path(error.filename).relative_to(found.root).as_posix()
+        found._leave_out(source, _reason_of(error))
 
 
 def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
-    """Parse patterns of git; ValueError if one is invalid."""
     from pathspec import GitIgnoreSpec
 
     try:
@@ -386,84 +345,81 @@ def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
         raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
 
 
-def _selector(
-    root: Path, selection: Selection, rare: list[str] | None
-) -> Callable[[str, str, bool], bool]:
-    """Return whether an entry is selected: a function of its folder, name and whether it is one.
-
-    `rare`: list to which the names are added that are left out by default.
-    """
-    exclude = _spec(selection.get("exclude", ()), "exclude")
-    include = _spec(selection.get("include", ()), "include")
-    by_default = _spec(() if include.patterns else _RARELY_ANSWER, "exclude")
-
-    def is_selected(here: str, name: str, is_folder: bool) -> bool:
-        if name.startswith("."):
-            return False
-        path = Path(here, name).relative_to(root).as_posix() + "/" * is_folder
-        excluded = exclude.check_file(path).include
-        if excluded is None and by_default.match_file(path.lower()):
-            if rare is not None:
-                rare.append(path)
-            return False
-        is_included = is_folder or not include.patterns or include.match_file(path)
-        return not excluded and is_included
-
-    return is_selected
+_Task = tuple[str, str, bool, int]
+"""The folder, the file in it, whether links are followed, and how many characters it may hold."""
 
 
-def _walk(
-    root: Path, follow_symlinks: bool, failed: list[OSError]
-) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Walk through folders as `os.walk` does, each only once, since links may lead back."""
-    seen: set[tuple[int, int]] = set()
-    for here, folders, names in os.walk(root, onerror=failed.append, followlinks=follow_symlinks):
+class _Process:
+    """A process that reads files, each within a number of seconds; it starts at the first one."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def read(self, task: _Task) -> _Outcome:
+        process = self._process = self._process or _start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        clock, begun = threading.Timer(self._seconds, process.kill), time.monotonic()
+        clock.start()
+        with suppress(BrokenPipeError):
+            process.stdin.write(msgspec.json.encode(task) + b"\n")
+            process.stdin.flush()
+        line = process.stdout.readline()
+        clock.cancel()
+        if line.endswith(b"\n"):
+            return msgspec.json.decode(line, type=_Outcome)
+        self.end()
+        late = time.monotonic() - begun >= self._seconds
+        why = f"took longer than {self._seconds:g} seconds" if late else "crashed"
+        return _Outcome(error=f"cannot be read: its reader {why}")
+
+    def end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            with suppress(BrokenPipeError), process:
+                pass  # on exit, closes the pipes and waits for the process
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    home = str(Path(__file__).parents[2])
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", _CODE, json.dumps([*filter(None, sys.path), home])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # The address space of a thread pool would count towards the memory limit.
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+def serve() -> None:
+    """Read the files of the tasks on stdin, each a line of JSON, and write the outcomes."""
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # output that parsers print must not mix with the answers
+    with suppress(ImportError, ValueError, OSError):  # not every system supports it
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    sys.setrecursionlimit(_DEEPEST)
+    warnings.simplefilter("ignore")
+    for line in sys.stdin.buffer:
         try:
-            state = os.stat(here)
-        except OSError as error:
-            failed.append(error)
-            folders.clear()
-            continue
-        if (state.st_dev, state.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((state.st_dev, state.st_ino))
-        yield here, folders, names
+            outcome = _outcome_of(*msgspec.json.decode(line, type=_Task))
+        except Exception as error:  # a parser may fail with any error on a damaged file
+            outcome = _Outcome(error=_reason_of(error))
+        answers.write(msgspec.json.encode(outcome) + b"\n")
 
 
-def _entries(root: Path, selection: Selection, rare: list[str] | None = None) -> Iterator[_Entry]:
-    """Walk through the selected entries that are not hidden; OSError if the root cannot be listed.
-
-    `rare`: list to which the names are added that are left out by default.
-    """
-    follow_symlinks = selection.get("follow_symlinks", False)
-    is_selected = _selector(root, selection, rare)
-    failed: list[OSError] = []
-    for here, folders, names in _walk(root, follow_symlinks, failed):
-        folders[:] = sorted(name for name in folders if is_selected(here, name, True))
-        for name in [name for name in folders if is_saved(Path(here, name))]:
-            folders.remove(name)
-            yield _Entry(Path(here, name), True, "is an index or an ensemble that uec-rag saved")
-        for name in folders:
-            if not follow_symlinks and os.path.islink(os.path.join(here, name)):
-                yield _Entry(Path(here, name), True, _LINK)
-        for name in names:
-            if is_selected(here, name, False):
-                path = Path(here, name)
-                yield _Entry(path, False, _problem(path, follow_symlinks))
-    for failure in failed:
-        if Path(failure.filename) == root:
-            raise failure
-        yield _Entry(Path(failure.filename), True, _why(failure))
-
-
-def _problem(path: Path, follow_symlinks: bool) -> str | None:
-    try:
-        state = os.stat(path, follow_symlinks=follow_symlinks)
-        if stat.S_ISLNK(state.st_mode):
-            return _LINK
-        check_regular(state, path)
-        _check_size(state.st_size)
-    except (OSError, UnreadableFileError) as error:
-        return _why(error)
-    return None
+def _outcome_of(root: str, source: str, follow_symlinks: bool, characters: int) -> _Outcome:
+    data = _content_of(Path(root), source, follow_symlinks=follow_symlinks)
+    content = READERS[Path(source).suffix.lower()].read(data)
+    title, sections = cut(content)
+    if (count := sum(len(section.text) for section in sections)) > characters:
+        raise ValueError(
+            f"it holds {count:,} characters of text, more than {characters:,}; "
+            "max_characters (--max-characters) allows more"
+        )
+    digest = hashlib.sha256(data).hexdigest()
+    return _Outcome(Document(source, sections, digest, title, content.metadata), content.notes)

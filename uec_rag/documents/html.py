@@ -6,18 +6,15 @@ It also reads what other readers convert to HTML.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import takewhile
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 
-from uec_rag.documents.document import Block, Content, Heading, Page, has_words
-from uec_rag.documents.encodings import decode
-from uec_rag.documents.tables import Table, spread, table_of
+from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
+from uec_rag.documents.text import decode, fenced, has_words
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # of site generators
@@ -38,6 +35,7 @@ _REST = 20  # words of a page that must stay if what is named so goes, and is lo
 _FOOT = 30  # words of a footer that is named so
 _KEYS = ("button", "code", "kbd", "samp")
 _DEEPEST = 100  # elements that are in each other
+_WIDEST = 100  # columns that a cell spans
 _LONGEST_CELL = 200  # characters on average, of a table without a header that is no layout
 _MARK = re.compile("\ue000(\\d)([^\ue001]*)\ue001")
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
@@ -71,6 +69,12 @@ def html_blocks(markup: str, *, pairs: bool = False) -> list[Block]:
 
 def _tidy(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and what nests too deep for a recursive function."""
+    left = [(child, 1) for child in soup.find_all(True, recursive=False)]
+    while left:
+        tag, depth = left.pop()
+        if depth > _DEEPEST:
+            tag.string = tag.get_text(" ")
+        left += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
     for tag in soup.find_all(_UNSEEN):
         tag.decompose()
     for button in soup.find_all("button"):
@@ -78,51 +82,34 @@ def _tidy(soup: BeautifulSoup) -> None:
             button.decompose()
     for text in soup.find_all(string=re.compile("[\ue000\ue001]")):
         text.replace_with(re.sub("[\ue000\ue001]", "", text))
-    left = [(child, 1) for child in soup.find_all(True, recursive=False)]
-    while left:
-        tag, depth = left.pop()
-        if depth > _DEEPEST:
-            tag.string = tag.get_text(" ")
-        left += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
 
 
 def _main(soup: BeautifulSoup) -> Tag:
     """Find the element with a page's content, and remove the navigation in it and around it."""
-    body = soup.body or soup
-    mains = [tag for tag in soup.select(_MAIN) if has_words(tag.get_text())]
-    mains = [tag for tag in mains if not any(other in tag.parents for other in mains)]
-    root = mains[0] if len(mains) == 1 else body
-    articles = [tag for tag in root.find_all("article") if tag.find_parent("article") is None]
-    if len(articles) == 1:
+    body = root = soup.body or soup
+    for selector in (_MAIN, "article"):
+        found = [tag for tag in root.select(selector) if has_words(tag.get_text())]
+        found = [tag for tag in found if not any(other in tag.parents for other in found)]
         # Around an article there may be more of the page, unless it has all of its headings.
-        outside = [h for h in root.find_all(_HEADINGS[:2]) if articles[0] not in h.parents]
-        words = [len(tag.get_text().split()) for tag in (articles[0], root)]
-        if articles[0].find("h1") or (2 * words[0] > words[1] and not outside):
-            root = articles[0]
+        if len(found) == 1 and (selector == _MAIN or _has_headings_of(root, found[0])):
+            root = found[0]
     _drop_navigation(root, is_page=root is body)
     return root
 
 
+def _has_headings_of(root: Tag, article: Tag) -> bool:
+    outside = (tag for tag in root.find_all(_HEADINGS[:2]) if article not in tag.parents)
+    return article.find("h1") is not None or next(outside, None) is None
+
+
 def _drop_navigation(root: Tag, *, is_page: bool) -> None:
-    words, linked = _counts_of_words(root)
-    selected = {*map(id, root.select(f"{_ASIDE}, {_AROUND}" if is_page else _ASIDE))}
-    title = root.find("h1") if is_page else None
-    before = {*map(id, title.find_all_previous())} if title else set()
+    aside = {*map(id, root.select(f"{_ASIDE}, {_AROUND}" if is_page else _ASIDE))}
+    title, total = root.find("h1"), len(root.get_text(" ").split())
+    above = {*map(id, title.find_all_previous())} if title and is_page else set()
     for tag in root.find_all(True):
-        count = words[id(tag)]
-        leads_elsewhere = linked[id(tag)] > _LINKS * count and (
-            tag.name in ("header", "aside")
-            or id(tag) in before
-            or (
-                words[id(root)] - count >= min(count, _REST)
-                and bool(_NAVIGATION.search(_names(tag)))
-            )
-            or (tag.name in ("ul", "ol", "dl") and _leads_within(tag))
-        )
-        is_foot = count <= _FOOT and bool(_FOOTER.search(_names(tag))) and not tag.find(_HEADINGS)
-        of_text = tag.name == "a" and id(tag) not in before
-        drops = id(tag) in selected or ((leads_elsewhere or is_foot) and not of_text)
-        if drops and not tag.find(["h1", "main"]) and tag.name not in _HEADINGS:
+        if tag.name in _HEADINGS or tag.find(["h1", "main"]):
+            continue
+        if id(tag) in aside or _leads_elsewhere(tag, total, is_above=id(tag) in above):
             tag.clear()
     for link in root.find_all("a"):  # marks such as "#", and those to edit or to view the source
         heading = link.find_parent(_HEADINGS)
@@ -131,27 +118,28 @@ def _drop_navigation(root: Tag, *, is_page: bool) -> None:
             link.decompose()
 
 
+def _leads_elsewhere(tag: Tag, total: int, *, is_above: bool) -> bool:
+    """Return whether an element is navigation: above the title, or by its name or its links.
+
+    `total`: words of the page, most of which must stay if what is named so goes.
+    """
+    is_around, is_list = tag.name in ("header", "aside"), tag.name in ("ul", "ol", "dl")
+    is_named = tag.name != "a" and bool(_NAVIGATION.search(_names(tag)))
+    if not (is_above or is_around or is_list or is_named):
+        return False
+    count = len(tag.get_text().split())
+    if count <= _FOOT and _FOOTER.search(_names(tag)) and not tag.find(_HEADINGS):
+        return True
+    links = [tag] if tag.name == "a" else tag.find_all("a", href=True)
+    if sum(len(link.get_text().split()) for link in links) <= _LINKS * count:
+        return False
+    within = len(links) > 1 and all(str(link.get("href")).startswith("#") for link in links)
+    rests = total - count >= min(count, _REST)
+    return is_above or is_around or (is_named and rests) or (is_list and within)
+
+
 def _names(tag: Tag) -> str:
     return f"{tag.get('id', '')} {' '.join(tag.get_attribute_list('class'))}"
-
-
-def _counts_of_words(root: Tag) -> tuple[Counter[int], Counter[int]]:
-    """Count the words in each element, and those of links, by the element's identity."""
-    words, linked = Counter[int](), Counter[int]()
-    for string in root.find_all(string=True):
-        inside = [*takewhile(lambda tag: tag is not root, string.parents), root]
-        count = len(string.split())
-        is_linked = any(tag.name == "a" and tag.get("href") for tag in inside)
-        for tag in inside:
-            words[id(tag)] += count
-            linked[id(tag)] += count * is_linked
-    return words, linked
-
-
-def _leads_within(tag: Tag) -> bool:
-    """Return whether all links lead to other parts of the page, as in a table of contents."""
-    targets = [str(link.get("href", "")) for link in tag.find_all("a")]
-    return len(targets) > 1 and all(target.startswith("#") for target in targets)
 
 
 class _Writer(MarkdownConverter):
@@ -161,9 +149,8 @@ class _Writer(MarkdownConverter):
         return f"\n\n\ue000{n}{' '.join(el.get_text().split())}\ue001\n\n"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        code = text.strip("\n")
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
-        return f"\n\n{fence}{_language(el)}\n{code}\n{fence}\n\n" if code.strip() else ""
+        language = _LANGUAGE.search(" ".join(map(_names, [el, *el.find_all("code")])))
+        return f"\n\n{fenced(text.strip(chr(10)), language[1] if language else '')}\n\n"
 
     def convert_dt(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n{text.strip()}\n"
@@ -179,14 +166,6 @@ class _Writer(MarkdownConverter):
     convert_summary = convert_dl = convert_div
 
 
-def _language(code: Tag) -> str:
-    names = " ".join(
-        " ".join(tag.get_attribute_list("class")) for tag in (code, *code.find_all("code"))
-    )
-    found = _LANGUAGE.search(names)
-    return found[1] if found else ""
-
-
 def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
     tables = [*_take_tables(root, pairs=pairs)]
     for key in root.find_all(_KEYS):  # "Ctrl" and "A" are not one word
@@ -200,13 +179,11 @@ def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
         wrap=True,
         wrap_width=None,
     )
-    text = writer.process_tag(root, parent_tags=set())
-    blocks, end = list[Block](), 0
+    text, blocks, end = writer.process_tag(root, parent_tags=set()), list[Block](), 0
     for mark in _MARK.finditer(text):
         blocks += filter(None, [_tidied(text[end : mark.start()])])
-        end = mark.end()
-        number, heading = int(mark[1]), mark[2].strip("§¶ ")
-        blocks.append(Heading(heading, number) if number else tables[int(mark[2])])
+        number, end = int(mark[1]), mark.end()
+        blocks.append(Heading(mark[2].strip("§¶ "), number) if number else tables[int(mark[2])])
     return [*blocks, _tidied(text[end:])]
 
 
@@ -217,11 +194,9 @@ def _tidied(text: str) -> str:
 def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
     """Yield the tables that are no layout, and replace them by marks."""
     count = 0
-    for tag in [*root.find_all("table")]:
-        rows = [row for row in tag.find_all("tr") if row.find_parent("table") is tag]
-        table = None
-        if tag.find(["table", "pre", *_HEADINGS]) is None:
-            table = _table(tag, rows, pairs=pairs)
+    for tag in root.find_all("table"):
+        is_layout = tag.find(["table", "pre", *_HEADINGS]) is not None
+        table = None if is_layout else _table(tag, pairs=pairs)
         if table is None:
             for part in [tag, *tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])]:
                 part.name = "div"
@@ -231,43 +206,34 @@ def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
         yield table
 
 
-def _table(tag: Tag, rows: list[Tag], *, pairs: bool) -> Table | None:
+def _table(tag: Tag, *, pairs: bool) -> Table | None:
     """Return the table that an element holds; None if it only arranges what it holds."""
-    cells = [row.find_all(["td", "th"], recursive=False) for row in rows]
-    marked = [bool(row) and all(cell.name == "th" for cell in row) for row in cells]
+    rows = [row.find_all(["td", "th"], recursive=False) for row in tag.find_all("tr")]
+    marked = [bool(row) and all(cell.name == "th" for cell in row) for row in rows]
     header = next((n for n, is_header in enumerate(marked) if not is_header), len(marked))
-    names = [row[0].name == "th" for row in cells[header:] if row]
+    names = [row[0].name == "th" for row in rows[header:] if row]
     is_named = bool(names) and all(names) and not header
-    texts = [[" ".join(cell.get_text(" ").split()) for cell in row] for row in cells]
+    cells = [
+        [(_text(cell), _span(cell, "rowspan"), _span(cell, "colspan")) for cell in row]
+        for row in rows
+    ]
     if not header and not is_named and not pairs:
-        found = [text for row in texts for text in row if text]
-        if max(map(len, cells), default=0) < 2 or sum(map(len, found)) > _LONGEST_CELL * len(found):
+        texts = [text for row in cells for text, _, _ in row if text]
+        if max(map(len, rows), default=0) < 2 or sum(map(len, texts)) > _LONGEST_CELL * len(texts):
             return None
-    spans, taken = [], set[tuple[int, int]]()
-    for r, row in enumerate(cells):
-        column = 0
-        for cell, text in zip(row, texts[r], strict=True):
-            while (r, column) in taken:
-                column += 1
-            down, across = min(_span(cell, "rowspan"), len(cells) - r), _span(cell, "colspan")
-            spans.append((r, column, text, down, across))
-            if down > 1:
-                taken.update(
-                    (below, c)
-                    for below in range(r + 1, r + down)
-                    for c in range(column, column + across)
-                )
-            column += across
-    grid = spread(spans)
-    width = max(map(len, grid), default=0)
-    as_pairs = is_named or (pairs and width == 2)
+    grid = spread(cells)
+    as_pairs = is_named or (pairs and max(map(len, grid), default=0) == 2)
     table = table_of(grid, header=header if header or as_pairs else None, pairs=as_pairs)
     caption = tag.find("caption")
-    title = " ".join(caption.get_text(" ").split()) if caption else ""
-    return table and replace(table, titles=(*filter(None, [title]), *table.titles))
+    return table and replace(table, titles=(*([_text(caption)] if caption else []), *table.titles))
+
+
+def _text(tag: Tag) -> str:
+    return " ".join(tag.get_text(" ").split())
 
 
 def _span(cell: Tag, name: str) -> int:
-    """Return how many rows or columns a cell spans; browsers also allow 1,000 columns."""
+    """Return how many rows or columns a cell spans."""
     value = str(cell.get(name, "1")).strip()
-    return min(max(int(value), 1), 1000) if value.isdecimal() and len(value) < 6 else 1
+    most = _WIDEST if name == "colspan" else 10**6
+    return min(max(int(value), 1), most) if value.isdecimal() and len(value) < 6 else 1

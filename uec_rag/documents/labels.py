@@ -7,20 +7,23 @@ names, and a table for one command is not mistaken for a table for the other.
 import csv
 import hashlib
 import io
-import json
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.files import replace_file
 from uec_rag.documents.passages import anchor
 from uec_rag.stores.base import Passage
 
-_FORMATS = (".jsonl", ".csv", ".tsv")
+_DELIMITERS = {".jsonl": "", ".csv": ",", ".tsv": "\t"}
 _QUESTIONS = ("query", "relevant_ids")
-_LABELS = {"1": 1, "true": 1, "0": 0, "false": 0}
+_LABELS = {"": 1, "none": 1, "1": 1, "true": 1, "0": 0, "false": 0}
 _MEANINGS = {
     "passage": "the text that answers, not its id",
     "relevant_ids": "the id or file of what answers, not its text",
@@ -43,13 +46,10 @@ def read_pairs(path: Path, argument: str = "PAIRS") -> list[tuple[str, str] | tu
     pairs: list[tuple[str, str] | tuple[str, str, int]] = []
     for where, row in _rows(path, ("query", "passage"), argument):
         texts = _text(row, "query", where), _text(row, "passage", where)
-        label = row.get("label")
-        if label is None or label == "":
-            pairs.append(texts)
-        elif str(label).lower() in _LABELS:
-            pairs.append((*texts, _LABELS[str(label).lower()]))
-        else:
-            raise ValueError(f"{where}: expected 0 or 1 as label, got {label!r}")
+        label = str(row.get("label", "")).lower()
+        if label not in _LABELS:
+            raise ValueError(f"{where}: expected 0 or 1 as label, got {row['label']!r}")
+        pairs.append(texts if label in ("", "none") else (*texts, _LABELS[label]))
     return pairs
 
 
@@ -75,38 +75,27 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
     """Write a CSV table that `read_questions` reads, atomically.
 
-    A table that is there keeps its byte order mark, by which spreadsheets know UTF-8, its other
-    columns, and its rows in their order: a row whose question has other answers now gets one of
-    these, and is left out if there is none. What a spreadsheet
-    would take for a formula, such as "=1+1", is written with an apostrophe before it.
+    A table that is there keeps its other columns, and its questions in their order. The byte order
+    mark at its beginning tells spreadsheets that it is UTF-8. What they would take for a formula,
+    such as "=1+1", is written with an apostrophe before it.
     """
-    mark, header, rows = "", [*_QUESTIONS], list[list[str]]()
+    names, known = [*_QUESTIONS], dict[str, dict[str, dict[str, str]]]()
     if path.exists():
-        mark = _BYTE_ORDER_MARK if _has_byte_order_mark(path) else ""
-        (_, header), *lines = _read_cells(path, _QUESTIONS)
-        rows = [cells + [""] * (len(header) - len(cells)) for _, cells in lines]
-    query, id_ = map(_known_names(header).index, _QUESTIONS)
-    written = {(from_cell(cells[query]), from_cell(cells[id_].strip())) for cells in rows}
-    new = {
-        question: [name for name in sorted(ids) or [""] if (question, name) not in written]
-        for question, ids in asked.items()
-    }
+        for _, row in _rows(path, _QUESTIONS, ""):
+            known.setdefault(row["query"], {})[row["relevant_ids"].strip()] = row
+            names = [*row]
     out = io.StringIO(newline="")
-    table = csv.writer(out)  # whose ends of lines are "\r\n", so that it quotes a "\r" in a text
-    table.writerow(header)
-    for cells in rows:
-        question, name = from_cell(cells[query]), from_cell(cells[id_].strip())
-        if name not in asked.get(question, ()) and new.get(question):
-            name = new[question].pop(0)
-            cells[id_] = as_cell(name)
-        if question in asked and (not name or name in asked[question]):
-            table.writerow(cells)
-    for question, names in new.items():
-        for name in names:
-            cells = [""] * len(header)
-            cells[query], cells[id_] = as_cell(question), as_cell(name)
-            table.writerow(cells)
-    replace_file(path, mark + out.getvalue())
+    # Its ends of lines are "\r\n", so that it quotes a "\r" in a text.
+    table = csv.DictWriter(out, names, restval="")
+    table.writeheader()
+    for question in [name for name in dict.fromkeys([*known, *asked]) if name in asked]:
+        rows, ids = known.get(question, {}), asked[question]
+        spare = [row for name, row in rows.items() if name not in ids]
+        for name in [*filter(ids.__contains__, rows), *sorted({*ids} - rows.keys())] or [""]:
+            row = rows.get(name) or (spare.pop() if spare else {})
+            row = {**row, "query": question, "relevant_ids": name}
+            table.writerow({column: as_cell(text) for column, text in row.items()})
+    replace_file(path, _BYTE_ORDER_MARK + out.getvalue())
 
 
 def as_cell(text: str) -> str:
@@ -164,26 +153,18 @@ def find_labels(
     Raises ValueError if none of the names is in the index.
     """
     wanted = set[str]().union(*asked.values())
-    headings: dict[str, dict[str, list[str]]] = {}  # names by file and anchor of the heading
-    for name in wanted:
-        for mark in re.finditer("#", name):
-            of_file = headings.setdefault(name[: mark.start()], {})
-            of_file.setdefault(anchor(name[mark.end() :]), []).append(name)
-    passages_by_name: dict[str, dict[str, str]] = {}
-    exact: dict[str, dict[str, str]] = {}  # of "C++", which has the anchor of "C#"
+    keys = {name: _keys_of(name) for name in wanted}
+    known = {key for some in keys.values() for key in some}
+    texts: dict[tuple[str, str], dict[str, str]] = {}  # by key and by id
     for passage in passages:
         source = str(passage.metadata.get("source", passage.id))
-        names = [name for name in (passage.id, source) if name in wanted]
-        if source in headings:
-            title = str(passage.metadata.get("title", ""))
-            names += headings[source].get(anchor(title), [])
-            if (name := f"{source}#{title}") in names:
-                exact.setdefault(name, {})[passage.id] = passage.text
-        for name in names:
-            passages_by_name.setdefault(name, {})[passage.id] = passage.text
+        heading = f"{source}#{passage.metadata.get('title', '')}"
+        for key in {("id", passage.id), ("file", source), *_keys_of(heading)[2:]} & known:
+            texts.setdefault(key, {})[passage.id] = passage.text
     answers = {
-        name: {name: texts[name]} if name in texts else exact.get(name, texts)
-        for name, texts in passages_by_name.items()
+        name: next(texts[key] for key in some if key in texts)
+        for name, some in keys.items()
+        if any(key in texts for key in some)
     }
     gone = sorted(wanted - answers.keys())
     labels = Labels(
@@ -204,8 +185,15 @@ def find_labels(
     return labels
 
 
+def _keys_of(name: str) -> list[tuple[str, str]]:
+    """Return what a name may be, the likeliest first: "C++" has the anchor of "C#"."""
+    source, _, heading = name.partition("#")
+    named = [("id", name), ("file", name), ("heading", name)]
+    return [*named, ("anchor", f"{source}#{anchor(heading)}")] if heading else named
+
+
 def _text(row: Mapping[str, object], column: str, where: str) -> str:
-    value = row.get(column)
+    value = row[column]
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{where}: expected some text as {column}, got {value!r}")
     return value
@@ -213,92 +201,63 @@ def _text(row: Mapping[str, object], column: str, where: str) -> str:
 
 def _rows(
     path: Path, columns: Sequence[str], argument: str
-) -> Iterator[tuple[str, Mapping[str, object]]]:
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each row with its file and line number; ValueError if a column is missing."""
-    kind = path.suffix.lower()
-    if kind not in _FORMATS:
-        raise ValueError(f"{argument}: expected a {', '.join(_FORMATS)} file, got {str(path)!r}")
+    delimiter = _DELIMITERS.get(path.suffix.lower())
+    if delimiter is None:
+        formats = ", ".join(_DELIMITERS)
+        raise ValueError(f"{argument}: expected a {formats} file, got {str(path)!r}")
     if not path.is_file():
         raise FileNotFoundError(f"{argument}: no such file: {str(path)!r}")
     try:
-        yield from _read_rows(path, kind, columns)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for number, names, values in (_cells if delimiter else _objects)(file, delimiter):
+                where = f"{path.name}, line {number}"
+                # "question" is a synonym of "query".
+                known = [n if n != "question" or "query" in names else "query" for n in names]
+                _check_columns(known, columns, where)
+                if rest := "".join(values[len(names) :]).strip():
+                    raise ValueError(
+                        f"{where}: expected {pluralize(len(names), 'cell')} ({', '.join(names)}), "
+                        f"got {len(values)}; {rest!r:.60} belongs to none. Quote a cell that holds "
+                        f"{delimiter!r}, and put each further id in a row of its own."
+                    )
+                if values:
+                    yield where, dict(zip(known, values, strict=False))
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path.name}: this is no table in UTF-8 ({error}); save it as CSV in UTF-8."
         ) from None
 
 
-def _read_rows(
-    path: Path, kind: str, columns: Sequence[str]
-) -> Iterator[tuple[str, Mapping[str, object]]]:
-    if kind == ".jsonl":
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    where = f"{path.name}, line {number}"
-                    yield where, _json_row(line, columns, where)
-        return
-    lines = _read_cells(path, columns)
-    names = _known_names(next(lines)[1])
-    for where, cells in lines:
-        yield where, dict(zip(names, map(from_cell, cells), strict=False))
+def _cells(file: TextIO, delimiter: str) -> Iterator[tuple[int, list[str], list[Any]]]:
+    """Yield the number, the names of the columns and the cells of each row; of the first, none."""
+    csv.field_size_limit(sys.maxsize)  # 131,072 by default
+    reader = csv.reader(file, delimiter=delimiter)
+    header = next(reader, [])
+    yield 1, header, []
+    for cells in filter(None, reader):
+        blank = [""] * (len(header) - len(cells))
+        yield reader.line_num, header, [*map(from_cell, cells), *blank]
 
 
-def _has_byte_order_mark(path: Path) -> bool:
-    with path.open(encoding="utf-8") as file:
-        return file.read(1) == _BYTE_ORDER_MARK
+def _objects(file: TextIO, _: str) -> Iterator[tuple[int, list[str], list[Any]]]:
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            try:
+                row = msgspec.json.decode(line, type=dict[str, Any])
+            except (msgspec.DecodeError, RecursionError) as error:
+                where = f"{Path(file.name).name}, line {number}"
+                raise ValueError(f"{where}: expected an object of JSON; {error}") from None
+            yield number, [*row], [*row.values()]
 
 
-def _read_cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the header and the rows of a CSV or TSV table, each with its file and line number."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
-        reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        header = next(reader, [])
-        where = f"{path.name}, line 1"
-        _check_columns(_known_names(header), columns, where)
-        yield where, header
-        for cells in filter(None, reader):
-            where = f"{path.name}, line {reader.line_num}"
-            if rest := "".join(cells[len(header) :]).strip():
-                raise ValueError(
-                    f"{where}: expected {pluralize(len(header), 'cell')} ({', '.join(header)}), "
-                    f"got {len(cells)}; {rest!r:.60} belongs to none. Quote a cell that holds "
-                    f"{reader.dialect.delimiter!r}, and put each further id in a row of its own."
-                )
-            yield where, cells
-
-
-def _json_row(line: str, columns: Sequence[str], where: str) -> Mapping[str, object]:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: not JSON ({error.msg})") from None
-    except RecursionError:
-        raise ValueError(f"{where}: expected a flat object, got one nested too deep") from None
-    if not isinstance(row, dict):
-        wanted = ", ".join(f'"{column}": ...' for column in columns)
-        raise ValueError(f"{where}: expected {{{wanted}}}, got {line.strip()[:60]}")
-    row = dict(zip(_known_names([*row]), row.values(), strict=True))
-    _check_columns(row, columns, where)
-    return row
-
-
-def _known_names(names: Sequence[str]) -> list[str]:
-    """Return the names of columns, with "question" replaced by its synonym "query"."""
-    return ["query" if name == "question" and "query" not in names else name for name in names]
-
-
-def _check_columns(names: Collection[str], columns: Sequence[str], where: str) -> None:
-    if not set(columns) <= set(names):
+def _check_columns(names: Sequence[str], columns: Sequence[str], where: str) -> None:
+    if not {*columns} <= {*names}:
         meant = "".join(f" ({_MEANINGS[name]})" for name in columns if name in _MEANINGS)
         raise ValueError(
             f"{where}: expected the columns {' and '.join(columns)}{meant}, got "
             f"{', '.join(names) or 'none'}"
         )
-    for name in columns:
-        if (count := [*names].count(name)) > 1:
-            raise ValueError(
-                f"{where}: expected the column {name} once, got {count}; put what the others hold "
-                "in rows of their own."
-            )
+    if twice := [name for name in columns if names.count(name) > 1]:
+        raise ValueError(f"{where}: expected the column {twice[0]} once; use further rows")

@@ -1,4 +1,4 @@
-"""Reading of Word, PowerPoint and Excel files and of EPUB books, all of which are zip archives."""
+"""Reading of Word, PowerPoint, Excel and PDF files and of EPUB books."""
 
 from __future__ import annotations
 
@@ -6,32 +6,36 @@ import io
 import posixpath
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from datetime import date, datetime, time, timedelta
+from datetime import datetime
+from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from uec_rag.documents.document import Block, Content, Heading, Page, has_words
-from uec_rag.documents.tables import MOST_CELLS, Table, table_of
+from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, spread, table_of
+from uec_rag.documents.text import has_words
 
+_HYPHEN = "\ufffe"  # what PDFium puts in place of a hyphen and the end of the line
+_PARTED = re.compile(rf"(\w*){_HYPHEN}\s*(\w*)")
+_WORD = re.compile(r"\w+")
+_LARGER = 1.12  # the size of a heading over that of the text
+_LONGEST_HEADING = 150  # characters
 _LARGEST = 2**29  # bytes that a file may unpack to
 _PAGE_NUMBER = re.compile(r"(?i)\W*(?:\w+\W+)?\d+(?:\W+(?:\w+\W+)?\d+)?\W*")
 _UNCALCULATED = re.compile(rb"(?:</f>|<f\b[^<>]*/>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>")
 _MERGED = re.compile(rb"<mergeCell\b[^<>]*\bref=\"(\w+:\w+)\"")
-_DIGITS = re.compile(r"[#0?][#0?,]*(\.[#0?]*)?(E[+-]?0+)?")
-_QUOTED = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|[_*].')
+_DIGITS = re.compile(r"[#0?][#0?,]*(?:\.([#0?]*))?")
+_QUOTED = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].')
 
 
-@contextmanager
-def _unzipped(data: bytes) -> Iterator[zipfile.ZipFile]:
+def _unzip(data: bytes) -> zipfile.ZipFile:
     """Open an archive; ValueError if it declares a larger size than can be unpacked."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-        if size > _LARGEST:
-            raise ValueError(f"it unpacks to {size:,} bytes, more than {_LARGEST:,}")
-        yield archive
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    if (size := sum(entry.file_size for entry in archive.infolist())) > _LARGEST:
+        raise ValueError(f"it unpacks to {size:,} bytes, more than {_LARGEST:,}")
+    return archive
 
 
 def read_docx(data: bytes) -> Content:
@@ -40,9 +44,11 @@ def read_docx(data: bytes) -> Content:
 
     from uec_rag.documents.html import html_blocks
 
-    with _unzipped(data) as archive:
-        parts = [name for name in archive.namelist() if re.match(r"word/(?:header|footer)", name)]
-        around = [text for name in sorted(parts) for text in _paragraphs(archive.read(name))]
+    archive, around = _unzip(data), list[str]()
+    for name in sorted(archive.namelist()):
+        if re.match(r"word/(?:header|footer)", name):
+            parts = ElementTree.fromstring(archive.read(name)).iter()
+            around += [_text(part) for part in parts if _local(part) == "p"]
     # By default, images are embedded as base64.
     markup = mammoth.convert_to_html(
         io.BytesIO(data),
@@ -57,19 +63,13 @@ def read_docx(data: bytes) -> Content:
             for block in blocks
         ]
     repeated = [text for text in dict.fromkeys(around) if not _PAGE_NUMBER.fullmatch(text)]
-    return Content([Page(["\n\n".join(repeated), *blocks])])
+    return Content([Page(["\n\n".join(filter(has_words, repeated)), *blocks])])
 
 
-def _paragraphs(xml: bytes) -> Iterator[str]:
-    for paragraph in ElementTree.fromstring(xml).iter():
-        if _local(paragraph) == "p":
-            text = "".join(
-                "\t" if _local(part) == "tab" else part.text or ""
-                for part in paragraph.iter()
-                if _local(part) in ("t", "tab")
-            )
-            if has_words(text):
-                yield " ".join(text.split())
+def _text(paragraph: ElementTree.Element) -> str:
+    """Return the text of a paragraph of Word, in which tabs part words."""
+    parts = (" " if _local(part) == "tab" else part.text or "" for part in paragraph.iter())
+    return " ".join("".join(parts).split())
 
 
 def _local(element: ElementTree.Element) -> str:
@@ -80,43 +80,35 @@ def _local(element: ElementTree.Element) -> str:
 def read_pptx(data: bytes) -> Content:
     """Read one page per slide, headed by its title, with texts, tables and speaker notes."""
     from pptx import Presentation
-    from pptx.shapes.group import GroupShape
 
-    def blocks_of(shapes: Iterable[Any], title: int | None) -> Iterator[Block]:
-        for shape in shapes:
-            if shape.shape_id == title:
-                continue
-            if isinstance(shape, GroupShape):
-                yield from blocks_of(shape.shapes, title)
-            elif shape.has_text_frame:
-                yield shape.text_frame.text.replace("\v", "\n")
-            elif shape.has_table:
-                yield from _slide_table(shape.table)
-
-    with _unzipped(data):
-        pass
+    _unzip(data)
     pages = []
     for number, slide in enumerate(Presentation(io.BytesIO(data)).slides, start=1):
         title = slide.shapes.title
         heading = "" if title is None else " ".join(title.text_frame.text.split())
-        blocks = [Heading(heading, 2), *blocks_of(slide.shapes, title and title.shape_id)]
+        blocks = [Heading(heading, 2), *_shapes(slide.shapes, title and title.shape_id)]
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             blocks.append(slide.notes_slide.notes_text_frame.text)
         pages.append(Page(blocks, number))
     return Content(pages)
 
 
-def _slide_table(table: Any) -> Iterator[Table]:  # noqa: ANN401
-    grid = [[cell.text for cell in row.cells] for row in table.rows]
-    for r, row in enumerate(table.rows):
-        for c, cell in enumerate(row.cells):
-            if cell.is_merge_origin:
-                for below in range(r, min(r + cell.span_height, len(grid))):
-                    for beside in range(c, min(c + cell.span_width, len(grid[below]))):
-                        grid[below][beside] = cell.text
-    is_pairs = not table.first_row and len(table.columns) == 2
-    if found := table_of(grid, header=0 if is_pairs else None, pairs=is_pairs):
-        yield found
+def _shapes(shapes: Iterable[Any], title: int | None) -> Iterator[Block]:
+    for shape in shapes:
+        if shape.shape_id == title:
+            continue
+        if hasattr(shape, "shapes"):  # a group
+            yield from _shapes(shape.shapes, title)
+        elif shape.has_text_frame:
+            yield shape.text_frame.text.replace("\v", "\n")
+        elif shape.has_table:
+            rows = [
+                [(c.text, c.span_height, c.span_width) for c in row.cells if not c.is_spanned]
+                for row in shape.table.rows
+            ]
+            pairs = not shape.table.first_row and len(shape.table.columns) == 2
+            if table := table_of(spread(rows), header=0 if pairs else None, pairs=pairs):
+                yield table
 
 
 def read_xlsx(data: bytes) -> Content:
@@ -125,55 +117,43 @@ def read_xlsx(data: bytes) -> Content:
     from openpyxl.utils import range_boundaries
 
     blocks, uncalculated = list[Block](), 0
-    with _unzipped(data) as archive:
-        book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-        for sheet in book.worksheets:
-            sheet.reset_dimensions()  # some programs save wrong ones, and cells would be missed
-            xml = archive.read(sheet._worksheet_path)
-            uncalculated += len(_UNCALCULATED.findall(xml))
-            grid = [[_shown(cell) for cell in row] for row in sheet.iter_rows()]
-            for reference in _MERGED.findall(xml):
-                _fill(grid, range_boundaries(reference.decode()))
-            table = table_of(grid)
-            blocks += [Heading(sheet.title, 2), *([table] if table else [])]
-        book.close()
+    archive = _unzip(data)
+    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    for sheet in book.worksheets:
+        sheet.reset_dimensions()  # some programs save wrong ones, and cells would be missed
+        xml = archive.read(sheet._worksheet_path)
+        uncalculated += len(_UNCALCULATED.findall(xml))
+        grid = [[_shown(cell) for cell in row] for row in sheet.iter_rows()]
+        for reference in _MERGED.findall(xml):
+            _fill(grid, *range_boundaries(reference.decode()))
+        table = table_of(grid)
+        blocks += [Heading(sheet.title, 2), *([table] if table else [])]
     note = f"has {uncalculated:,} formulas that were never calculated, which are left out"
     return Content([Page(blocks)], notes=[note] if uncalculated else [])
 
 
-def _fill(grid: list[list[str]], bounds: tuple[int, int, int, int]) -> None:
+def _fill(grid: list[list[str]], left: int, top: int, right: int, bottom: int) -> None:
     """Repeat the value of a merged cell in all of its places that the grid has."""
-    left, top, right, bottom = (bound - 1 for bound in bounds)
-    value = grid[top][left] if top < len(grid) and left < len(grid[top]) else ""
-    if not value:
-        return
-    width = max(map(len, grid))
-    bottom, right = min(bottom, len(grid) - 1), min(right, width - 1)
-    if (bottom - top + 1) * (right - left + 1) > MOST_CELLS:
+    rows = grid[top - 1 : bottom]
+    value = rows[0][left - 1] if rows and left <= len(rows[0]) else ""
+    right = min(right, max(map(len, grid), default=0))
+    if value and len(rows) * (right - left + 1) > MOST_CELLS:
         raise ValueError(f"it has more than {MOST_CELLS:,} merged cells")
-    for row in grid[top : bottom + 1]:
-        row += [""] * (right + 1 - len(row))
-        row[left : right + 1] = [value] * (right + 1 - left)
+    for row in rows if value else ():
+        row += [""] * (right - len(row))
+        row[left - 1 : right] = [value] * (right - left + 1)
 
 
 def _shown(cell: Any) -> str:  # noqa: ANN401
     """Return the value of a cell about as its format shows it; dates as in ISO 8601."""
-    value, shape = cell.value, cell.number_format if cell.value is not None else ""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).upper()
-        case datetime():
-            return value.isoformat(" ", "minutes").removesuffix(" 00:00")
-        case date() | time():
-            return value.isoformat()
-        case timedelta():
-            hours, seconds = divmod(round(value.total_seconds()), 3600)
-            return f"{hours}:{seconds // 60:02}"
-        case int() | float():
-            return _number(value, shape)
-    return str(value)
+    value = cell.value
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "minutes").removesuffix(" 00:00")
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | float):
+        return _number(value, cell.number_format)
+    return "" if value is None else str(value)
 
 
 def _number(value: float, shape: str) -> str:
@@ -184,44 +164,117 @@ def _number(value: float, shape: str) -> str:
     >>> _number(0.475, "0.0%"), _number(1234.5, '#,##0.00 "EUR"'), _number(0.1 + 0.2, "General")
     ('47.5%', '1,234.50 EUR', '0.3')
     """
-    kinds = shape.split(";")
-    is_of_negative = value < 0 and len(kinds) > 1 and kinds[1] != ""
-    shape = re.sub(r"\[[^$\]]*\]", "", kinds[1] if is_of_negative else kinds[0])  # colours
-    # What is literal must not be taken for digits, "E" or "%".
-    literal = iter(["".join(part) for part in _QUOTED.findall(shape)])
-    shape = _QUOTED.sub("\0", shape)
+    shape = _QUOTED.sub(r"\1\2\3", shape.split(";")[0])
     digits = _DIGITS.search(shape)
-    if digits is None or "/" in shape:
+    if digits is None or "/" in shape or "E" in shape[digits.end() :][:1]:
         return f"{value:.15g}"
-    decimals = len(digits[1] or "") and len(digits[1]) - 1
-    value = abs(value) if is_of_negative else value
     value = value * 100 if "%" in shape else value
-    if digits[2]:
-        text = f"{value:.{decimals}E}"
-    else:
-        text = f"{value:{',' * (',' in digits[0])}.{decimals}f}"
-    shown = f"{shape[: digits.start()]}{text}{shape[digits.end() :]}"
-    return re.sub("\0", lambda _: next(literal), shown).strip()
+    text = f"{value:{',' * (',' in digits[0])}.{len(digits[1] or '')}f}"
+    return f"{shape[: digits.start()]}{text}{shape[digits.end() :]}".strip()
 
 
 def read_epub(data: bytes) -> Content:
     """Read the chapters of a book in reading order, with their headings."""
     from uec_rag.documents.html import html_blocks
 
-    with _unzipped(data) as book:
-        container = ElementTree.fromstring(book.read("META-INF/container.xml"))
-        package = next(
-            (e.get("full-path") for e in container.iter() if _local(e) == "rootfile"), None
-        )
-        if package is None:
-            raise ValueError("it names no package of a book")
-        parts = [*ElementTree.fromstring(book.read(package)).iter()]
-        hrefs = {e.get("id"): e.get("href", "") for e in parts if _local(e) == "item"}
-        title = next((e.text or "" for e in parts if _local(e) == "title"), "")
-        blocks = list[Block]()
-        for reference in (e.get("idref") for e in parts if _local(e) == "itemref"):
-            name = posixpath.join(posixpath.dirname(package), unquote(hrefs.get(reference, "")))
-            if (name := posixpath.normpath(name)) in book.namelist():
-                # An empty heading ends the chapter before.
-                blocks += [Heading("", 1), *html_blocks(book.read(name).decode("utf-8", "replace"))]
+    book, blocks = _unzip(data), list[Block]()
+    container = ElementTree.fromstring(book.read("META-INF/container.xml")).iter()
+    package = next(part.attrib["full-path"] for part in container if _local(part) == "rootfile")
+    parts = [*ElementTree.fromstring(book.read(package)).iter()]
+    hrefs = {part.get("id"): part.get("href", "") for part in parts if _local(part) == "item"}
+    title = next((part.text or "" for part in parts if _local(part) == "title"), "")
+    for part in parts:
+        href = hrefs.get(part.get("idref"), "") if _local(part) == "itemref" else ""
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(href)))
+        if href and name in book.namelist():
+            # An empty heading ends the chapter before.
+            blocks += [Heading("", 1), *html_blocks(book.read(name).decode("utf-8", "replace"))]
     return Content([Page(blocks)], " ".join(title.split()))
+
+
+def read_pdf(data: bytes) -> Content:
+    """Read the pages, cut at the headings of the outline or, if there is none, at larger lines."""
+    from pypdfium2 import PdfDocument
+
+    with PdfDocument(data) as pdf:
+        pdf.init_forms()
+        marks = [(mark.get_title(), mark.get_dest(), mark.level) for mark in pdf.get_toc()]
+        outline = [(title, to.get_index(), level) for title, to, level in marks if to is not None]
+        pages = [_lines(page) for page in pdf]
+    words = Counter(
+        word.casefold() for lines in pages for line, _ in lines for word in _WORD.findall(line)
+    )
+    joined = [[(_join(line, words), size) for line, size in lines] for lines in pages]
+    if outline:
+        return Content(
+            [
+                Page([*_by_outline(lines, [o for o in outline if o[1] == number])], number + 1)
+                for number, lines in enumerate(joined)
+            ]
+        )
+    sizes = Counter[float]()
+    for lines in joined:
+        for line, size in lines:
+            sizes[size] += len(line)
+    body = sizes.most_common(1)[0][0] if sizes else 0
+    larger = sorted({size for size in sizes if size > _LARGER * body}, reverse=True)
+    return Content(
+        [Page([*_by_size(lines, larger)], number) for number, lines in enumerate(joined, start=1)]
+    )
+
+
+def _lines(page: Any) -> list[tuple[str, float]]:  # noqa: ANN401
+    """Return the lines of a page, each with the size of its letters."""
+    from pypdfium2 import raw
+
+    if page.formenv:
+        page.flatten()  # what is filled in becomes text
+    textpage = page.get_textpage()
+    lines = textpage.get_text_range().replace("\r\n", " \n").replace("\r", "\n").split("\n")
+    starts = accumulate((len(line) + 1 for line in lines), initial=0)
+    return [
+        (line.rstrip(), round(raw.FPDFText_GetFontSize(textpage, start + len(line) // 2), 1))
+        for line, start in zip(lines, starts, strict=False)
+    ]
+
+
+def _join(line: str, words: Counter[str]) -> str:
+    """Join words that are parted at the end of a line.
+
+    The hyphen stays before a digit or a capital letter, and if the joined word is nowhere else.
+    """
+
+    def word(parts: re.Match[str]) -> str:
+        before, after = parts.groups()
+        hyphen = not after[:1].islower() or not before or (before + after).casefold() not in words
+        return f"{before}{'-' * hyphen}{after}"
+
+    return _PARTED.sub(word, line)
+
+
+def _by_outline(
+    lines: list[tuple[str, float]], marks: list[tuple[str, int, int]]
+) -> Iterator[Block]:
+    text = "\n".join(line for line, _ in lines)
+    for title, _, level in marks:
+        words = r"\s+".join(map(re.escape, title.split()))
+        line = rf"^[\dA-Z.]{{0,20}}[ \t]*\n?[ \t]*{words}[ \t]*$"
+        if words and (match := re.search(line, text, re.MULTILINE)):
+            yield text[: match.start()].strip()
+            yield Heading(title, min(level + 2, 6))
+            text = text[match.end() :]
+    yield text.strip()
+
+
+def _by_size(lines: list[tuple[str, float]], larger: list[float]) -> Iterator[Block]:
+    """Yield lines of a larger size as headings; consecutive ones of the same size are one."""
+    text, heading, last = list[str](), list[str](), 0.0
+    for line, size in [*lines, ("", 0.0)]:
+        is_heading = size in larger and 2 < len(line) <= _LONGEST_HEADING and has_words(line)
+        if heading and (not is_heading or size != last):
+            yield "\n".join(text).strip()
+            yield Heading(" ".join(heading), min(larger.index(last) + 1, 6))
+            text, heading = [], []
+        (heading if is_heading else text).append(line)
+        last = size
+    yield "\n".join(text).strip()

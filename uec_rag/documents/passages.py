@@ -2,21 +2,21 @@
 
 import random
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import PurePath
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import regex
 
 from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS
-from uec_rag.documents.document import Document, Section, has_words
+from uec_rag.documents.document import Document, Section
 from uec_rag.documents.questions import occurs_in, question_of
 from uec_rag.documents.readers import READERS
-from uec_rag.documents.splitting import split_text
+from uec_rag.documents.text import has_words, split_text
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
@@ -29,10 +29,6 @@ COUNT = "file_passages"
 """The metadata key of the number of passages of a passage's file. If fewer are stored, adding them
 was interrupted."""
 
-CUT = "file_cut"
-"""The metadata key of how a passage's file was split: "300/40" for at most 300 tokens with an
-overlap of 40; absent if it was split into `CHUNK_SIZE` characters."""
-
 FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
 """The smallest values of a maximum length; shorter passages say too little to be found."""
 
@@ -42,7 +38,7 @@ _PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")  # without marks of Markd
 # Metadata keys that mean something else here than in the front matter of a file.
 _OURS = re.compile(
     f"{'|'.join(map(re.escape, (*TITLE_KEYS, *SOURCE_KEYS, *DOCUMENT_KEYS)))}"
-    r"|position|page|file_(?:sha256|passages|cut)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
+    r"|position|page|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
 )
 
 
@@ -71,7 +67,7 @@ def passages_of(
         Documents as returned by `read_folder`, with distinct sources.
     size : int
         Maximum length of a passage, in characters, without its heading and without what is repeated
-        if a table or a block of code in Markdown is split, see `with_whole_blocks`.
+        if a block of code in Markdown is split: its first and its last line.
     overlap : int
         Maximum number of characters that consecutive passages of a section share.
     length : callable
@@ -97,13 +93,15 @@ def passages_of(
         If size is below 100 characters (20 in another unit), overlap is negative or more than half
         of size, or two documents have the same source.
     """
-    documents = list(documents)
-    counts = Counter(document.source for document in documents)
-    if counts and counts.most_common(1)[0][1] > 1:
-        source = counts.most_common(1)[0][0]
-        raise ValueError(f"documents: expected different sources, got {source!r} more than once")
-    split = _splitter(size, overlap, length)
-    return [passage for document in documents for passage in _passages(document, split)]
+    check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
+    split = partial(_split, size=size, overlap=overlap, length=length)
+    taken, passages = set[str](), list[Passage]()
+    for document in documents:
+        if (source := document.source) in taken:
+            raise ValueError(f"documents: expected different sources, got {source!r} twice")
+        taken.add(source)
+        passages += _passages(document, split)
+    return passages
 
 
 def _passages(document: Document, split: Callable[[str, str], list[str]]) -> Iterator[Passage]:
@@ -112,8 +110,8 @@ def _passages(document: Document, split: Callable[[str, str], list[str]]) -> Ite
     headings, has_text = document.headings, {section.path for section in document.sections}
     said = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
     chunks = [(part, chunk) for part in document.sections for chunk in split(part.text, suffix)]
-    anchors = _Anchors()
-    for position, (section, chunk) in enumerate(chunks):
+    anchors = _anchors(section for section, _ in chunks)
+    for position, ((section, chunk), mark) in enumerate(zip(chunks, anchors, strict=True)):
         heading, path = headings[section.path], section.path
         page = f"page {section.page}" if section.page else ""
         title = heading or page or name or document.source
@@ -124,7 +122,7 @@ def _passages(document: Document, split: Callable[[str, str], list[str]]) -> Ite
             if outer.casefold() not in text.casefold():
                 text = f"{outer}\n\n{text}"
         yield Passage(
-            id=f"{document.source}#{anchors.next(section)}",
+            id=f"{document.source}#{mark}",
             text=text.strip(),
             metadata={**said, "source": document.source, "title": title, "position": position}
             | {key: value for key, value in metadata.items() if value},
@@ -144,110 +142,69 @@ def anchor(heading: str) -> str:
     return regex.sub(r"\W+", "-", plain)[:_LONGEST_ANCHOR].strip("-")
 
 
-class _Anchors:
-    """The parts of ids after "#", for the passages of a document in turn."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._counts = Counter[str]()
-
-    def next(self, section: Section) -> str:
-        """Return the anchor of the next passage, which is in a section."""
+def _anchors(sections: Iterable[Section]) -> Iterator[str]:
+    """Yield the parts of ids after "#", for the sections of a document's passages in turn."""
+    taken, counts = set[str](), Counter[str]()
+    for section in sections:
         name = "/".join(filter(None, map(anchor, section.path)))
         name = name or (f"page-{section.page}" if section.page else "")
-        while True:
-            count = self._counts[name]
-            self._counts[name] += 1
+        found = None
+        while found is None or found in taken:  # as the second "Step" after "Step 2"
+            count = counts[name]
+            counts[name] += 1
             found = str(count) if not name else f"{name}-{count + 1}" if count else name
-            if found not in self._taken:  # as the second "Step" after "Step 2"
-                self._taken.add(found)
-                return found
+        taken.add(found)
+        yield found
 
 
-@dataclass(frozen=True)
-class _Block:
-    """A table or a block of code in a Markdown text.
-
-    `start`, `body` and `end` are the offsets of its first line, of its first row or line of code,
-    and of what ends it. A part of it needs `head` before it and `tail` after it.
-    """
+class _Fence(NamedTuple):
+    """A block of code: the offsets of its first line, of its code and of its last line; these."""
 
     start: int
-    body: int
+    code: int
     end: int
     head: str
     tail: str
 
 
-def _blocks(
-    text: str, most: int, length: Callable[[str], int], *, is_mdx: bool
-) -> Iterator[_Block]:
+_NO_FENCE = _Fence(-1, -1, -1, "", "")
+
+
+def _fences(text: str, most: int, length: Callable[[str], int]) -> list[_Fence]:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt().enable("table").disable("inline")  # the latter for speed
-    lines = text.split("\n")
+    lines, fences = text.split("\n"), [_NO_FENCE]
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    for token in (parser.disable(["code", "html_block"]) if is_mdx else parser).parse(text):
-        first, after = token.map or (0, 0)
-        if token.type == "table_open":
-            # Columns are often padded to a common width.
-            head = re.sub("(?<=---)-+|(?<= ) +", "", "\n".join(lines[first : first + 2]))
-            if length(head) <= most:
-                yield _Block(starts[first], starts[first + 2], starts[after], f"{head}\n", "")
-        elif token.type == "fence":
-            head, tail = lines[first], lines[after - 1]
-            marks = tail.strip(" \t>")
-            if after > first + 1 and marks.startswith(token.markup) and len({*marks}) == 1:
+    for token in MarkdownIt().disable("inline").parse(text):  # for speed
+        if token.type == "fence" and token.map:
+            first, last = token.map[0], token.map[1] - 1
+            head, marks = lines[first], lines[last].strip(" \t>")
+            if last > first and marks.startswith(token.markup) and len({*marks}) == 1:
                 head = head if length(head) <= most else token.markup
-                ends = starts[first + 1], starts[after - 1]
-                yield _Block(starts[first], *ends, f"{head}\n", f"\n{tail}")
+                ends = starts[first], starts[first + 1], starts[last]
+                fences.append(_Fence(*ends, f"{head}\n", f"\n{lines[last]}"))
+    return fences
 
 
-def with_whole_blocks(
-    text: str,
-    chunks: Sequence[str],
-    most: int,
-    *,
-    length: Callable[[str], int] = len,
-    overlap: int = 0,
-    is_mdx: bool = False,
-) -> list[str]:
-    r"""Return the chunks of a Markdown text with every part of a table or a block of code whole.
+def _with_whole_fences(
+    text: str, chunks: Sequence[str], fences: Sequence[_Fence], *, overlap: int
+) -> Iterator[str]:
+    """Yield the chunks of a Markdown text, each with the fences of the code of which it is a part.
 
-    A part of a table begins with the names of its columns, unless they are longer than `most`, and
-    a part of a block of code with its fence (without language, if that is longer), and ends so.
-
-    Examples
-    --------
-    >>> table = "| tool | copies |\n| --- | --- |\n| rsync | yes |\n| tar | no |"
-    >>> print(with_whole_blocks(table, [table[:46], "| tar | no |"], 100)[1])
-    | tool | copies |
-    | --- | --- |
-    | tar | no |
-    >>> with_whole_blocks("```sh\nls\ncd\n```", ["```sh\nls", "cd\n```"], 100)
-    ['```sh\nls\n```', '```sh\ncd\n```']
+    A fence that would fill most of a chunk is repeated without its language.
     """
-    if len(chunks) < 2 or not ("|" in text or "```" in text or "~~~" in text):
-        return [*chunks]
-    blocks = [_Block(-1, -1, -1, "", ""), *_blocks(text, most, length, is_mdx=is_mdx)]
-    starts = [block.start for block in blocks]
-    whole, position, passed = [], 0, 0
+    starts = [fence.start for fence in fences]
+    position = passed = 0
     for chunk in chunks:
         position = max(text.find(chunk, passed), position)
         end = position + len(chunk)
-        first = blocks[bisect_right(starts, position) - 1]
-        last = blocks[bisect_left(starts, end) - 1]
         passed = position + 1 if overlap else end
-        if last.start <= position and end <= last.body < last.end:  # a head, which the next repeats
+        first, last = (fences[n - 1] for n in (bisect(starts, position), bisect_left(starts, end)))
+        if last.start <= position and end <= last.code:  # a head, which the next repeats
             continue
-        head = first.head if first.start < position < first.end else ""
-        rest = max(position, first.body) if head else position  # what of the chunk follows the head
-        begins = text.rfind("\n", 0, rest) + 1
-        if head and not first.tail and begins < rest:  # within a row, which its first cell names
-            head += f"| {text[begins:rest].strip(' |').partition('|')[0].strip()[:most]} | … "
-        tail = last.tail if last.start < end <= last.end else ""
-        whole.append(f"{head}{chunk[rest - position :]}{tail}")
-    return whole
+        begins_within, ends_within = first.start < position < first.end, end <= last.end
+        body = text[max(position, first.code) : end] if begins_within else chunk
+        yield f"{first.head * begins_within}{body}{last.tail * ends_within}"
 
 
 def file_name(source: str) -> str:
@@ -281,20 +238,16 @@ def bookkeeping_keys(passage: Passage) -> set[str]:
     """
     fields = passage.metadata
     ours = passage.id.startswith(f"{fields.get('source')}#")
-    return fields.keys() & {HASH, COUNT, CUT, *(["position"] if ours else [])}
+    return fields.keys() & {HASH, COUNT, *(["position"] if ours else [])}
 
 
-def add_file_metadata(
-    passages: Sequence[Passage], documents: Iterable[Document], cut: str = ""
-) -> None:
-    """Add `HASH`, `COUNT` and, if `cut` is not empty, `CUT` to the metadata of passages."""
+def add_file_metadata(passages: Sequence[Passage], documents: Iterable[Document]) -> None:
+    """Add `HASH` and `COUNT` to the metadata of passages."""
     hashes = {document.source: document.sha256 for document in documents}
     counts = Counter(passage.metadata["source"] for passage in passages)
     for passage in passages:
         source = passage.metadata["source"]
         passage.metadata.update({HASH: hashes[source], COUNT: counts[source]})
-        if cut:
-            passage.metadata[CUT] = cut
 
 
 def fitting_pairs(
@@ -337,7 +290,7 @@ def fitting_pairs(
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
     [('Baking a loaf at home', 'Bread wants time.')]
     """
-    split = _splitter(size)
+    check_chunks(size, 0, FEWEST_CHARACTERS)
     sections = [
         (headings[section.path] or document.title, section.text)
         for document in documents
@@ -349,7 +302,7 @@ def fitting_pairs(
     for heading, text in sections:
         # A repeated heading, such as "Example" under each function, identifies no text.
         telling = counts[heading] == 1
-        chunks = split(text, "")
+        chunks = [*filter(has_words, split_text(text, size))]
         for chunk in chunks[:1] if heading else chunks:
             pair = question_of([heading] if telling else [], chunk, _SHORTEST_BODY)
             # A lower-case beginning continues a sentence of the page before.
@@ -372,18 +325,13 @@ def check_chunks(
         )
 
 
-def _splitter(
-    size: int, overlap: int = 0, length: Callable[[str], int] = len
-) -> Callable[[str, str], list[str]]:
-    """Return a function that splits the text of a file, of which it is given the suffix, too."""
-    check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
-
-    def split(text: str, suffix: str) -> list[str]:
-        chunks = [*filter(has_words, split_text(text, size, overlap, length))]
-        if suffix in _PLAIN or suffix not in READERS:
-            return chunks
-        return with_whole_blocks(
-            text, chunks, size // 3, length=length, overlap=overlap, is_mdx=suffix == ".mdx"
-        )
-
-    return split
+def _split(
+    text: str, suffix: str, size: int, overlap: int, length: Callable[[str], int]
+) -> list[str]:
+    """Split the text of a file with a suffix into chunks, and complete the code in Markdown."""
+    chunks = [*filter(has_words, split_text(text, size, overlap, length))]
+    has_code = len(chunks) > 1 and ("```" in text or "~~~" in text)
+    if suffix in _PLAIN or suffix not in READERS or not has_code:
+        return chunks
+    fences = _fences(text, size // 3, length)
+    return [*_with_whole_fences(text, chunks, fences, overlap=overlap)]

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from uec_rag.documents.document import body_of, has_words
+from uec_rag.documents.document import body_of
+from uec_rag.documents.text import has_words
 from uec_rag.stores.base import Passage
 
 # The end of a sentence: a mark before white space or, in Chinese and Japanese, before anything.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.core import publish_doctree, publish_from_doctree
@@ -13,13 +14,13 @@ from docutils.parsers.rst import Directive, directives, roles
 from docutils.parsers.rst.languages import en
 
 from uec_rag.documents.document import Content, Page
-from uec_rag.documents.encodings import decode
 from uec_rag.documents.html import html_blocks
+from uec_rag.documents.text import decode
 
 _ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`")
 _DIRECTIVE = re.compile(r"^\s*\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::", re.MULTILINE)
 _PIECE = re.compile(r"\S.{0,1500}(?!\S)|\S{1,1500}")
-_LONGEST_LINE = 5_000  # characters; docutils takes the square of that, and refuses 10,000
+_LONGEST_LINE = 5_000  # characters
 _SHOWN_OPTIONS = ("caption", "title", "type", "value")
 _CODE = ("code", "code-block", "sourcecode", "doctest", "testcode", "prompt", "graphviz", "mermaid")
 # Directives of which only the content is shown, and those of which nothing is.
@@ -52,21 +53,13 @@ _SETTINGS = {
 }
 
 
-class _Options(dict[str, Callable[[str], Any]]):
-    """Accepts any option of a directive."""
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __getitem__(self, name: str) -> Callable[[str], Any]:
-        return lambda value: value or ""
-
-
 class _Shown(Directive):
     """A directive of Sphinx: its argument, its captions and its content."""
 
     optional_arguments, final_argument_whitespace, has_content = 1, True, True
-    option_spec: ClassVar[dict[str, Callable[[str], Any]] | None] = _Options()
+    option_spec: ClassVar[dict[str, Callable[[str], Any]] | None] = defaultdict(
+        lambda: directives.unchanged, {"class": directives.unchanged}
+    )
 
     def run(self) -> list[nodes.Node]:
         name = self.name.casefold()
@@ -94,69 +87,39 @@ class _Shown(Directive):
 
 
 def _role(
-    name: str,
-    rawtext: str,
-    text: str,
-    lineno: int,
-    inliner: object,
-    options: Mapping[str, Any] | None = None,
-    content: Sequence[str] = (),
-) -> tuple[list[nodes.reference], list[nodes.reference]]:
+    name: str, rawtext: str, text: str, *_: object, **__: object
+) -> tuple[list[Any], list[Any]]:
     """Return what Sphinx shows for a role: "run" for "~Task.run", "here" for "here <target>"."""
     text = " ".join(text.replace("\0", "").split())
     text = (text.rpartition(" <")[0] if text.endswith(">") else "") or text
     shown = text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!@")
-    return [cast(nodes.reference, nodes.inline(rawtext, shown))], []
+    return [nodes.inline(rawtext, shown)], []
 
 
 def read_rst(data: bytes) -> Content:
     """Read reStructuredText."""
     text, notes = decode(data)
-    text = "\n".join(map(_short, text.split("\n")))
+    # docutils takes the square of the length of a line, and refuses 10,000 characters.
+    text = "\n".join(
+        line if len(line) <= _LONGEST_LINE else "\n\n".join(_PIECE.findall(line))
+        for line in text.split("\n")
+    )
     for name in {name.lower() for name in _ROLE.findall(text)} - en.roles.keys():
         roles.register_local_role(name, _role)
     names = {name.lower() for name in _DIRECTIVE.findall(text)} - en.directives.keys()
     for name in names | {*_OTHER_IN_SPHINX}:
         directives.register_directive(name, _Shown)
     tree = publish_doctree(text, settings_overrides=_SETTINGS)
-    _show_problems(tree)
-    page = publish_from_doctree(
-        tree, writer="html5", settings_overrides={**_SETTINGS, "output_encoding": "unicode"}
-    )
-    return Content([Page(html_blocks(str(page)))], notes=notes)
-
-
-def _show_problems(tree: nodes.document) -> None:
-    """Put what Sphinx shows in the places of messages, and remove what it does not show."""
     for problem in [*tree.findall(nodes.problematic)]:
-        problem.parent.replace(problem, nodes.Text(_without_role(problem.astext())))
-    for message in [*tree.findall(nodes.system_message)]:
-        sources = [block.astext() for block in message.findall(nodes.literal_block)]
-        texts = filter(None, map(_content_of, sources))
-        message.parent.replace(message, [nodes.paragraph(text, text) for text in texts])
+        shown = re.sub(r":[a-zA-Z][\w:+.-]*:`([^`]*)`", r"\1", problem.astext()).strip("`")
+        problem.parent.replace(problem, nodes.Text(shown))
+    for message in [*tree.findall(nodes.system_message)]:  # of what docutils refuses, the content
+        sources = "\n".join(block.astext() for block in message.findall(nodes.literal_block))
+        text = re.sub(r"(?m)^[ \t]*(?:\.\. .*|:[\w-]+:.*)$", "", sources).strip()
+        message.parent.replace(message, [nodes.paragraph(text, text)] if text else [])
     for node in [*tree.findall(lambda node: isinstance(node, nodes.field | nodes.topic))]:
         is_contents = isinstance(node, nodes.topic) and "contents" in node["classes"]
         if is_contents or (isinstance(node, nodes.field) and not node[1].children):  # ":orphan:"
             node.parent.remove(node)
-
-
-def _without_role(text: str) -> str:
-    return re.sub(r":[a-zA-Z][\w:+.-]*:`([^`]*)`", r"\1", text).strip("`")
-
-
-def _content_of(directive: str) -> str:
-    """Return the content of a directive that docutils refuses, such as for its options."""
-    head, *lines = directive.split("\n")
-    if re.match(r"\s*\.\.[ \t].*(?:image|figure|include|raw|math)::", head):
-        return ""
-    _, mark, argument = head.partition("::")
-    shown = [line.strip() for line in lines if not re.match(r"\s*:[\w-]+:", line)]
-    return "\n".join([argument if mark else head, *shown]).strip()
-
-
-def _short(line: str) -> str:
-    """Cut a line that would take docutils too long."""
-    if len(line) <= _LONGEST_LINE:
-        return line
-    indent = line[: len(line) - len(line.lstrip())][:100]
-    return "\n\n".join(indent + piece for piece in _PIECE.findall(line))
+    page = publish_from_doctree(tree, writer="html5", settings_overrides=_SETTINGS)
+    return Content([Page(html_blocks(str(page)))], notes=notes)

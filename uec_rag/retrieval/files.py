@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Unpack
 
-from uec_rag.base.errors import SavedMeanwhile
+from uec_rag.base.checks import pluralize
+from uec_rag.base.errors import warn
+from uec_rag.base.files import lock_file
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.documents.document import Document
-from uec_rag.documents.folder import Selection
-from uec_rag.documents.passages import (
-    COUNT,
-    CUT,
-    HASH,
-    Chunks,
-    add_file_metadata,
-    passages_of,
-)
+from uec_rag.documents.folder import CHARACTERS, Folder, list_files, list_first
+from uec_rag.documents.passages import COUNT, HASH, Chunks, add_file_metadata, passages_of
 from uec_rag.encoders.base import token_counter
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import open_home
 from uec_rag.stores.base import Passage, make_passages
 
-_SELECTION = "selection"  # the setting of an index
-_STATE = ("source", HASH, COUNT, CUT)
+_OPTIONS = "made_with"  # the setting of an index
+_SELECTION = ("follow_symlinks", "exclude", "include")
+_STATE = ("source", HASH, COUNT)
+_PATIENCE = 60.0  # seconds that an update waits for others
 _BATCH = 64  # passages between two steps of the progress bar
 
 
@@ -39,56 +35,35 @@ def file_of(passage: Passage) -> str | None:
     return source if isinstance(source, str) and HASH in passage.metadata else None
 
 
-def cut_of(retriever: Retriever) -> str:
-    """Return the `CUT` of an index, the size and overlap of passages; "" if unknown."""
-    first = (p for p in retriever.passages() if file_of(p))
-    first_passage = next(first, None)
-    cut = "" if first_passage is None else str(first_passage.metadata.get(CUT, ""))
-    return cut if re.fullmatch(r"\d{1,6}/\d{1,6}", cut) else ""
-
-
-def chunks_of(uec: UEC, cut: str) -> Chunks:
-    """Return options of `passages_of` for a `CUT`, in tokens of the first tokenizer."""
-    if not cut:
-        return {}
-    size, overlap = map(int, cut.split("/"))
-    return {"size": size, "overlap": overlap, "length": token_counter(uec.encoders)}
-
-
-def record_selection(folder: Path, selection: Selection) -> None:
-    """Record in a saved index which files it was made from, for `selection_of`."""
+def record_options(folder: Path, options: Mapping[str, Any]) -> None:
+    """Record in a saved index how it was made from a folder, for `options_of`."""
     home = open_home(folder, read_only=False)
     try:
-        home.change_settings(
-            {_SELECTION: {name: value for name, value in selection.items() if value}}
-        )
+        home.change_settings({_OPTIONS: dict(options)})
     finally:
         home.close()
 
 
-def selection_of(folder: Path) -> Selection:
-    """Return which files a saved index was made from; empty for the default or if not known."""
+def options_of(folder: Path) -> dict[str, Any]:
+    """Return how a saved index was made from a folder; empty for the default or if not known."""
     home = open_home(folder, read_only=True)
     try:
-        return cast(Selection, home.setting(_SELECTION) or {})
+        return dict(home.setting(_OPTIONS) or {})
     finally:
         home.close()
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a folder since it was indexed."""
+    """The changes of a folder since it was indexed: paths in it.
 
-    # Paths in the folder. All passages of a file that changed, or is incomplete, are added again.
+    All passages of a file that changed, or is incomplete, are added again.
+    """
+
     new: frozenset[str]
     changed: frozenset[str]
     removed: frozenset[str]
     unchanged: frozenset[str]
-
-    @property
-    def pending(self) -> frozenset[str]:
-        """The files whose passages are to be added or removed."""
-        return self.new | self.changed | self.removed
 
 
 def changes_since(
@@ -96,34 +71,30 @@ def changes_since(
 ) -> Changes:
     """Compare a folder's files with those that an index was made from.
 
-    `hashes` and `unreadable`: results of `file_hashes`. Files that cannot be read now do not count
-    as removed; passages without a file are ignored.
+    `hashes` and `unreadable`: of the `Folder`. Files that cannot be read now do not count as
+    removed; passages without a file are ignored.
     """
-    # A local index is written atomically, but one in an engine passage by passage.
-    piecemeal = retriever.store.remote
     states: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    listed = set()
     for passage in retriever.passages():
         if (source := file_of(passage)) is not None:
             # As strings, since values of metadata need not be hashable.
             state = str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))
             states[source][state] += 1
-            listed.add(source)
-
-    def is_whole(source: str) -> bool:
-        [(digest, expected), stored], *others = states[source].items()
-        complete = str(stored) == expected or (expected == "None" and not piecemeal)
-        return not others and complete and digest == hashes[source]
-
     unlisted = tuple(f"{path}/" for path in unreadable)
     both = hashes.keys() & states.keys()
-    unchanged = frozenset(source for source in both if is_whole(source))
+    # An engine is written passage by passage: of a file a part may be missing.
+    unchanged = frozenset(
+        source
+        for source in both
+        if [*states[source].items()]
+        == [((hashes[source], str(count := states[source].total())), count)]
+    )
     return Changes(
         frozenset(hashes.keys() - both),
         frozenset(both - unchanged),
         frozenset(
             source
-            for source in listed - both
+            for source in states.keys() - both
             if source not in unreadable and not source.startswith(unlisted)
         ),
         unchanged,
@@ -141,156 +112,52 @@ def add_passages(
     Such a passage is kept until the file changes: an update counts it among the file's passages,
     and so does not consider the file incomplete.
     """
-    replaced = {passage.id: passage for passage in retriever.get(ids or [])}
-    metadatas = [
-        {**metadata, **_state(replaced[id_])} if id_ in replaced else metadata
-        for id_, metadata in zip(ids or [""] * len(texts), metadatas, strict=True)
-    ]
-    return retriever.add(texts, ids, metadatas)
+    files = {
+        passage.id: {key: passage.metadata[key] for key in _STATE if key in passage.metadata}
+        for passage in retriever.get(ids or [])
+        if file_of(passage) is not None
+    }
+    known = [files.get(id_, {}) for id_ in ids or [""] * len(texts)]
+    merged = [{**metadata, **more} for metadata, more in zip(metadatas, known, strict=True)]
+    return retriever.add(texts, ids, merged)
 
 
-def _state(passage: Passage) -> dict[str, Any]:
-    """Return the metadata of a passage about its file; empty if there is none."""
-    if file_of(passage) is None:
-        return {}
-    return {key: passage.metadata[key] for key in _STATE if key in passage.metadata}
+def replace_files(
+    retriever: Retriever,
+    documents: Iterable[Document],
+    gone: Collection[str] = (),
+    **chunks: Unpack[Chunks],
+) -> int:
+    """Replace an index's passages of files by those of documents; return the number of the latter.
 
+    A local index is changed at once, after all is encoded; in an engine, each batch is encoded when
+    it is written, so that batches written before an interruption are there.
 
-@dataclass(frozen=True, eq=False)
-class EncodedFiles:
-    """The encoded passages of files, ready to be added to an index.
-
-    Attributes
+    Parameters
     ----------
-    uec : UEC
-        The ensemble that encoded them.
-    sources : frozenset of str
-        Names of the files, and of files to remove.
-    passages : list of Passage
-    batches : iterable of (list of Passage, list of Gaussian)
-        Arguments of `Retriever.add_encoded`.
-    kept : list of (list of Passage, Gaussian)
-        Arguments of `Index._add_vectors`: passages whose text the index had already.
-    known : dict of str to Passage
-        The passages of these files in the index before they were encoded, by id.
+    retriever : Retriever
+    documents : iterable of Document
+    gone : collection of str
+        Files whose passages are removed.
+    **chunks
+        How documents are split, as in `passages_of`.
     """
-
-    uec: UEC
-    sources: frozenset[str]
-    passages: list[Passage]
-    batches: Iterable[tuple[list[Passage], list[Gaussian]]]
-    kept: list[tuple[list[Passage], Gaussian]]
-    known: dict[str, Passage]
-
-    @classmethod
-    def from_documents(
-        cls,
-        retriever: Retriever,
-        documents: Sequence[Document],
-        *,
-        gone: Collection[str] = (),
-    ) -> Self:
-        """Split documents into passages of the same size as those of the index, and encode them.
-
-        A passage whose text is in the index, wherever it is there, keeps its vectors.
-
-        For an engine, each batch is encoded when it is written, so that batches written before an
-        interruption need not be encoded again.
-
-        Parameters
-        ----------
-        retriever : Retriever
-            The index that they are for, or an earlier state of it.
-        documents : sequence of Document
-        gone : collection of str
-            Files whose passages are to be removed.
-
-        Raises
-        ------
-        SavedMeanwhile
-            If another process has changed passages in an engine while they were read.
-        """
-        cut = cut_of(retriever)
-        passages = passages_of(documents, **chunks_of(retriever.uec, cut))
-        add_file_metadata(passages, documents, cut)
-        sources = {*gone, *(document.source for document in documents)}
-        ids = {passage.id for passage in passages}
-        checked = make_passages(
-            [passage.text for passage in passages],
-            [passage.id for passage in passages],
-            [p.metadata for p in passages],
-        )
-        texts = {passage.text for passage in checked}
-        stored, same = dict[str, Passage](), dict[str, str]()
-        for p in retriever.passages():
-            if p.id in ids or file_of(p) in sources:
-                stored[p.id] = p
-            if p.text in texts:
-                same[p.text] = p.id
-        new = [passage for passage in checked if passage.text not in same]
-        # Before anything is written, which may replace the passages that had these vectors.
-        kept = _pair_vectors(
-            retriever, [passage for passage in checked if passage.text in same], same
-        )
-        batches = _encode(retriever.uec, new)
-        ready = batches if retriever.store.remote else [*batches]
-        return cls(retriever.uec, frozenset(sources), checked, ready, kept, stored)
-
-    def __len__(self) -> int:
-        return len(self.passages)
-
-    @property
-    def encoded(self) -> int:
-        """The number of passages that a model had to encode."""
-        return len(self) - sum(len(passages) for passages, _ in self.kept)
-
-    def without(self, sources: Collection[str]) -> Self:
-        """Leave out some of the files."""
-
-        def left(passages: Sequence[Passage]) -> list[int]:
-            return [i for i, p in enumerate(passages) if p.metadata["source"] not in sources]
-
-        return replace(
-            self,
-            sources=self.sources.difference(sources),
-            passages=[self.passages[i] for i in left(self.passages)],
-            batches=(
-                ([passages[i] for i in rows], [part[rows] for part in parts])
-                for passages, parts in self.batches
-                if (rows := left(passages))
-            ),
-            kept=[
-                ([passages[i] for i in rows], gaussians[rows])
-                for passages, gaussians in self.kept
-                if (rows := left(passages))
-            ],
-        )
-
-    def replace_in(self, retriever: Retriever) -> int:
-        """Replace an index's passages of these files by the new ones.
-
-        Returns the number of passages that were replaced.
-
-        Raises
-        ------
-        ValueError
-            If the index now has another ensemble. Nothing is changed.
-        SavedMeanwhile
-            If one of these files has since been changed in the index. Nothing is changed.
-        """
-        if retriever.uec.fingerprint != self.uec.fingerprint:
-            raise ValueError("uec: the index now has another ensemble; encode the files again.")
-        new = {passage.id: passage for passage in self.passages}
-        old = {p.id: p for p in retriever.passages() if file_of(p) in self.sources}
-        if any(p not in (self.known.get(p.id), new.get(p.id)) for p in old.values()):
-            raise SavedMeanwhile("the files were changed in the index by another process meanwhile")
-        with retriever.changing():
-            for passages, gaussians in self.kept:
-                retriever._add_vectors(passages, gaussians)
-            for passages, parts in self.batches:
-                retriever.add_encoded(passages, parts)
-            retriever.delete([id_ for id_ in old if id_ not in new])
-        return len(old)
+    documents = list(documents)
+    made = passages_of(documents, **chunks)
+    add_file_metadata(made, documents)
+    passages = make_passages(
+        [one.text for one in made], [one.id for one in made], [one.metadata for one in made]
+    )
+    sources, new = {document.source for document in documents} | {*gone}, {one.id for one in made}
+    batches = _encode(retriever.uec, passages)
+    if not retriever.store.remote:
+        batches = iter([*batches])
+    with retriever.changing():
+        old = [passage.id for passage in retriever.passages() if file_of(passage) in sources]
+        for some, parts in batches:
+            retriever.add_encoded(some, parts)
+        retriever.delete([id_ for id_ in old if id_ not in new])
+    return len(passages)
 
 
 def _encode(
@@ -299,23 +166,72 @@ def _encode(
     with progress_bar("Encoding passages", len(passages)) as bar:
         for start in range(0, len(passages), _BATCH):
             batch = list(passages[start : start + _BATCH])
-            yield batch, uec.encode([passage.text for passage in batch], "passage")
+            yield batch, uec.encode([passage.searched for passage in batch], "passage")
             bar.update(len(batch))
 
 
-def _pair_vectors(
-    retriever: Retriever, passages: Sequence[Passage], same: Mapping[str, str]
-) -> list[tuple[list[Passage], Gaussian]]:
-    """Pair passages with the vectors of those with the same text; `same`: their ids by text."""
-    kept = []
-    for start in range(0, len(passages), _BATCH):
-        batch = list(passages[start : start + _BATCH])
-        texts = {same[passage.text]: passage.text for passage in batch}
-        try:
-            gaussians = retriever.vectors([same[passage.text] for passage in batch])
-        except KeyError:
-            gaussians = None
-        if gaussians is None or texts != {p.id: p.text for p in retriever.get([*texts])}:
-            raise SavedMeanwhile("passages were changed in the index by another process meanwhile")
-        kept.append((batch, gaussians))
-    return kept
+def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:
+    """List the files of a folder that an index is made from with these options."""
+    selected: Any = {name: options[name] for name in _SELECTION if name in options}
+    return list_files(folder, **selected)
+
+
+def chunks_of(uec: UEC, options: Mapping[str, Any]) -> Chunks:
+    """Return the options of `passages_of`, in tokens of the first tokenizer."""
+    if "chunk_size" not in options:
+        return {}
+    size, overlap = options["chunk_size"], options.get("overlap", 0)
+    return {"size": size, "overlap": overlap, "length": token_counter(uec.encoders)}
+
+
+def update_files(
+    retriever: Retriever, folder: Path, *, max_characters: int = CHARACTERS
+) -> tuple[Changes, Folder, int]:
+    """Bring a saved index up to date with the folder that it was made from.
+
+    Of a file that cannot be read now, as it is perhaps being written, the passages are kept.
+
+    Returns
+    -------
+    changes : Changes
+        Of the files that could be read.
+    found : Folder
+        What is in the folder, and what was read.
+    encoded : int
+        Number of passages that were encoded.
+
+    Raises
+    ------
+    ValueError
+        If the folder lacks most of the files and has none unchanged, so that it seems to be another
+        one; or as in `list_files`.
+    BlockingIOError
+        If other updates of the index run for more than a minute.
+    """
+    assert retriever.folder is not None
+    busy = f"{retriever.folder}: another update is running; try again later."
+    with lock_file(retriever.folder / ".update.lock", busy, _PATIENCE):
+        options = options_of(retriever.folder)
+        found = list_made_with(folder, options)
+        changes = changes_since(retriever, found.hashes(), found.unreadable)
+        # Folders of documents have names in common, such as index.md.
+        if len(changes.removed) > len(changes.changed) and not changes.unchanged:
+            raise ValueError(
+                f"FOLDER: no file of the index is unchanged in {str(folder)!r}, and "
+                f"{pluralize(len(changes.removed), 'file')}{list_first(changes.removed)} would "
+                "be removed; expected the folder that it was made from. If the new files are to "
+                "replace it, leave out --update"
+            )
+        if later := changes.new | changes.changed:
+            found.read(later, max_characters=max_characters)
+        gone, encoded = changes.removed | (changes.changed & found.empty.keys()), 0
+        if found.documents or gone:
+            chunks = chunks_of(retriever.uec, options)
+            encoded = replace_files(retriever, found.documents, gone, **chunks)
+            if retriever.store.remote:  # the folder also holds its calibration
+                retriever.save(retriever.folder)
+    read = {document.source for document in found.documents}
+    if kept := (changes.changed | changes.unchanged) & found.unreadable.keys():
+        warn(f"the index keeps its passages of {pluralize(len(kept), 'file')}{list_first(kept)}")
+    changes = replace(changes, new=changes.new & read, changed=changes.changed & read)
+    return changes, found, encoded

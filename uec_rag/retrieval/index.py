@@ -11,7 +11,6 @@ import numpy as np
 from uec_rag.base.checks import as_list, check_type
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.fitted import ENOUGH_PASSAGES
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.result import without_findings
@@ -158,16 +157,6 @@ class Index:
         self._store(stored, self.uec.fitted.combine_as(parts, "passage"))
         self._say_foreign([passage.text for passage in passages], [part.mean for part in parts])
         return [passage.id for passage in passages]
-
-    def _add_vectors(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Add passages with their Gaussians as `vectors` returns them, so no model is run.
-
-        Words are counted again, since stores return vectors without them.
-        """
-        if any(isinstance(encoder, TermEncoder) for encoder in self.uec.encoders):
-            terms = self.uec.embed_terms([passage.searched for passage in passages])
-            gaussians = gaussians.with_terms(terms)
-        self._store([without_findings(passage) for passage in passages], gaussians)
 
     def _store(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         with self.changing():

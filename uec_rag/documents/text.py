@@ -1,0 +1,171 @@
+"""Text: its encoding, the characters that are seen, and its cutting into chunks."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+import regex
+
+# Of what is not UTF-8 nearly all is one of these; those that are named first win a draw.
+_LEGACY = (
+    *("cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256"),
+    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
+)
+# Western texts often read as well in cp1250 and cp1254, which these languages have.
+_NOT_WESTERN = ("Croatian", "Czech", "Hungarian", "Polish", "Slovak", "Slovene", "Turkish")
+_GUESSED_FROM = 50_000  # bytes
+_BAD = "\ufffd"
+
+# Hyphens that are only shown at the end of a line, marks that have no width, and control
+# characters that not every store can hold.
+_UNSEEN = regex.compile("[\u00ad\u200b\u2060\ufeff\x00-\x08\x0b\x0c\x0e-\x1f]")
+_BLANK = regex.compile("[\u00a0\u2007\u202f]")
+_LIGATURE = regex.compile("[\ufb00-\ufb06]")
+
+# Of a paragraph, a line, a sentence, a word. What separates two pieces begins the second.
+_ENDS = tuple(
+    map(re.compile, (r"(?=\n\n)", r"(?=\n)", r"(?<=[.!?;])(?= )|(?<=[。！？；])", r"(?= )"))
+)
+
+
+def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
+    r"""Decode a text: as its byte order mark says, as UTF-8, as declared, or as it most likely is.
+
+    If only few bytes are not UTF-8, these alone are replaced.
+
+    Parameters
+    ----------
+    data : bytes
+    declared : str, optional
+        The encoding that the text itself declares.
+
+    Returns
+    -------
+    text : str
+        With "\n" at the end of each line.
+    notes : list of str
+        That bytes were replaced, or that the encoding is a guess; empty if all is certain.
+
+    Raises
+    ------
+    ValueError
+        If the data contains a null byte and no mark of UTF-16, or the mark alone.
+    """
+    is_utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\0" in data and not is_utf_16:
+        raise ValueError("it is not a text file")
+    notes = list[str]()
+    for encoding in ("utf-16",) if is_utf_16 else ("utf-8-sig", declared or "utf-8"):
+        try:
+            text = data.decode(encoding)
+            break
+        except (UnicodeDecodeError, LookupError):
+            pass
+    else:
+        if is_utf_16:
+            raise ValueError("it begins as UTF-16 does, and goes on otherwise")
+        text, notes = _guess(data)
+    return text.replace("\r\n", "\n").replace("\r", "\n"), notes
+
+
+def _guess(data: bytes) -> tuple[str, list[str]]:
+    text = data.decode("utf-8-sig", errors="replace")
+    bad, good = text.count(_BAD), sum(character > "\x7f" for character in text)
+    # 0xFE and 0xFF alone are letters of no western text.
+    if 2 * bad < good or (bad == good == data.count(b"\xfe") + data.count(b"\xff") and bad < 4):
+        return text, [f"has {bad:,} bytes that are not UTF-8, which were replaced"]
+    encoding = "cp1252"
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        pass
+    else:
+        some = b"\n".join(line for line in data.splitlines() if not line.isascii())[:_GUESSED_FROM]
+        best = from_bytes(some, cp_isolation=[*_LEGACY]).best()
+        is_western = best is None or best.encoding in ("cp1250", "cp1254")
+        if best is not None and (not is_western or best.language in _NOT_WESTERN):
+            encoding = best.encoding
+    return data.decode(encoding, errors="replace"), [f"is not UTF-8 and was read as {encoding}"]
+
+
+def plain(text: str) -> str:
+    r"""Return a text without characters that are not seen and would part a word from itself.
+
+    Examples
+    --------
+    >>> plain("Re\u00adimburse\u00adment of\u00a0o\ufb03ce costs")
+    'Reimbursement of office costs'
+    """
+    # Of a pair of surrogates a PDF may have one.
+    text = _BLANK.sub(" ", _UNSEEN.sub("", text.encode("utf-8", "replace").decode()))
+    return str(_LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text))
+
+
+def has_words(text: str) -> bool:
+    """Return whether a text contains a letter or a digit."""
+    return any(character.isalnum() for character in text)
+
+
+def fenced(code: str, language: str) -> str:
+    """Return code as a block of Markdown; "" if there is none."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return f"{fence}{language}\n{code}\n{fence}" if code.strip() else ""
+
+
+def split_text(
+    text: str, size: int, overlap: int = 0, length: Callable[[str], int] = len
+) -> list[str]:
+    r"""Split a text into chunks: at paragraphs, else lines, sentences, words or characters.
+
+    Parameters
+    ----------
+    text : str
+    size : int
+        Maximum length of a chunk.
+    overlap : int
+        Maximum length of what consecutive chunks share.
+    length : callable
+        Function that measures a text.
+
+    Examples
+    --------
+    >>> split_text("Locks turn.\n\nKeys do not turn.", 12)
+    ['Locks turn.', 'Keys do not', 'turn.']
+    """
+
+    def split(text: str, ends: tuple[re.Pattern[str], ...]) -> Iterator[str]:
+        pieces, inner = [*text], None
+        for index, end in enumerate(ends):
+            if len(parts := end.split(text)) > 1:
+                pieces, inner = parts, ends[index + 1 :]
+                break
+        short = list[str]()
+        for piece in filter(None, pieces):
+            if length(piece) < size:
+                short.append(piece)
+                continue
+            yield from _merge(short, size, overlap, length)
+            short = []
+            yield from [piece] if inner is None else split(piece, inner)
+        yield from _merge(short, size, overlap, length)
+
+    return list(split(text, _ENDS))
+
+
+def _merge(
+    pieces: Iterable[str], size: int, overlap: int, length: Callable[[str], int]
+) -> Iterator[str]:
+    """Join consecutive pieces to chunks."""
+    buffer, total = deque[str](), 0
+    for piece in pieces:
+        new = length(piece)
+        if total + new > size and buffer:
+            yield from filter(None, ["".join(buffer).strip()])
+            while total > overlap or (total + new > size and total > 0):
+                total -= length(buffer.popleft())
+        buffer.append(piece)
+        total += new
+    yield from filter(None, ["".join(buffer).strip()])
