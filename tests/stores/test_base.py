@@ -17,7 +17,8 @@ from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores import base as stored
 from uec_rag.stores.base import DateText, make_passages, normalise
-from uec_rag.stores.filters import matches, parse, rewrite_by_facts
+from uec_rag.stores.filters import matches, parse
+from uec_rag.stores.qdrant.points import translate
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -179,8 +180,8 @@ def test_operators_on_what_a_dict_holds_are_parsed(small):
         ({"loc": {"page": 2, "in": {"line": 1}}}, ["2"]),
     ):
         assert [p.id for p in small.passages(filter)] == ids
-    with pytest.raises(ValueError, match=r"cannot look into the dict of 'loc\.page'"):
-        rewrite_by_facts(parse({"loc": {"page": {"$gte": 2}}}), "Qdrant")
+    with pytest.raises(ValueError, match=r"Qdrant cannot filter by what the dict of 'loc'"):
+        translate(parse({"loc": {"page": {"$gte": 2}}}))
 
 
 def test_a_text_that_is_given_twice_with_one_id_is_added_once(small):

@@ -184,7 +184,7 @@ def test_a_secret_in_an_address_of_qdrant_is_refused_and_not_repeated(odd, where
 
 def test_a_server_that_is_not_there_is_asked_again_and_named(waits):
     with pytest.raises(ConnectionError, match=r"Qdrant at 'http://127.0.0.1:9' does not answer"):
-        QdrantStore(url="http://127.0.0.1:9")
+        len(QdrantStore(url="http://127.0.0.1:9"))
     assert 0 < len(waits) <= TRIES
 
 
@@ -237,7 +237,7 @@ def test_what_a_server_refuses_is_said_by_every_method_without_the_key(
     ("status", "error", "message"),
     [
         (401, PermissionError, r"this key do that \(401\).*api_key="),
-        (404, RuntimeError, r"the server at 'http://.*' is not Qdrant"),
+        (404, RuntimeError, r"Qdrant at 'http://.*' is not Qdrant"),
         (503, ConnectionError, "does not answer"),
     ],
 )
@@ -246,7 +246,7 @@ def test_a_server_that_lets_nobody_in_is_said_without_the_key(
 ):
     qdrant.before = refusing(status)
     with pytest.raises(error, match=message) as caught:
-        QdrantStore(url=qdrant.url, api_key="s3cret")
+        len(QdrantStore(url=qdrant.url, api_key="s3cret"))
     assert "s3cret" not in all_that_is_said(caught.value, caplog)
 
 
@@ -254,7 +254,7 @@ def test_a_server_that_lets_nobody_in_is_said_without_the_key(
 def test_a_collection_that_somebody_removed_is_no_empty_one(line, name):
     store = line.store(past=True)
     store.add(numbered(range(300)), with_words(0, 300))
-    store._client.delete_collection(store._collection)
+    store._client.delete_collection(store._name)
     with pytest.raises(RuntimeError, match=r"collection .*was removed .*added again"):
         CALLS[name](store)
 

@@ -42,7 +42,6 @@ from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.labelled import without_gate
-from uec_rag.retrieval.sources import SourceStore
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -502,7 +501,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
 def _is_over_a_source(retriever: object) -> TypeGuard[UECRetriever]:
     """Return whether a retriever is `UECRetriever.over` another package's store."""
-    return isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore)
+    return isinstance(retriever, UECRetriever) and not retriever.index.store.can_list
 
 
 def _batch_options(options: dict[str, Any]) -> dict[str, Any]:

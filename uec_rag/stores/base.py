@@ -13,10 +13,10 @@ import hashlib
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import islice
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -149,11 +149,48 @@ class Top(NamedTuple):
 
 
 class Store(Protocol):
-    """A collection of passages with their Gaussians."""
+    """A collection of passages with their Gaussians.
+
+    Attributes
+    ----------
+    remote : bool
+        True if the passages are stored elsewhere, so that a search only examines candidates.
+    can_list, can_look_up : bool
+        Whether `passages` lists all passages, and whether `get` finds each by its id. They may be
+        false of another package's store.
+    """
+
+    remote: bool = False
+    can_list: bool = True
+    can_look_up: bool = True
 
     @property
-    def remote(self) -> bool:
-        """True if the passages are stored elsewhere, so that a search only examines candidates."""
+    def contents(self) -> str:
+        """What there is, in words."""
+        return f"{len(self)} passages"
+
+    def corpus(self) -> str:
+        """Hash every passage's id and text, in any order, since engines have orders of their own.
+
+        If they cannot be listed, the name of their store is hashed.
+        """
+        total = 0
+        for passage in self.passages():
+            said = f"{len(passage.id)}:{passage.id}{len(passage.text)}:{passage.text}".encode()
+            total += int.from_bytes(hashlib.sha256(said).digest())
+        return f"{total % 2**128:032x}"
+
+    def missed(self, ids: Collection[str]) -> set[str]:
+        """Return those of the ids that no search has found, of a store that may not find all."""
+        return {id_ for id_ in ids if not self.can_list}
+
+    def examples(self, most: int) -> list[Passage]:
+        """Return up to `most` passages; none if they cannot be listed."""
+        return [*islice(self.passages(), most)]
+
+    def check_filter(self, condition: object) -> None:
+        """Raise ValueError if the store cannot run a parsed filter."""
+        del condition  # most can run all
 
     def __len__(self) -> int:
         """Return the number of passages."""
@@ -190,8 +227,15 @@ class Store(Protocol):
     ) -> StoreHits:
         """Find the k passages with the highest s_hat for n queries."""
 
-    def save(self, folder: Path) -> None:
-        """Write the store's files into an existing folder."""
+
+class LinkedStore(Store, Protocol):
+    """A store outside the folder of an index, which says where it is."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what the index says of it: the "address", and what it learned."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what it learned from its state; warn or raise ValueError if it is another one."""
 
 
 DEEPEST = 64

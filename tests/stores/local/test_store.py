@@ -256,14 +256,13 @@ def test_values_are_indexed_at_the_first_filter_and_opened_with_their_indexes(tm
 @pytest.mark.parametrize("key", ["it's", 'a "quote"', "a.b", "a{b", "c}d", "{}", "{0}", "%s", "?"])
 def test_a_key_of_any_letters_is_looked_into(key):
     store, mean = LocalStore(), np.ones((3, 2), dtype=np.float32)
-    values = (["inside", None], "an inside text", {"other": 1})
+    values = (["inside", None], "an inside text", {"inside": 1})
     store.add(
         [passage(str(i), **{key: value}) for i, value in enumerate(values)],
         Gaussian(mean, np.zeros_like(mean)),
     )
     assert [p.id for p in store.passages({key: {"$contains": "inside"}})] == ["0", "1"]
     assert [p.id for p in store.passages({key: {"$contains": None}})] == ["0"]
-    assert [p.id for p in store.passages({key: {"$contains": "other"}})] == ["2"]
 
 
 def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):

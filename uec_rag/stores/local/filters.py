@@ -140,8 +140,7 @@ def _containing(item: _Item, asked: Any) -> Clause | None:  # noqa: ANN401
     if not isinstance(asked, str):
         return clause, own
     in_text = f"(typeof({value}) = 'text' AND instr({value}, ?) > 0)"
-    as_key = f"({kind} = 'object' AND {inside}item.key = ?))"
-    return f"{clause} OR {in_text} OR {as_key}", [*own, *own, *own]
+    return f"{clause} OR {in_text}", [*own, *own]
 
 
 def _clause(keys: Sequence[str], operator: str, asked: Any) -> Clause | None:  # noqa: ANN401

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self, cast
@@ -23,7 +23,6 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import are_finite
 from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import (
     FingerprintMismatch,
@@ -32,12 +31,13 @@ from uec_rag.base.errors import (
     corruption,
 )
 from uec_rag.base.files import DATABASE, NotRegularError, open_regular, to_disk
-from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.text import About
 from uec_rag.stores.base import (
     DateText,
     Filter,
     Passage,
+    Store,
     StoreHits,
     check_addition,
     check_passage,
@@ -51,9 +51,9 @@ from uec_rag.stores.local.view import (
     PassageGone,
     State,
     View,
-    scales_of,
     with_fresh_view,
 )
+from uec_rag.stores.schema import Schema
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
@@ -323,7 +323,7 @@ class _Transaction:
     is_changed: bool = False
 
 
-class LocalStore:
+class LocalStore(Store):
     """Passages and their Gaussians in memory or in a folder, searched exactly.
 
     Means are stored as a float32 matrix for each encoder; a factored variance takes one number per
@@ -363,9 +363,6 @@ class LocalStore:
     >>> found.passages[0][0].id
     'a'
     """
-
-    remote = False
-    """True if the passages are stored elsewhere, so that a search only examines candidates."""
 
     def __init__(
         self,
@@ -477,18 +474,12 @@ class LocalStore:
                 parts.append(
                     self._open(connection, first, name) if part is None else _bury(part, gone)
                 )
-            profile = None
-            if isinstance(packed := settings.get("profile"), bytes):
-                profile = unpack(packed, path)["profile"]
-            words = [
-                (float(scale), Saturation(*saturation))
-                for scale, saturation in cast(Any, settings.get("words", ()))
-            ]
-            _check_together(parts, profile, len(words))
+            schema = Schema.restore(settings["schema"]) if parts else Schema()
+            _check_together(parts, schema)
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
             )
-        return State(version, changes, next_row, parts, profile, words), settings
+        return State(version, changes, next_row, parts, schema), settings
 
     def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
         """Open a segment that was not open yet."""
@@ -673,7 +664,8 @@ class LocalStore:
             return
         with self._step() as (connection, turn):
             state = turn.state
-            _check_fits(state, gaussians)
+            if state.parts:
+                state.schema.check(gaussians)
             replaced = [*self.snapshot().find([passage.id for passage in passages]).values()]
             _mark_dead(connection, state.rows[replaced].tolist(), state.version + _new(turn))
             start = state.next_row
@@ -691,7 +683,7 @@ class LocalStore:
                 "changes": state.changes + 1,
             }
             if not state.parts:
-                settings |= _shared(gaussians.profile, scales_of(gaussians.terms))
+                settings["schema"] = Schema.from_gaussians(gaussians).metadata()
             _put(connection, settings)
 
     def _name(
@@ -726,7 +718,7 @@ class LocalStore:
         connection.execute("DELETE FROM segments")
         connection.execute("DELETE FROM dead WHERE at IS NULL")
         connection.execute("UPDATE dead SET version = NULL")
-        connection.execute("DELETE FROM settings WHERE key IN ('profile', 'words')")
+        connection.execute("DELETE FROM settings WHERE key = 'schema'")
 
     def _merge(self) -> None:
         """Merge small segments, each time in a transaction of its own."""
@@ -993,70 +985,23 @@ def _bury(part: Part, dead: NDArray[np.int64]) -> Part:
     return replace(part, alive=alive)
 
 
-def _shared(
-    profile: FloatArray | None, words: Iterable[tuple[float, Saturation]]
-) -> dict[str, Any]:
-    """Return the settings of what the Gaussians of all passages share."""
-    packed = None if profile is None else b"".join(pack({"profile": profile}))
-    return {"words": [(scale, astuple(of)) for scale, of in words], "profile": packed}
-
-
 def _shared_by(state: State) -> dict[str, Any]:
     """Return the settings of what the passages of a state share; none if there are none."""
     if not state.parts:
         return {}
     dtype = "float32" if state.parts[0].segment.scan is None else "int8"
-    return {"dtype": dtype, **_shared(state.profile, state.words)}
+    return {"dtype": dtype, "schema": state.schema.metadata()}
 
 
-def _check_fits(state: State, gaussians: Gaussian) -> None:
-    """Raise ValueError unless Gaussians have the stored dimension, terms and posterior."""
-    for terms in gaussians.terms:
-        if len(np.unique(terms.scale)) > 1:
-            raise ValueError("terms: expected one scale, as of one ensemble.")
-    if not state.parts:
-        return
-    dimension = sum(state.widths)
-    if gaussians.dimension != dimension:
-        raise ValueError(
-            f"gaussians: expected dimension {dimension}, as stored, got {gaussians.dimension}."
-        )
-    if len(gaussians.terms) != len(state.words):
-        raise ValueError(
-            f"gaussians: expected {len(state.words)} blocks of terms, as stored, got "
-            f"{len(gaussians.terms)}."
-        )
-    for (scale, saturation), terms in zip(state.words, gaussians.terms, strict=True):
-        if terms.saturation != saturation or {*terms.scale.tolist()} != {scale}:
-            raise ValueError(
-                f"terms: expected {saturation} and scale {scale}, as stored, got "
-                f"{terms.saturation} and {sorted({*terms.scale.tolist()})}; they come from another "
-                "fit. Build the index again."
-            )
-    own, stored = gaussians.profile, state.profile
-    if own is not stored and (own is None or stored is None or not np.array_equal(own, stored)):
-        raise ValueError(
-            "gaussians: their variance has another profile than the stored ones; they come "
-            "from another posterior. Build the index again."
-        )
-
-
-def _check_together(parts: Sequence[Part], profile: FloatArray | None, words: int) -> None:
-    """Raise ValueError unless segments fit each other, and what they share."""
-    if not parts:
-        return
-    first = parts[0].segment
-    width = sum(first.widths)
-    factors = (width, width) if profile is None else profile.shape
-    if profile is not None and not are_finite(profile, least=0):
-        raise ValueError("expected a profile of numbers >= 0")
+def _check_together(parts: Sequence[Part], schema: Schema) -> None:
+    """Raise ValueError unless segments fit what they share."""
     for part in parts:
         segment = part.segment
-        if (segment.scales.shape[1], sum(segment.widths)) != factors:
+        if (segment.scales.shape[1], segment.widths) != (schema.factors, schema.widths):
             raise ValueError("its segments have vectors of different widths")
-        if segment.widths != first.widths or len(segment.words) != words:
+        if len(segment.words) != len(schema.words):
             raise ValueError("its segments have different encoders")
-        if (segment.scan is None) != (first.scan is None):
+        if (segment.scan is None) != (parts[0].segment.scan is None):
             raise ValueError("its segments have different number formats")
 
 
