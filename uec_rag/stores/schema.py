@@ -73,6 +73,7 @@ class Schema:
             profile = base64.b64encode(self.profile.astype("<f4").tobytes()).decode()
         return {
             "widths": [*self.widths],
+            "factors": self.factors,
             "profile": profile,
             "words": [[scale, *astuple(saturation)] for scale, saturation in self.words],
         }
@@ -83,7 +84,7 @@ class Schema:
         widths, profile = tuple(map(int, state["widths"])), None
         if state["profile"] is not None:
             profile = np.frombuffer(base64.b64decode(state["profile"]), dtype="<f4")
-            profile = profile.reshape(-1, sum(widths))
+            profile = profile.reshape(state["factors"], sum(widths))
             if not are_finite(profile, least=0):
                 raise ValueError("expected a profile of numbers >= 0")
         words = tuple((float(scale), Saturation(k1, b)) for scale, k1, b in state["words"])

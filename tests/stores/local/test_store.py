@@ -440,7 +440,7 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     bound = 1e-5 * size_of if dtype == "float32" else error_bound(scans, query.mean)[:, None]
     seen = store.snapshot().compare([query.mean])[0]
     assert (np.abs(seen - exact) <= bound).all()
-    in_parts = sum(store.snapshot().compare([query.mean[:, :9], query.mean[:, 9:]]))
+    in_parts = sum(store.snapshot().compare([*np.split(query.mean, [24], axis=1)]))
     assert (np.abs(in_parts - exact) <= bound).all()
     found = store.search(query, k, beta=BETA)
     best = -np.sort(-scores, axis=1)[:, :k]

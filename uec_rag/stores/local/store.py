@@ -15,8 +15,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -32,7 +31,6 @@ from uec_rag.base.errors import (
 )
 from uec_rag.base.files import DATABASE, NotRegularError, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.text import About
 from uec_rag.stores.base import (
     DateText,
     Filter,
@@ -66,10 +64,9 @@ _NAME = re.compile(r"[0-9a-f]{32}")
 _SUFFIX = ".safetensors"
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
-_about = attrgetter(*(field.name for field in fields(About)))  # `astuple` takes ten times as long
-_COLUMNS = "row, id, sum, metadata, dates, about, text"
-_INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_Record = tuple[int, str, int, str, str | None, str, str]
+_COLUMNS = "row, id, sum, metadata, dates, text"
+_INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
+_Record = tuple[int, str, int, str, str | None, str]
 
 
 def _dates(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,26 +99,25 @@ def _record(row: int, passage: Passage) -> _Record:
     try:
         metadata, dates = _to_json(passage.metadata), _dates(passage.metadata)
         held = _to_json(dates) if dates else None
-        about = _to_json(_about(passage.about))
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(
             f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
             "keep strings, numbers, lists and dicts."
         ) from error
-    sum_ = _sum_of(passage.id, metadata, held, about, passage.text)
-    return row, passage.id, sum_, metadata, held, about, passage.text
+    sum_ = _sum_of(passage.id, metadata, held, passage.text)
+    return row, passage.id, sum_, metadata, held, passage.text
 
 
 def _passage(record: _Record, path: Path) -> Passage:
     """Make a passage of its columns, after checking them."""
-    row, id_, sum_, metadata, dates, about, text = record
+    row, id_, sum_, metadata, dates, text = record
     try:
-        if sum_ != _sum_of(id_, metadata, dates, about, text):
+        if sum_ != _sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
         values = json.loads(metadata)
         if dates is not None:
             _restore_dates(values, json.loads(dates))
-        return check_passage(Passage(id_, text, values), json.loads(about))
+        return check_passage(Passage(id_, text, values))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
@@ -272,10 +268,10 @@ class _Texts:
             raise PassageGone("store: a passage was deleted since this view was made.")
         return [found[row] for row in rows]
 
-    def records(self, rows: Sequence[int]) -> Iterator[_Record]:
+    def records(self, rows: NDArray[np.int64]) -> Iterator[_Record]:
         """Read the columns of ascending rows, without parsing them."""
         for start in range(0, len(rows), _AT_ONCE):
-            some = ",".join(map(str, rows[start : start + _AT_ONCE]))
+            some = ",".join(map(str, rows[start : start + _AT_ONCE].tolist()))
             sql = f"SELECT {_COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
             yield from self.ask(sql)
 
@@ -288,10 +284,6 @@ class _Texts:
     def select(self, view: View, filter: Filter) -> Mask:
         """See `Texts`."""
         return self.home.filters.select(view, parse(filter), self.ask)
-
-    def reduced(self, view: View) -> tuple[object, ...]:
-        """See `Texts`."""
-        return _reduced(view, {})
 
 
 def _undone() -> OSError:
@@ -759,7 +751,13 @@ class LocalStore(Store):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy the passages and their Gaussians, into memory."""
-        return _reduced(self.snapshot(), self.settings)
+        view, settings = self.snapshot(), self._current()[1]
+        texts = cast(_Texts, view.texts)
+        parts = [
+            (part.first, b"".join(pack(dict(part.segment.arrays()))), dead)
+            for part, dead in _left(view)
+        ]
+        return _restore, (settings, view.state.next_row, [*texts.records(view.rows)], parts)
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
@@ -787,7 +785,7 @@ class LocalStore(Store):
         for part in view.state.parts:
             _ = part.segment.checked_words
         rows, read = view.rows, 0
-        for record in texts.records(rows.tolist()):
+        for record in texts.records(rows):
             _passage(record, path)
             read += 1
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
@@ -830,7 +828,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         for part, dead in _left(view)
     )
     settings = {**settings, **_shared_by(state)}
-    _fill(store, settings, state.next_row, texts.records(rows.tolist()), parts, len(rows))
+    _fill(store, settings, state.next_row, texts.records(rows), parts, len(rows))
 
 
 _Part = tuple[int, tuple[str, str, bytes | None], NDArray[np.int64]]
@@ -886,33 +884,16 @@ def _left(view: View) -> Iterator[tuple[Part, NDArray[np.int64]]]:
         yield part, part.rows_of(~mask)
 
 
-def _reduced(view: View, settings: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what `_restore` makes a store in memory of, which has the passages of a view."""
-    texts, state = view.texts, view.state
-    assert isinstance(texts, _Texts)
-    records = [*texts.records(view.rows.tolist())]
-    parts = [
-        (part.first, b"".join(pack(dict(part.segment.arrays()))), dead.tolist())
-        for part, dead in _left(view)
-    ]
-    return _restore, ({**settings, **_shared_by(state)}, state.next_row, records, parts)
-
-
 def _restore(
     settings: Mapping[str, Any],
     rows: int,
     records: Sequence[_Record],
-    parts: Sequence[tuple[int, bytes, Sequence[int]]],
+    parts: Sequence[tuple[int, bytes, NDArray[np.int64]]],
 ) -> LocalStore:
     """Make a store in memory of what `LocalStore.__reduce__` returned."""
-    store = LocalStore()
-    path = store._home.database.path
+    store, path = LocalStore(), Path(":memory:")
     written = (
-        (
-            first,
-            store._home.segments.write(Segment.from_arrays(unpack(content, path), path)),
-            np.array(dead, dtype=np.int64),
-        )
+        (first, store._home.segments.write(Segment.from_arrays(unpack(content, path), path)), dead)
         for first, content, dead in parts
     )
     _fill(store, settings, rows, records, written, len(records))

@@ -32,7 +32,6 @@ from uec_rag.stores.local.segments import (
     Rows,
     Segment,
     error_bound,
-    pieces,
     require_finite,
 )
 from uec_rag.stores.schema import Schema
@@ -76,9 +75,6 @@ class Texts(Protocol):
 
     def select(self, view: View, filter: Filter) -> NDArray[np.bool_]:
         """Return which positions match a filter."""
-
-    def reduced(self, view: View) -> tuple[object, ...]:
-        """Return what pickle keeps of a view, of which it makes a store in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,10 +245,6 @@ class _Listed:
         condition = parse(filter)
         return np.array([matches(condition, p) for p in self._passages], dtype=bool)
 
-    def reduced(self, view: View) -> tuple[object, ...]:
-        """See `Texts`."""
-        raise TypeError("a view of candidates cannot be copied.")
-
 
 class View(Store):
     """A read-only view of passages, which does not change while others write.
@@ -307,9 +299,6 @@ class View(Store):
     def changes(self) -> int:
         """The number of additions and deletions until it was made."""
         return self.state.changes
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return self.texts.reduced(self)
 
     def __len__(self) -> int:
         return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
@@ -381,7 +370,7 @@ class View(Store):
         )
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
+        """Multiply n queries with the blocks of the stored means, or with all at once, (n, N) each.
 
         There is a column for every passage, in the order of `passages`. Terms are compared with the
         stored sparse blocks, in their order. With dtype "int8", results have a rounding error of
@@ -401,7 +390,7 @@ class View(Store):
         return out
 
     def _products(self, queries: Sequence[FloatArray]) -> list[FloatArray]:
-        """Multiply queries with consecutive parts of the means, which need not match the blocks."""
+        """Multiply queries with each block of the means, or whole queries with all of them."""
         state, selected, total = self.state, self.selected, int(self.state.edges[-1])
         few = selected is not None and len(selected) < total * _COPY_BELOW
         each: Sequence[tuple[Segment, Rows, Rows]]
@@ -413,13 +402,19 @@ class View(Store):
                 (part.segment, slice(None), span)
                 for part, span in zip(state.parts, spans, strict=True)
             ]
-        paired, out = pieces(state.schema.widths, queries), []
-        for query, parts in zip(queries, paired, strict=True):
-            width = len(self) if few else total
-            product = np.zeros((len(query), width), dtype=np.float32)
-            for segment, rows, places in each if parts else ():
-                product[:, places] = segment.products(parts, rows)
+        widths, is_whole, out = state.schema.widths, len(queries) == 1, []
+        if is_whole and state.parts:
+            queries = np.split(queries[0], np.cumsum(widths)[:-1], axis=1)
+        # An encoder of words has no means.
+        blocks = range(len(queries)) if is_whole else np.flatnonzero(widths).tolist()
+        for number, query in zip(blocks, queries, strict=bool(state.parts)):
+            product = np.empty((len(query), len(self) if few else total), dtype=np.float32)
+            for segment, rows, places in each:
+                product[:, places] = segment.products(number, query, rows)
             out.append(product if selected is None or few else product[:, selected])
+        for other in out[1:] if is_whole else ():
+            out[0] += other
+        out = out[:1] if is_whole else out
         require_finite(out, LARGEST_PRODUCT)
         return out
 
