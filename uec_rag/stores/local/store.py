@@ -124,6 +124,10 @@ def _passage(record: _Record, path: Path) -> Passage:
         ) from error
 
 
+_Written = tuple[str, str, bytes | None]
+"""The name and hash of a segment, and its content if it lies in the database."""
+
+
 class _Segments:
     """The segments of an index, in files of its folder or in memory."""
 
@@ -135,7 +139,7 @@ class _Segments:
         """Return the file of a segment."""
         return (self.folder or Path(":memory:")) / (name + _SUFFIX)
 
-    def write(self, segment: Segment) -> tuple[str, str, bytes | None]:
+    def write(self, segment: Segment) -> _Written:
         """Keep a segment; return its name, hash, and content if it is for the database."""
         name = secrets.token_hex(16)
         if self.folder is None:
@@ -204,7 +208,7 @@ class _Segments:
 
     def copy_to(
         self, other: _Segments, name: str, segment: Segment, digest: str | None
-    ) -> tuple[str, str, bytes | None]:
+    ) -> _Written:
         """Copy a segment, by a link if both are files of one disk.
 
         `digest`: its hash, if it is known.
@@ -301,6 +305,8 @@ class _Transaction:
 
     Attributes
     ----------
+    version : int
+        That of the state after it.
     made : list of str
         Segments to remove if it fails.
     unnamed : list of str
@@ -310,6 +316,7 @@ class _Transaction:
     thread: int
     state: State
     settings: dict[str, Any]
+    version: int
     made: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)
     is_changed: bool = False
@@ -560,10 +567,11 @@ class LocalStore(Store):
                 "without."
             )
         home.database.begin()
-        turn = _Transaction(threading.get_ident(), self._state, self._settings)
+        made = list[str]()
         try:
             with home.database.write() as connection:
-                turn.state, turn.settings = self._read_state(connection, self._state)
+                state, settings = self._read_state(connection, self._state)
+            turn = _Transaction(threading.get_ident(), state, settings, state.version + 1, made)
             self._transaction = turn
             yield turn
             if not home.database.end("COMMIT" if turn.is_changed else "ROLLBACK"):
@@ -571,7 +579,7 @@ class LocalStore(Store):
         except BaseException:
             with suppress(Exception):
                 home.database.end("ROLLBACK")
-            home.segments.remove(turn.made)
+            home.segments.remove(made)
             raise
         finally:
             self._transaction = None
@@ -611,7 +619,7 @@ class LocalStore(Store):
         """Count the version, and remove what earlier writers left."""
         names = connection.execute("SELECT name FROM segments")
         self._home.segments.sweep({name for (name,) in names})
-        _put(connection, {"version": turn.state.version + 1})
+        _put(connection, {"version": turn.version})
         expired = [time.time() - _KEPT]
         gone = "SELECT row FROM dead WHERE at < ?"
         connection.execute(f"DELETE FROM passages WHERE row IN ({gone})", expired)
@@ -659,7 +667,7 @@ class LocalStore(Store):
             if state.parts:
                 state.schema.check(gaussians)
             replaced = [*self.snapshot().find([passage.id for passage in passages]).values()]
-            _mark_dead(connection, state.rows[replaced].tolist(), state.version + _new(turn))
+            _mark_dead(connection, state.rows[replaced].tolist(), turn.version)
             start = state.next_row
             for at in range(0, len(passages), _AT_ONCE):
                 some = passages[at : at + _AT_ONCE]
@@ -682,9 +690,7 @@ class LocalStore(Store):
         self, connection: sqlite3.Connection, turn: _Transaction, first: int, segment: Segment
     ) -> None:
         """Write a segment, and name it in the database."""
-        name, digest, data = self._home.segments.write(segment)
-        turn.made.append(name)
-        _insert_segment(connection, first, name, digest, data)
+        _name_segment(connection, turn, first, self._home.segments.write(segment))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed.
@@ -698,7 +704,7 @@ class LocalStore(Store):
                 return 0
             with self._step() as (connection, turn):
                 state = turn.state
-                _mark_dead(connection, state.rows[gone].tolist(), state.version + _new(turn))
+                _mark_dead(connection, state.rows[gone].tolist(), turn.version)
                 if len(gone) == state.count:
                     self._drop_segments(connection, turn)
                 _put(connection, {"changes": state.changes + 1})
@@ -769,12 +775,10 @@ class LocalStore(Store):
         """
         self._home.database.check()
         view, path = self.snapshot(), self._home.database.path
-        texts = view.texts
-        assert isinstance(texts, _Texts)
-        for name, digest, data in texts.ask("SELECT name, sha256, data FROM segments"):
+        texts = cast(_Texts, view.texts)
+        segments = texts.ask("SELECT name, sha256, data FROM segments")
+        for name, digest, data in segments if self.folder else ():
             file = self._home.segments.path(name)
-            if self.folder is None:
-                continue
             found = _digest(file) if data is None else hashlib.sha256(data).hexdigest()
             if found != digest:
                 raise corruption(
@@ -784,16 +788,13 @@ class LocalStore(Store):
                 )
         for part in view.state.parts:
             _ = part.segment.checked_words
-        rows, read = view.rows, 0
-        for record in texts.records(rows):
-            _passage(record, path)
-            read += 1
+        read = sum(bool(_passage(record, path)) for record in texts.records(view.rows))
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
         [(count,)] = texts.ask(living)
-        if read < len(rows) or count > len(rows):
+        if read < len(view) or count > len(view):
             raise corruption(
                 path,
-                f"holds {count} passages, and vectors of {len(rows)}; build the index again.",
+                f"holds {count} passages, and vectors of {len(view)}; build the index again.",
             )
 
     def compact(self) -> None:
@@ -831,7 +832,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     _fill(store, settings, state.next_row, texts.records(rows), parts, len(rows))
 
 
-_Part = tuple[int, tuple[str, str, bytes | None], NDArray[np.int64]]
+_Part = tuple[int, _Written, NDArray[np.int64]]
 
 
 def _fill(
@@ -847,7 +848,7 @@ def _fill(
     `rows`: the number of rows that the other has used. `count`: of records.
     """
     with store._step() as (connection, turn):
-        old, version = turn.state, turn.state.version + _new(turn)
+        old, version = turn.state, turn.version
         living = old.rows if old.alive is None else old.rows[old.alive]
         _mark_dead(connection, living.tolist(), version)
         store._drop_segments(connection, turn)
@@ -862,9 +863,8 @@ def _fill(
         connection.executemany(_INSERT, shifted())
         if read < count:
             raise PassageGone("store: a passage was deleted while the index was copied; try again.")
-        for first, (name, digest, data), dead in parts:
-            turn.made.append(name)
-            _insert_segment(connection, first + shift, name, digest, data)
+        for first, written, dead in parts:
+            _name_segment(connection, turn, first + shift, written)
             buried = [(row + shift, None, version) for row in dead.tolist()]
             connection.executemany("INSERT INTO dead (row, at, version) VALUES (?, ?, ?)", buried)
         own = {"version", "changes", "next_row"}
@@ -934,16 +934,12 @@ def _setting_sum(key: str, value: str | bytes) -> int:
     )
 
 
-def _insert_segment(
-    connection: sqlite3.Connection, first: int, name: str, digest: str, data: bytes | None
+def _name_segment(
+    connection: sqlite3.Connection, turn: _Transaction, first: int, written: _Written
 ) -> None:
+    turn.made.append(written[0])
     insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
-    connection.execute(insert, [first, name, digest, data])
-
-
-def _new(turn: _Transaction) -> int:
-    """Return 1 if a transaction's version is not that of its state yet."""
-    return 0 if turn.is_changed else 1
+    connection.execute(insert, [first, *written])
 
 
 def _mark_dead(connection: sqlite3.Connection, rows: Sequence[int], version: int) -> None:

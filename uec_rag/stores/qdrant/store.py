@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
@@ -267,21 +268,20 @@ class QdrantStore(Store):
             )
 
     def _scroll(
-        self, count: int | None = None, collection: Collection | None = None
+        self, collection: Collection | None = None, limit: int = _READ
     ) -> Iterator[models.Record]:
-        """Yield points in the order of their UUIDs, which is random."""
-        offset, left = None, count
-        while left is None or left > 0:
+        """Yield points in the order of their UUIDs, which is random, `limit` in each request."""
+        offset: Any = None
+        while True:
             points, offset = self._ask(
                 self._client.scroll,
                 self._name,
                 scroll_filter=self._filter,
-                limit=_READ if left is None else min(left, _READ),
+                limit=limit,
                 offset=offset,
                 **_contents(collection),
             )
             yield from points
-            left = None if left is None else left - len(points)
             if offset is None:
                 return
 
@@ -338,7 +338,8 @@ class QdrantStore(Store):
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
         collection = self._collection()
-        return _gaussians(collection, [*self._scroll(count, collection)] if collection else [])
+        points = self._scroll(collection, min(count, _READ)) if collection else iter(())
+        return _gaussians(collection, [*islice(points, count)])
 
     def _frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
         """Return the frequencies of distinct terms of a sparse block among all passages.
