@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import bag_of_words
-from uec_rag import UEC, Gaussian, Retriever
+from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores import base as stored
 from uec_rag.stores.base import DateText, make_passages, normalise
 from uec_rag.stores.filters import matches, parse
 from uec_rag.stores.qdrant.points import translate
@@ -102,25 +100,6 @@ def test_a_filter_may_name_a_date_as_it_was_given(small):
     small.add(["tavone"], ids=["new"], metadatas=[{"day": day, "size": (1, 2)}])
     for where in ({"day": day}, {"day": "2026-01-31"}, {"size": (1, 2)}, {"size": [1, 2]}):
         assert small.search(["tavone"], filter=where).ids == [["new"]]
-
-
-def test_metadata_is_checked_and_copied_once_on_its_way_in(monkeypatch):
-    seen, checked = [], stored.normalise
-    monkeypatch.setattr(
-        stored, "normalise", lambda given, where: seen.append(where) or checked(given, where)
-    )
-    retriever, given = Retriever(UEC([bag_of_words(8, "words")])), {"tags": ["a"], "rows": (1, 2)}
-    retriever.add(["one", "two"], ["1", "2"], [given, given])
-    assert seen == ["metadatas[0]", "metadatas[1]"]
-    del seen[:]
-    given["tags"].append("b")
-    [held] = retriever.get(["1"])
-    assert held.metadata == {"tags": ["a"], "rows": [1, 2]}
-    held.metadata["tags"].append("c")
-    assert retriever.get(["1", "2"])[0].metadata["tags"] == ["a"]
-    assert seen == ["metadata of '1'", "metadata of '2'"]  # what is read is checked, and remembered
-    retriever.store.add([held], retriever.vectors(["1"]))  # which may come from anywhere
-    assert seen[2:] == ["metadata of '1'"]
 
 
 DAY = datetime.date(2024, 1, 31)

@@ -181,43 +181,6 @@ def test_what_a_view_has_is_copied_after_its_files_were_merged(tmp_path):
     np.testing.assert_array_equal(copy.vectors(names).mean, view.vectors(names).mean)
 
 
-def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch):
-    """All similarities are negative: their variance is bounded by the store's largest."""
-    rng, looked_at = np.random.default_rng(0), []
-    mean = np.abs(rng.standard_normal((4000, 3)))
-    written = LocalStore()
-    stored = Gaussian.from_factors(mean, rng.uniform(0.01, 0.02, (4000, 2)), PROFILE)
-    written.add([passage(str(i)) for i in range(4000)], stored)
-    query = Gaussian(-np.ones((1, 3)), np.full((1, 3), 0.01))
-    written.save(tmp_path)
-
-    def counted(mu, sigma2, beta):
-        looked_at.append(len(mu))
-        return probit(mu, sigma2, beta)
-
-    monkeypatch.setattr("uec_rag.base.similarity.probit", counted)
-    for store in (written, LocalStore(tmp_path)):
-        looked_at.clear()
-        assert ids(store.search(query, 5, beta=1.0)) == everything(store, query, 5, 1.0)[0]
-        assert sum(looked_at) < 400
-
-
-def test_an_interrupted_write_leaves_the_store_as_it_was(store, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalStore, "_name", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            store.add(*more(store, ["b", "lost", "also lost"]))
-    assert [p.text for p in store.get(["a", "b", "lost"])] == ["text of a", "text of b"]
-    store.add(*more(store, ["e", "f"], seed=8))  # in the rows that were written in vain
-    assert [p.text for p in store.get(["b", "lost", "e"])] == ["text of b", "new text of e"]
-    store.add(*more(store, ["b"], seed=9))
-    assert [p.text for p in store.get(["a", "b", "f"])][1:] == ["new text of b", "new text of f"]
-    assert [p.id for p in store.passages()] == ["a", "c", "d", "e", "f", "b"]
-
-
 @pytest.mark.parametrize("gone", ["", "a", "ad", "bc", "abcd", "eh", "bdfh"])
 def test_a_copy_has_the_same_passages_and_goes_its_own_way(tmp_path, store, gone):
     store.save(tmp_path / "first")
@@ -454,20 +417,6 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
 
 def _numbers(found):
     return np.array([[int(passage.id) for passage in row] for row in found.passages])
-
-
-def test_a_block_of_one_number_is_searched_exactly_in_int8():
-    """An encoder may give vectors of width 1, and parts of queries may be as thin."""
-    rng = np.random.default_rng(0)
-    mean = rng.standard_normal((9000, 6)).astype(np.float32)  # searched in several tiles
-    store = LocalStore(dtype="int8")
-    stored = Gaussian(mean, np.full((9000, 6), 0.1), widths=(5, 1))
-    store.add([Passage(str(i), "") for i in range(9000)], stored)
-    query = Gaussian(rng.standard_normal((4, 6)), np.zeros((4, 6)))
-    assert_same_scores(store.search(query, K, beta=BETA), query, stored)
-    off = np.abs(store.snapshot().compare([query.mean])[0] - query.mean @ mean.T)
-    scans = [part.segment.scan for part in store.snapshot().state.parts]
-    assert (off <= error_bound(scans, query.mean)[:, None]).all()
 
 
 def assert_same_scores(found, query, stored):

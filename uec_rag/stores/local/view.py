@@ -402,12 +402,12 @@ class View(Store):
                 (part.segment, slice(None), span)
                 for part, span in zip(state.parts, spans, strict=True)
             ]
-        widths, is_whole, out = state.schema.widths, len(queries) == 1, []
+        widths, is_whole, out = state.schema.widths, len(queries) == 1, list[FloatArray]()
         if is_whole and state.parts:
             queries = np.split(queries[0], np.cumsum(widths)[:-1], axis=1)
         # An encoder of words has no means.
         blocks = range(len(queries)) if is_whole else np.flatnonzero(widths).tolist()
-        for number, query in zip(blocks, queries, strict=bool(state.parts)):
+        for number, query in zip(blocks, queries, strict=bool(queries and state.parts)):
             product = np.empty((len(query), len(self) if few else total), dtype=np.float32)
             for segment, rows, places in each:
                 product[:, places] = segment.products(number, query, rows)
