@@ -159,7 +159,7 @@ def test_operators_on_what_a_dict_holds_are_parsed(small):
         ({"loc": {"page": 2, "in": {"line": 1}}}, ["2"]),
     ):
         assert [p.id for p in small.passages(filter)] == ids
-    with pytest.raises(ValueError, match=r"Qdrant cannot filter by what the dict of 'loc'"):
+    with pytest.raises(ValueError, match=r"Qdrant cannot look into the dict of 'loc'"):
         translate(parse({"loc": {"page": {"$gte": 2}}}))
 
 

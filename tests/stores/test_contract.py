@@ -124,7 +124,7 @@ def test_filters_mean_the_same_in_every_store(store):
                 store.search(QUERY, 1, beta=1.0, filter=filter_)
             continue
         if isinstance(condition, Predicate) and store.remote:
-            with pytest.raises(ValueError, match="Qdrant cannot filter by a Python callable"):
+            with pytest.raises(ValueError, match="Qdrant cannot run a Python callable"):
                 store.passages(filter_)
             continue
         wanted = {p.id: stored[[i]] for i, p in enumerate(given) if holds(condition, p)}

@@ -93,13 +93,20 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
         raise ValueError("this index stores its own passages; omit store=")
     if state is None:
         return None
-    address = state.get("address") if isinstance(state, dict) else None
+    if not isinstance(state, dict):
+        raise ValueError(f"path: the index names no store, but {state!r:.60}; build it again.")
+    address = state.get("address")
+    if store is None and state.get("store") == "source":
+        raise ValueError(
+            f"path: this is the fit of a retriever over {address!r:.300}, without passages; pass "
+            "that store: UECGate.load(path, UECRetriever.over(your_store)), or "
+            "Retriever.load(path, store=retriever.index.store)."
+        )
     if store is None:
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
-            "is not opened just because a saved folder names it; if it is yours, pass it: "
-            f"Retriever.load(path, store=...) (uec-rag: --store {address!r:.300}; of UECGate: "
-            "UECGate.load(path, UECRetriever.over(your_store)))."
+            "is not opened just because a saved folder names it; if it is yours, open it: "
+            f"Retriever.load(path, store=...) (uec-rag: --store {address!r:.300})."
         )
     cast(LinkedStore, store).restore(state)
     return store

@@ -225,10 +225,10 @@ def translate(condition: filters.Condition) -> models.Filter:
         case filters.Compare():
             return _comparison(condition)
         case filters.Nested(key):
-            what = f"by what the dict of {key!r:.60} has; store it under a key of its own"
+            what = f"look into the dict of {key!r:.60}; store the value under a key of its own"
         case filters.Predicate():
-            what = "by a Python callable"
-    raise ValueError(f"filter: Qdrant cannot filter {what}, or use a local index.")
+            what = "run a Python callable; use operators (uec_rag.stores.filters)"
+    raise ValueError(f"filter: Qdrant cannot {what}, or use a local index.")
 
 
 def _comparison(condition: filters.Compare) -> models.Filter:
