@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -447,15 +448,6 @@ class _Checked(dict[str, Any]):
     """The metadata of a passage that was already checked and copied."""
 
 
-def _check_distinct(ids: Iterable[str]) -> None:
-    """Raise ValueError if an id occurs twice."""
-    seen = set[str]()
-    for id_ in ids:
-        if id_ in seen:
-            raise ValueError(f"ids: {id_!r} is given twice; expected distinct ids in one call.")
-        seen.add(id_)
-
-
 def check_passage(passage: Passage) -> Passage:
     """Check one passage, and copy its metadata.
 
@@ -538,7 +530,9 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
         else check_passage(passage)
         for passage in passages
     ]
-    _check_distinct(passage.id for passage in checked)
+    [(id_, count)] = Counter(passage.id for passage in checked).most_common(1) or [("", 0)]
+    if count > 1:
+        raise ValueError(f"ids: {id_!r} is given twice; expected distinct ids in one call.")
     return checked
 
 

@@ -177,10 +177,8 @@ class _Segments:
                     content = np.memmap(file, np.uint8, "c")
             except NotRegularError as error:
                 raise corruption(path, f"is {error.strerror}; build the index again.") from error
-            except FileNotFoundError as error:
-                raise corruption(path, "is missing; build the index again.") from error
-            except ValueError as error:
-                raise corruption(path, "is empty; build the index again.") from error
+            except (FileNotFoundError, ValueError) as error:
+                raise corruption(path, "is missing or empty; build the index again.") from error
         self._held[name] = Segment.from_arrays(unpack(content, path), path)
         return self._held[name]
 

@@ -164,11 +164,6 @@ class State:
             for number, (scale, saturation) in enumerate(self.schema.words)
         ]
 
-    @cached_property
-    def samples(self) -> dict[int, Gaussian]:
-        """Samples of the passages, by their number, which each search needs."""
-        return {}
-
     @property
     def count(self) -> int:
         """The number of passages."""
@@ -496,14 +491,8 @@ class View(Store):
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
-        whole = self.selected is self.state.alive
-        if not whole or count not in self.state.samples:
-            columns = np.arange(0, len(self), max(1, len(self) // count))
-            sample = self.state.gaussians(self.positions(columns))
-            if not whole:
-                return sample
-            self.state.samples[count] = sample
-        return self.state.samples[count]
+        columns = np.arange(0, len(self), max(1, len(self) // count))
+        return self.state.gaussians(self.positions(columns))
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None

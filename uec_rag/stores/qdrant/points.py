@@ -23,6 +23,8 @@ MEAN, SCALES = "mean", "scales"
 FACTS = "facts"
 PASSAGE = ["id", "text", "metadata"]
 """The keys of a point's payload that make up a passage."""
+WITH_WORDS = models.PayloadSelectorExclude(exclude=[FACTS, "values"])
+"""The same with its words."""
 
 _Point = models.Record | models.ScoredPoint
 _SPACE = uuid.UUID("8d1d1b0a-3f5a-4c1e-9d55-2f0d6a1c7e42")

@@ -51,6 +51,7 @@ from uec_rag.stores.qdrant.points import (
     MEAN,
     PASSAGE,
     SCALES,
+    WITH_WORDS,
     Collection,
     has_key,
     passage_of,
@@ -254,22 +255,19 @@ class QdrantStore(Store):
         """Return the number of points that match a filter."""
         return self._ask(self._client.count, self._name, filter, exact=True).count
 
-    def _retrieve(
-        self, ids: Sequence[str], collection: Collection | None = None
-    ) -> Iterator[models.Record]:
-        """Yield the points of those ids that exist, with vectors if their collection is given."""
+    def _retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> Iterator[models.Record]:
+        """Yield the points of those ids that exist, with their vectors and words if asked for."""
         names = [*dict.fromkeys(ids)]
-        for start in range(0, len(names) if collection or self._collection() else 0, _READ):
+        for start in range(0, len(names) if self._collection() else 0, _READ):
             yield from self._ask(
                 self._client.retrieve,
                 self._name,
                 [*map(point_id, names[start : start + _READ])],
-                **_contents(collection),
+                with_payload=WITH_WORDS if vectors else PASSAGE,
+                with_vectors=[MEAN, SCALES] if vectors else False,
             )
 
-    def _scroll(
-        self, collection: Collection | None = None, limit: int = _READ
-    ) -> Iterator[models.Record]:
+    def _scroll(self, limit: int = _READ, *, vectors: bool = False) -> Iterator[models.Record]:
         """Yield points in the order of their UUIDs, which is random, `limit` in each request."""
         offset: Any = None
         while True:
@@ -279,7 +277,8 @@ class QdrantStore(Store):
                 scroll_filter=self._filter,
                 limit=limit,
                 offset=offset,
-                **_contents(collection),
+                with_payload=WITH_WORDS if vectors else PASSAGE,
+                with_vectors=[MEAN, SCALES] if vectors else False,
             )
             yield from points
             if offset is None:
@@ -324,7 +323,7 @@ class QdrantStore(Store):
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
         collection = self._collection()
-        points = {passage_of(one).id: one for one in self._retrieve(ids, collection)}
+        points = {passage_of(one).id: one for one in self._retrieve(ids, vectors=True)}
         for id_ in ids:
             if id_ not in points:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
@@ -338,7 +337,7 @@ class QdrantStore(Store):
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
         collection = self._collection()
-        points = self._scroll(collection, min(count, _READ)) if collection else iter(())
+        points = self._scroll(min(count, _READ), vectors=True) if collection else ()
         return _gaussians(collection, [*islice(points, count)])
 
     def _frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
@@ -378,7 +377,7 @@ class QdrantStore(Store):
             models.QueryRequest,
             filter=self._filter,
             limit=max(count, self.candidates),
-            with_payload=_contents(collection)["with_payload"],
+            with_payload=WITH_WORDS,
             with_vector=[MEAN, SCALES],
         )
         requests = [request(query=query.mean[0].tolist(), using=MEAN)]
@@ -546,14 +545,6 @@ class QdrantStore(Store):
     def close(self) -> None:
         """Close the connection, or release the folder for another process."""
         self._client.close()
-
-
-def _contents(collection: Collection | None) -> dict[str, Any]:
-    """Return the options of a request that read passages, and their vectors if it is given."""
-    if collection is None:
-        return {"with_payload": PASSAGE, "with_vectors": False}
-    names = map(words_name, range(len(collection.schema.words)))
-    return {"with_payload": [*PASSAGE, *names], "with_vectors": [MEAN, SCALES]}
 
 
 def _gaussians(collection: Collection | None, points: Sequence[models.Record]) -> Gaussian:
