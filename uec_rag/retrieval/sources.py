@@ -11,13 +11,15 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.counts import Frequencies
-from uec_rag.base.errors import warn
+from uec_rag.base.errors import as_corrupted, warn
+from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
 from uec_rag.ensemble.known_vectors import with_caches
@@ -208,17 +210,18 @@ class SourceStore(Store):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take the rarity of words from what `state` returned; warn if that is of another source.
 
-        KeyError, TypeError or ValueError if it is damaged.
+        IndexCorrupted if it is damaged.
         """
-        if state["address"] != self.source.name:
+        if (name := state.get("address")) != self.source.name:
             warn(
-                f"store: this index was saved over {state['address']!r:.100}, and is loaded "
-                f"over {self.source.name!r:.100}: its fit and its gate may not suit."
+                f"store: this index was saved over {name!r:.100}, and is loaded over "
+                f"{self.source.name!r:.100}: its fit and its gate may not suit."
             )
-        self.frequencies = [
-            Frequencies(int(passages), float(length), {int(k): int(n) for k, n in counts.items()})
-            for passages, length, counts in state.get("words", [])
-        ]
+        with as_corrupted(Path(DATABASE)):
+            self.frequencies = [
+                Frequencies(int(size), float(length), {int(k): int(n) for k, n in counts.items()})
+                for size, length, counts in state.get("words", [])
+            ]
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise ValueError(

@@ -520,10 +520,11 @@ class QdrantStore(Store):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Raise ValueError if this is an empty collection, and not that of a saved index."""
-        if self.address != state["address"] and not len(self):
+        address = state.get("address")
+        if self.address != address and not len(self):
             raise ValueError(
                 f"store: there is no passage in {self.address!r:.300}, and those of this index "
-                f"were saved in {state['address']!r:.300}; check the name (uec-rag: --store)."
+                f"were saved in {address!r:.300}; check the name (uec-rag: --store)."
             )
 
     @property
