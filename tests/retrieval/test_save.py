@@ -190,7 +190,7 @@ def changed(column, value):
         ("DROP INDEX passages_by_id", "lacks 'passages_by_id'"),
         ("PRAGMA user_version = 99", "a newer uec-rag made it"),
         (("schema", "["), "unexpected content"),
-        (("schema", '{"widths": [8], "factors": 8, "profile": null, "words": [[1, 0, 9]]}'), "unexpected"),
+        (("schema", '{"widths": [8], "factors": 8, "words": [[1, 0, 9]]}'), "unexpected content"),
         (("ensemble", '"../x"'), "names no ensemble"),
         (("calibration", "[]"), "unexpected content"),
         ("UPDATE settings SET value = '7' WHERE key = 'changes'", "the checksum of 'changes'"),

@@ -2,8 +2,6 @@ import os
 import signal
 import sqlite3
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -295,20 +293,6 @@ def test_readers_never_see_half_a_write(dtype):
                 store.delete([str(i) for i in range(20, 40)])
 
 
-def test_writers_do_not_lose_each_others_passages():
-    store = LocalStore()
-
-    def write(start):
-        for i in range(start, start + 200):
-            store.add([passage(str(i))], Gaussian([[i, 1.0]], [[0.0, 0.0]]))
-
-    with ThreadPoolExecutor(4) as writers:
-        [*writers.map(write, range(0, 4000, 1000))]
-    wanted = [str(1000 * n + i) for n in range(4) for i in range(200)]
-    assert len(store) == 800
-    assert store.vectors(wanted).mean[:, 0].tolist() == [float(i) for i in wanted]
-
-
 def exit_code_of_a_child(work):
     """How a forked child ends: by 0 if its work is true, and at the latest after a minute."""
     child = os.fork()
@@ -317,33 +301,6 @@ def exit_code_of_a_child(work):
         signal.alarm(60)
         os._exit(not work())
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_a_child_that_is_forked_beside_a_writer_searches_and_writes():
-    store = LocalStore()
-
-    def some(seed, count):
-        mean = np.random.default_rng(seed).standard_normal((count, 16))
-        return Gaussian(mean, np.zeros(mean.shape))
-
-    def write():
-        store.add([passage(str(i), even=i % 2) for i in range(200, 240)], some(1, 40))
-        len(store.snapshot({"even": 1}))
-        store.snapshot().search(some(2, 2), 3, beta=1.0)
-
-    def search_and_write():
-        store.search(some(2, 2), 3, beta=1.0)
-        len(store.snapshot({"even": 1}))
-        store.add([passage("new")], some(3, 1))
-        return store.search(some(3, 1), 1, beta=1.0).passages[0][0].id == "new"
-
-    store.add([passage(str(i), even=i % 2) for i in range(200)], some(0, 200))
-    with beside(write):
-        for number in range(12):
-            time.sleep(0.01 + 0.003 * (number % 5))
-            assert exit_code_of_a_child(search_and_write) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
