@@ -105,6 +105,20 @@ def test_any_combination_lets_through_what_it_says(store, filter_):
     assert len(view) == len([*view.passages()])
 
 
+def test_values_of_one_key_in_an_or_are_one_condition():
+    some = [{"year": year} for year in range(2000)]
+    joined = parse(
+        {"$or": [*some, {"lang": "en"}, {"year": {"$in": [2000]}}, {"lang": {"$ne": 1}}]}
+    )
+    assert joined == Or(
+        (
+            Compare("lang", "$ne", 1),
+            Compare("year", "$in", (*range(2001),)),
+            Compare("lang", "$in", ("en",)),
+        )
+    )
+
+
 @pytest.mark.parametrize(
     ("filter_", "message"),
     [

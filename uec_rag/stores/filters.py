@@ -134,12 +134,28 @@ def _join(conditions: list[Condition]) -> Condition:
     return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
 
 
+def _either(conditions: list[Condition]) -> Condition:
+    """Join conditions by Or; `$eq` and `$in` of one key become a single `$in`."""
+    joined: list[Condition] = []
+    values: dict[str, list[object]] = {}
+    for condition in conditions:
+        if isinstance(condition, Compare) and condition.operator in ("$eq", "$in"):
+            value = condition.value
+            values.setdefault(condition.key, []).extend(
+                value if condition.operator == "$in" else [value]
+            )
+        else:
+            joined.append(condition)
+    joined += [Compare(key, "$in", tuple(options)) for key, options in values.items()]
+    return Or(tuple(joined))
+
+
 def _entry(key: str, value: object) -> Condition:
     match key:
         case "$and":
             return And(tuple(map(_parse_clause, _as_list(key, value))))
         case "$or":
-            return Or(tuple(map(_parse_clause, _as_list(key, value))))
+            return _either([*map(_parse_clause, _as_list(key, value))])
         case "$not":
             return Not(_parse_clause(cast(Filter, value)))  # which checks it
         case "$id":
