@@ -21,7 +21,7 @@ from tests.helpers import (
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
-from uec_rag.retrieval.calibrate import FEWEST, corpus_fingerprint
+from uec_rag.retrieval.calibrate import FEWEST
 from uec_rag.retrieval.request import Diversity
 from uec_rag.stores.local import LocalStore
 
@@ -255,7 +255,7 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
 
 def test_the_fingerprint_is_of_ids_and_texts_in_any_order(fitted):
     def of(texts, ids):
-        return corpus_fingerprint(index_of(fitted, texts, ids).store)
+        return index_of(fitted, texts, ids).store.corpus()
 
     first = of(["badero", "golugo", "mapifi"], [*"abc"])
     assert first == of(["mapifi", "golugo", "badero"], [*"cba"])

@@ -31,7 +31,7 @@ from uec_rag.stores.urls import open_store
 
 def app():
     log_to_stderr()
-    store = open_store({place!r}, existing=True)
+    store = open_store({place!r})
     return create_app(Retriever.load({index!r}, store=store), write=True, token={token!r})
 """
 UVICORN = [sys.executable, "-m", "uvicorn", "--factory", "app:app"]

@@ -1,7 +1,6 @@
 """Qdrant's real engine in this process, with the part of QdrantClient that the store uses."""
 
 import json
-import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -104,27 +103,12 @@ def _vector_params(given):
 
 def _request(asked: models.QueryRequest):
     more = {"with_vector": bool(asked.with_vector), "with_payload": bool(asked.with_payload)}
-    return edge.QueryRequest(**_shared(asked), **more)
-
-
-def _shared(asked: models.QueryRequest | models.Prefetch):
-    return {
-        "limit": asked.limit,
-        "query": _query(asked.query, asked.using),
-        "prefetches": [edge.Prefetch(**_shared(one)) for one in asked.prefetch or ()],
-        "filter": _filter(asked.filter),
-        "params": _params(asked.params),
-    }
-
-
-def _params(asked):
-    return None if asked is None else edge.SearchParams(exact=bool(asked.exact))
-
-
-def _query(asked, using):
-    if isinstance(asked, models.FormulaQuery):
-        return edge.Formula(_expression(asked.formula), asked.defaults or {})
-    return edge.Query.Nearest(_vector(asked), using)
+    return edge.QueryRequest(
+        limit=asked.limit,
+        query=edge.Query.Nearest(_vector(asked.query), asked.using),
+        filter=_filter(asked.filter),
+        **more,
+    )
 
 
 def _vectors(asked):
@@ -135,22 +119,6 @@ def _vector(asked):
     if isinstance(asked, models.SparseVector):
         return edge.SparseVector(asked.indices, asked.values)
     return asked
-
-
-def _expression(asked):
-    match asked:
-        case models.DivExpression(div=parts):
-            return edge.Expression.Div(_expression(parts.left), _expression(parts.right), None)
-        case models.SqrtExpression(sqrt=inner):
-            return edge.Expression.Sqrt(_expression(inner))
-        case models.SumExpression(sum=parts):
-            return edge.Expression.Sum([*map(_expression, parts)])
-        case models.MultExpression(mult=parts):
-            return edge.Expression.Mult([*map(_expression, parts)])
-        case str():
-            return edge.Expression.Variable(asked)
-    assert math.isfinite(asked)
-    return edge.Expression.Constant(float(asked))
 
 
 def _filter(asked):

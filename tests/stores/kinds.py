@@ -6,10 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.stores.edge_client import EdgeClient
 from tests.stores.qdrant_server import server_url
-from uec_rag.base.files import read_json
 from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
-from uec_rag.stores.urls import open_store, saved_store
+from uec_rag.stores.urls import STORE, open_store, saved_store
 
 KINDS = {
     "memory": lambda folder: LocalStore(),
@@ -48,17 +47,16 @@ def reopened(store, folder):
         store.save(folder)
         close(store)
         return LocalStore(folder)
-    folder.mkdir()
-    store.save(folder)
+    state = store.state()
     close(store)
-    return saved_store(folder, open_store(read_json(folder / "store.json")["address"]))
+    return saved_store({STORE: state}, open_store(state["address"]))
 
 
 def beside(store):
     """What another process has: a store of its own over the same collection."""
-    if store._location.url:
-        return type(store)(url=store._location.url, collection=store._collection)
-    return type(store)(client=store._client, collection=store._collection)
+    if store._url:
+        return type(store)(url=store._url, collection=store._name)
+    return type(store)(client=store._client, collection=store._name)
 
 
 def at_once(write, stores):

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import bag_of_words
-from uec_rag import UEC, Gaussian, Retriever
+from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores import base as stored
 from uec_rag.stores.base import DateText, make_passages, normalise
-from uec_rag.stores.filters import matches, parse, rewrite_by_facts
+from uec_rag.stores.filters import matches, parse
+from uec_rag.stores.qdrant.points import translate
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -103,25 +102,6 @@ def test_a_filter_may_name_a_date_as_it_was_given(small):
         assert small.search(["tavone"], filter=where).ids == [["new"]]
 
 
-def test_metadata_is_checked_and_copied_once_on_its_way_in(monkeypatch):
-    seen, checked = [], stored.normalise
-    monkeypatch.setattr(
-        stored, "normalise", lambda given, where: seen.append(where) or checked(given, where)
-    )
-    retriever, given = Retriever(UEC([bag_of_words(8, "words")])), {"tags": ["a"], "rows": (1, 2)}
-    retriever.add(["one", "two"], ["1", "2"], [given, given])
-    assert seen == ["metadatas[0]", "metadatas[1]"]
-    del seen[:]
-    given["tags"].append("b")
-    [held] = retriever.get(["1"])
-    assert held.metadata == {"tags": ["a"], "rows": [1, 2]}
-    held.metadata["tags"].append("c")
-    assert retriever.get(["1", "2"])[0].metadata["tags"] == ["a"]
-    assert seen == ["metadata of '1'", "metadata of '2'"]  # what is read is checked, and remembered
-    retriever.store.add([held], retriever.vectors(["1"]))  # which may come from anywhere
-    assert seen[2:] == ["metadata of '1'"]
-
-
 DAY = datetime.date(2024, 1, 31)
 HELSINKI = datetime.timezone(datetime.timedelta(hours=2))
 TIMES = {
@@ -179,8 +159,8 @@ def test_operators_on_what_a_dict_holds_are_parsed(small):
         ({"loc": {"page": 2, "in": {"line": 1}}}, ["2"]),
     ):
         assert [p.id for p in small.passages(filter)] == ids
-    with pytest.raises(ValueError, match=r"cannot look into the dict of 'loc\.page'"):
-        rewrite_by_facts(parse({"loc": {"page": {"$gte": 2}}}), "Qdrant")
+    with pytest.raises(ValueError, match=r"Qdrant cannot look into the dict of 'loc'"):
+        translate(parse({"loc": {"page": {"$gte": 2}}}))
 
 
 def test_a_text_that_is_given_twice_with_one_id_is_added_once(small):

@@ -70,7 +70,7 @@ def holds(condition, passage):
             "$gte": lambda: held >= condition.value,
             "$lt": lambda: held < condition.value,
             "$lte": lambda: held <= condition.value,
-            "$contains": lambda: condition.value in held,
+            "$contains": lambda: not isinstance(held, dict) and condition.value in held,
         }[condition.operator]()
     except TypeError:  # values that cannot be compared do not match
         return False

@@ -135,7 +135,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
     places = list(_places(state))
     items += [("ensemble", "", place, nasty) for place in places[1:] for nasty in NASTY]
     for table, columns in {
-        "passages": ("row", "id", "sum", "metadata", "dates", "about", "text"),
+        "passages": ("row", "id", "sum", "metadata", "dates", "text"),
         "segments": ("first", "name", "sha256", "data"),
         "settings": ("key", "value"),
     }.items():
@@ -154,7 +154,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
                 of = (
                     f"SELECT rowid FROM {table} LIMIT 1"
                     if table != "settings"
-                    else "SELECT 'words'"
+                    else "SELECT 'schema'"
                 )
                 key = "key" if table == "settings" else "rowid"
                 database.execute(

@@ -183,7 +183,7 @@ def open_index(
     say(f"Opening {index.name} ...")
     from uec_rag.retrieval import Gate, Retriever
 
-    engine = None if store is None else open_store(store, existing=True)
+    engine = None if store is None else open_store(store)
     writable = os.access(index, os.W_OK) and os.access(index / DATABASE, os.W_OK)
     retriever = Retriever.load(
         index,

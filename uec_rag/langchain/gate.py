@@ -49,7 +49,6 @@ from uec_rag.retrieval.handed import GateOfHits, judge
 from uec_rag.retrieval.labelled import without_gate
 from uec_rag.retrieval.plain import as_ensemble
 from uec_rag.retrieval.request import Query
-from uec_rag.retrieval.sources import SourceStore
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -365,4 +364,4 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
 def _is_over_a_source(retriever: object) -> TypeGuard[UECRetriever]:
     """Return whether a retriever is `UECRetriever.over` another package's store."""
-    return isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore)
+    return isinstance(retriever, UECRetriever) and not retriever.index.store.can_list

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,6 @@ from uec_rag.documents.questions import make_questions
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.search import Method, rank
-from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.local import LocalStore
 
@@ -95,7 +93,7 @@ def check_labels(
     wanted = [frozenset(ids) for ids in relevant_ids]
     every = sorted(frozenset().union(*wanted), key=str)
     unknown = list[str]()
-    if not (isinstance(store, SourceStore) and store.source.get is None):
+    if store.can_look_up:
         known = {passage.id for passage in store.get(every)}
         unknown = [id_ for id_ in every if id_ not in known]
     if unknown:
@@ -113,20 +111,6 @@ def check_labels(
             f"queries: expected at least {fewest} to calibrate on, got {len(queries)}."
         )
     return wanted
-
-
-def corpus_fingerprint(store: Store) -> str:
-    """Hash every passage's id and text, in any order, since engines have orders of their own.
-
-    Of a source of candidates, its name is hashed.
-    """
-    if isinstance(store, SourceStore):
-        return store.corpus
-    total = 0
-    for passage in store.passages():
-        said = f"{len(passage.id)}:{passage.id}{len(passage.text)}:{passage.text}".encode()
-        total += int.from_bytes(hashlib.sha256(said).digest())
-    return f"{total % 2**128:032x}"
 
 
 def calibrate_with_labels(
@@ -229,10 +213,10 @@ def warn_of_lost(store: Store, wanted: Sequence[Collection[str]]) -> None:
     `store`: the view that was searched.
     """
     every = frozenset[str]().union(*wanted)
-    if isinstance(store, SourceStore) and (lost := every - {*store.seen}):
+    if lost := store.missed(every):
         warn(
-            f"{len(lost)} of {len(every)} labelled passages are not among the candidates that "
-            f"{store.source.name} finds: no answer can come from these. Ask it for more."
+            f"{len(lost)} of {len(every)} labelled passages are not among the candidates that the "
+            f"store finds ({store.contents}): no answer can come from these. Ask it for more."
         )
 
 

@@ -28,7 +28,6 @@ from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import Drift, Guarantee
-from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.labelled import UNDERSPECIFIED, Advised, LabelledSearch, Searchable
 from uec_rag.retrieval.request import Query, with_turns
 from uec_rag.retrieval.result import Result, SearchResult
@@ -639,7 +638,7 @@ class Gate(Record):
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made; reads every passage."""
         same = self.basis in ("", retriever._method(filter).basis)
-        return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
+        return same and (not self.corpus or self.corpus == retriever.store.corpus())
 
     def _check(self, decided: SearchResult | Decision) -> None:
         told = (

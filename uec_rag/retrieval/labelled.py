@@ -27,12 +27,7 @@ from uec_rag.confidence.risk import (
     risk_threshold,
 )
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import (
-    check_labels,
-    corpus_fingerprint,
-    make_trial,
-    warn_of_lost,
-)
+from uec_rag.retrieval.calibrate import check_labels, make_trial, warn_of_lost
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.search import Method
@@ -172,7 +167,7 @@ class LabelledSearch:
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         _warn_of_shared_answers(wanted)
         view = without_gate(retriever)
-        corpus = corpus_fingerprint(view.store)
+        corpus = view.store.corpus()
         result = _search(view, queries, k, filter)
         warn_of_lost(view.store, wanted)
         return cls(view, result, wanted, k, corpus, result.size, filter)
@@ -188,7 +183,7 @@ class LabelledSearch:
         """
         queries, relevant, tried = questions_from_passages(retriever)
         labelled = cls.from_queries(tried, queries, relevant, k=k)
-        corpus = corpus_fingerprint(retriever.store)
+        corpus = retriever.store.corpus()
         return replace(labelled, retriever=retriever, corpus=corpus, size=len(retriever))
 
     def threshold(

@@ -22,7 +22,6 @@ from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.known_vectors import with_caches
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
-from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Passage, Store
 
 ENOUGH = 64
@@ -54,9 +53,7 @@ def sample_passages(store: Store) -> list[Passage]:
 
     There are none if a source cannot list them.
     """
-    if isinstance(store, SourceStore):
-        return [] if store.source.sample is None else [*store.source.sample(_MOST_LISTED)]
-    return [*islice(store.passages(), _MOST_READ)]
+    return store.examples(_MOST_READ if store.can_list else _MOST_LISTED)
 
 
 def fit_without_labels(

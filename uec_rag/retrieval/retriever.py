@@ -40,7 +40,6 @@ from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
     calibrate_with_labels,
     check_labels,
-    corpus_fingerprint,
 )
 from uec_rag.retrieval.conversation import rows_of
 from uec_rag.retrieval.diversity import diversify
@@ -70,10 +69,11 @@ from uec_rag.retrieval.save import (
 )
 from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Filter, LinkedStore, Passage, Store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.view import with_fresh_view
+from uec_rag.stores.urls import STORE
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
@@ -158,8 +158,7 @@ class Retriever(Index):
         shipped_underspecified()  # which reads its file now, and not during the first search
 
     def __repr__(self) -> str:
-        contents = self.store if isinstance(self.store, SourceStore) else f"{len(self)} passages"
-        return f"{type(self).__name__}({contents}, {self.uec!r})"
+        return f"{type(self).__name__}({self.store.contents}, {self.uec!r})"
 
     @property
     def language(self) -> str | None:
@@ -212,13 +211,13 @@ class Retriever(Index):
         Once they are others, they are not read again. Those of an engine, and more than
         `_MOST_COMPARED`, are never read; a search only compares their number.
         """
-        if isinstance(self.store, SourceStore):
-            return gate.corpus in ("", self.store.corpus)
+        if not self.store.can_list:
+            return gate.corpus in ("", self.store.corpus())
         if not gate.corpus or self.store.remote or len(self) > _MOST_COMPARED:
             return True
         changes, (state, same) = self.changes, self._compared.get(gate.corpus, (-1, True))
         if same and state != changes:
-            same = gate.corpus == corpus_fingerprint(self.store)
+            same = gate.corpus == self.store.corpus()
             self._compared[gate.corpus] = changes, same
         return same
 
@@ -355,10 +354,7 @@ class Retriever(Index):
         """
         if filter is None:
             return
-        condition = parse(filter)
-        check = getattr(self.store, "check_filter", None)  # Qdrant cannot run every filter
-        if check is not None:
-            check(condition)
+        self.store.check_filter(parse(filter))
 
     def _request(
         self, queries: Sequence[str], k: int, options: Options
@@ -553,7 +549,7 @@ class Retriever(Index):
         count, decision = len(result.passages), result.decision
         if not 0 < count < min(k, JUDGED):
             return result
-        key = "few_candidates" if isinstance(self.store, SourceStore) else "few_match"
+        key = "few_match" if self.store.can_list else "few_candidates"
         note = sentence(key, decision.language, count=str(count))
         return replace(result, decision=with_note(decision, note))
 
@@ -703,7 +699,7 @@ class Retriever(Index):
             wanted,
             unanswerable_rate=unanswerable_rate,
             k=k,
-            fingerprint=corpus_fingerprint(store),
+            fingerprint=store.corpus(),
         )
         self._set_calibration(calibration, current=changes == self.changes)
         return self
@@ -771,7 +767,8 @@ class Retriever(Index):
     def _fit_own(self) -> None:
         """Fit the ensemble on its own passages, unless something was made for it as it is."""
         home = self._home
-        if not isinstance(self.store, LocalStore | SourceStore) or (home and home.read_only):
+        is_engine = self.store.remote and self.store.can_list
+        if is_engine or (home and home.read_only):
             return
         gate = self.gate
         if self.calibration is not None or (gate is not None and gate.max_wrong is None):
@@ -785,9 +782,10 @@ class Retriever(Index):
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""
-        if isinstance(self.store, SourceStore):
-            self.store = self.store.with_ensemble(made)
-            self.store.learn_words(passages)
+        if not self.store.can_list:  # it encodes what it finds
+            source = cast(SourceStore, self.store).with_ensemble(made)
+            source.learn_words(passages)
+            self.store = source
             self.uec = made
             if self._home is not None:
                 self.save(cast(Path, self.folder))
@@ -897,7 +895,7 @@ class Retriever(Index):
                 if isinstance(self.store, LocalStore):
                     self.store.bind(self.uec.fingerprint)
                 else:
-                    self.store.save(target)
+                    home.change_settings({STORE: cast(LinkedStore, self.store).state()})
                 at = self.changes if current else -1
                 home.change_settings(learned(self.calibration, at))
                 record_ensemble(home, self.uec)
@@ -989,8 +987,8 @@ class Retriever(Index):
             trust=trust,
             read_only=read_only,
         )
-        if isinstance(held, SourceStore):
-            held = held.with_ensemble(own)
+        if not held.can_list:
+            held = cast(SourceStore, held).with_ensemble(own)
         retriever = cls(own, held, fit=fit)
         retriever._home, retriever._reload, retriever._settings = home, reload, home.settings
         learned_there = read_learned(home.settings, Path(path))

@@ -2,7 +2,7 @@
 
 The local index holds what is learned among its settings, and names the folder of the ensemble, so
 that a transaction replaces all of it at once. If the passages are in an engine, the index in the
-folder has only the settings, and "store.json" says where they are.
+folder has only the settings, of which one says where they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
@@ -22,7 +22,7 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.save import read_fit, write_ensemble
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration
-from uec_rag.stores.base import Store
+from uec_rag.stores.base import LinkedStore, Store
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
 from uec_rag.stores.urls import STORE, saved_store
@@ -86,10 +86,9 @@ def save_index(
                 settings = {} if isinstance(store, View) else dict(store.settings)
                 settings["fingerprint"] = uec.fingerprint
                 copy_view(store.snapshot(), home, settings)
-                (path / STORE).unlink(missing_ok=True)
                 changes = home.changes
             else:
-                store.save(path)
+                home.change_settings({STORE: cast(LinkedStore, store).state()})
                 changes = getattr(store, "changes", 0)
             home.change_settings(learned(calibration, changes if current else -1))
             record_ensemble(home, uec)
@@ -165,7 +164,7 @@ def load_index(
     check_type(uec, UEC | None, "uec", "a UEC or None")
     home = open_home(path, read_only=read_only)
     try:
-        elsewhere = saved_store(path, store)
+        elsewhere = saved_store(home.settings, store)
         held = home if elsewhere is None else elsewhere  # one without passages is false
         load = partial(load_ensemble, home, encoders=encoders, device=device, trust=trust)
         own = load() if uec is None else uec

@@ -8,7 +8,7 @@ it has, the first encoder, which made them, encodes nothing but the question.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,19 +18,17 @@ import numpy as np
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.counts import Frequencies
-from uec_rag.base.errors import warn
-from uec_rag.base.files import write_json
+from uec_rag.base.errors import as_corrupted, warn
+from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
 from uec_rag.ensemble.known_vectors import with_caches
 from uec_rag.ensemble.uec import UEC
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
-from uec_rag.stores.urls import STORE
 
 _SAME = 0.999  # least cosine of two vectors of a text by the same model, whose store may round them
-_WORDS = "words"  # key of the frequencies of words in "store.json"
 
 Vectors = Callable[[list[str]], Mapping[str, Sequence[float]]]
 """A function from ids to the stored vectors, by id."""
@@ -62,7 +60,7 @@ class Source:
     sample: Callable[[int], Sequence[Passage]] | None = None
 
 
-class SourceStore:
+class SourceStore(Store):
     """The store of a `Retriever` over a source of candidates.
 
     A question costs one search of the source (in a conversation, up to three) and, unless they were
@@ -79,16 +77,19 @@ class SourceStore:
         If uec is not a UEC.
     """
 
-    remote = True
+    remote, can_list = True, False
 
     def __init__(self, uec: UEC, source: Source) -> None:
         check_type(uec, UEC, "uec", "a UEC")
         self.uec, self.source = uec, source
+        self.can_look_up = source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
-    def __repr__(self) -> str:
+    @property
+    def contents(self) -> str:
+        """Where the passages are, and what encodes them."""
         encoders = [
             name
             for name, encoder in zip(self.uec.names, self.uec.encoders, strict=True)
@@ -167,7 +168,8 @@ class SourceStore:
 
         Of a source that cannot look up ids, these are passages that this view has found.
         """
-        known = {id_: self.seen[id_] for id_ in ids if id_ in self.seen}
+        seen = self._seen or {}
+        known = {id_: seen[id_] for id_ in ids if id_ in seen}
         missing = [id_ for id_ in ids if id_ not in known]
         if missing and self.source.get is not None:
             known |= {passage.id: passage for passage in self.source.get(missing)}
@@ -185,46 +187,41 @@ class SourceStore:
         """Return no passages: a source finds them, and need not be able to list them."""
         return iter(())
 
-    @property
-    def seen(self) -> Mapping[str, Passage]:
-        """The passages that this view has found, by id."""
-        return self._seen or {}
+    def missed(self, ids: Collection[str]) -> set[str]:
+        """Return those of the ids that this view has not found."""
+        return {*ids} - {*(self._seen or {})}
 
-    @property
+    def examples(self, most: int) -> list[Passage]:
+        """Return up to `most` passages; none if the source cannot list them."""
+        return [] if self.source.sample is None else [*self.source.sample(most)]
+
     def corpus(self) -> str:
-        """The hash of the source's name, by which a gate notices that it was made for another."""
+        """Return the hash of the source's name, by which a gate notices that it is another."""
         return hashlib.sha256(self.source.name.encode()).hexdigest()[:32]
 
-    def save(self, folder: Path) -> None:
-        """Write which source it is into an existing folder, with the rarity of words."""
+    def state(self) -> dict[str, Any]:
+        """Return which source it is, with the rarity of words."""
         words = [
-            {
-                "passages": known.passages,
-                "length": known.length,
-                "counts": {str(key): count for key, count in known.document_frequency.items()},
-            }
+            [known.passages, known.length, {str(k): n for k, n in known.document_frequency.items()}]
             for known in self.frequencies
         ]
-        write_json(folder / STORE, {"store": "source", "address": self.source.name, _WORDS: words})
+        return {"store": "source", "address": self.source.name, "words": words}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take the rarity of words from what `save` wrote; warn if that is of another source.
+        """Take the rarity of words from what `state` returned; warn if that is of another source.
 
-        KeyError, TypeError or ValueError if it is damaged.
+        IndexCorrupted if it is damaged.
         """
-        if state.get("address") != self.source.name:
+        if (name := state.get("address")) != self.source.name:
             warn(
-                f"store: this index was saved over {state.get('address')!r:.100}, and is loaded "
-                f"over {self.source.name!r:.100}: its fit and its gate may not suit."
+                f"store: this index was saved over {name!r:.100}, and is loaded over "
+                f"{self.source.name!r:.100}: its fit and its gate may not suit."
             )
-        self.frequencies = [
-            Frequencies(
-                int(known["passages"]),
-                float(known["length"]),
-                {int(key): int(count) for key, count in known["counts"].items()},
-            )
-            for known in state.get(_WORDS, [])
-        ]
+        with as_corrupted(Path(DATABASE)):
+            self.frequencies = [
+                Frequencies(int(size), float(length), {int(k): int(n) for k, n in counts.items()})
+                for size, length, counts in state.get("words", [])
+            ]
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise ValueError(

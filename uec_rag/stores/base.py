@@ -13,11 +13,12 @@ import hashlib
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path, PurePath
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from pathlib import PurePath
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ class Passage:
 
     @cached_property
     def about(self) -> About:
-        """Its subject, source and words, derived when it is added or else at the first access."""
+        """Its subject, source and words, derived at the first access."""
         return About.from_passage(self.metadata, self.text)
 
     @property
@@ -54,35 +55,12 @@ class Passage:
         """The text that is encoded: after its headings, if they are in the metadata alone."""
         return with_headings(self.metadata, self.text)
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """The fields and what they say about themselves, as they are stored."""
-        about = [*astuple(self.about)]
-        return {"id": self.id, "text": self.text, "metadata": self.metadata, "about": about}
-
-
-def stored_passage(
-    id: str, text: str, metadata: dict[str, Any], about: list[str] | About | None = None
-) -> Passage:
-    """Make a passage with what it says about itself, as in its record; derived if that is None.
-
-    TypeError if it is not what `Passage.record` holds.
-    """
-    if about is None:
-        about = About.from_passage(metadata, text)
-    elif not isinstance(about, About):
-        if not isinstance(about, list) or not all(isinstance(value, str) for value in about):
-            raise TypeError(f"about: expected a list of strings, got {about!r:.60}.")
-        about = About(*about)
-    passage = Passage(id, text, metadata)
-    passage.__dict__["about"] = about
-    return passage
-
 
 def copy_passage(passage: Passage) -> Passage:
     """Copy a passage, with all of its metadata."""
-    metadata = copy_value(passage.metadata)
-    return stored_passage(passage.id, passage.text, metadata, passage.about)
+    copied = Passage(passage.id, passage.text, copy_value(passage.metadata))
+    copied.__dict__["about"] = passage.about  # which took some time
+    return copied
 
 
 def copy_value(value: Any) -> Any:  # noqa: ANN401
@@ -149,11 +127,48 @@ class Top(NamedTuple):
 
 
 class Store(Protocol):
-    """A collection of passages with their Gaussians."""
+    """A collection of passages with their Gaussians.
+
+    Attributes
+    ----------
+    remote : bool
+        True if the passages are stored elsewhere, so that a search only examines candidates.
+    can_list, can_look_up : bool
+        Whether `passages` lists all passages, and whether `get` finds each by its id. They may be
+        false of another package's store.
+    """
+
+    remote: bool = False
+    can_list: bool = True
+    can_look_up: bool = True
 
     @property
-    def remote(self) -> bool:
-        """True if the passages are stored elsewhere, so that a search only examines candidates."""
+    def contents(self) -> str:
+        """What there is, in words."""
+        return f"{len(self)} passages"
+
+    def corpus(self) -> str:
+        """Hash every passage's id and text, in any order, since engines have orders of their own.
+
+        If they cannot be listed, the name of their store is hashed.
+        """
+        total = 0
+        for passage in self.passages():
+            said = f"{len(passage.id)}:{passage.id}{len(passage.text)}:{passage.text}".encode()
+            total += int.from_bytes(hashlib.sha256(said).digest())
+        return f"{total % 2**128:032x}"
+
+    def missed(self, ids: Collection[str]) -> set[str]:
+        """Return those of the ids that no search has found, of a store that may not find all."""
+        return {id_ for id_ in ids if not self.can_list}
+
+    def examples(self, most: int) -> list[Passage]:
+        """Return up to `most` passages; none if they cannot be listed."""
+        return [*islice(self.passages(), most)]
+
+    def check_filter(self, condition: object) -> None:
+        """Raise ValueError if the store cannot run a parsed filter."""
+        del condition  # most can run all
 
     def __len__(self) -> int:
         """Return the number of passages."""
@@ -190,8 +205,15 @@ class Store(Protocol):
     ) -> StoreHits:
         """Find the k passages with the highest s_hat for n queries."""
 
-    def save(self, folder: Path) -> None:
-        """Write the store's files into an existing folder."""
+
+class LinkedStore(Store, Protocol):
+    """A store outside the folder of an index, which says where it is."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what the index says of it: the "address", and what it learned."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what it learned from its state; warn or raise ValueError if it is another one."""
 
 
 DEEPEST = 64
@@ -199,8 +221,6 @@ DEEPEST = 64
 _EXACT = 2**53  # a float represents all integers up to this
 _LARGEST_MEAN = 1e6  # so that the square of a product of two means does not overflow float32
 _LARGEST = 1e19  # so that the product of two variances does not overflow float32
-
-_T = TypeVar("_T")
 
 
 class DateText(str):
@@ -401,7 +421,7 @@ def make_passages(
     for name in names:
         _check_id(name)
     return [
-        stored_passage(name, text, _Checked(metadata))
+        Passage(name, text, _Checked(metadata))
         for name, text, metadata in zip(names, checked, extra, strict=True)
     ]
 
@@ -428,17 +448,8 @@ class _Checked(dict[str, Any]):
     """The metadata of a passage that was already checked and copied."""
 
 
-def _check_distinct(ids: Iterable[str]) -> None:
-    """Raise ValueError if an id occurs twice."""
-    seen = set[str]()
-    for id_ in ids:
-        if id_ in seen:
-            raise ValueError(f"ids: {id_!r} is given twice; expected distinct ids in one call.")
-        seen.add(id_)
-
-
-def check_passage(passage: Passage, about: list[str] | None = None) -> Passage:
-    """Check one passage, copy its metadata and derive what it says about itself.
+def check_passage(passage: Passage) -> Passage:
+    """Check one passage, and copy its metadata.
 
     TypeError or ValueError if it is not a passage, or could not be saved.
     """
@@ -449,7 +460,7 @@ def check_passage(passage: Passage, about: list[str] | None = None) -> Passage:
     check_stored_text(passage.text, f"text of {passage.id!r}: {passage.text!r:.60}")
     where = f"metadata of {passage.id!r}"
     check_type(passage.metadata, Mapping, where, "a mapping")
-    return stored_passage(passage.id, passage.text, normalise(passage.metadata, where), about)
+    return Passage(passage.id, passage.text, normalise(passage.metadata, where))
 
 
 def _check_id(name: object) -> None:
@@ -470,16 +481,13 @@ def stream_passages(
     """
     if isinstance(ids, str):
         raise TypeError(f"ids: expected an iterable of strings, got one string {ids!r}.")
-    texts, start, seen = iter(texts), 0, dict[str, int]()
-    id_of = None if ids is None else iter(ids)
-    metadata_of = None if metadatas is None else iter(metadatas)
-    while some := list(islice(texts, size)):
-        start += len(some)
-        passages = make_passages(
-            some,
-            _next(id_of, len(some), "ids", start),
-            _next(metadata_of, len(some), "metadatas", start),
-        )
+    seen, texts, given = dict[str, int](), iter(texts), dict[str, Iterator[Any]]()
+    for name, values in (("ids", ids), ("metadatas", metadatas)):
+        if values is not None:
+            given[name] = iter(values)
+    while some := [*islice(texts, size)]:
+        held = {name: [*islice(values, len(some))] for name, values in given.items()}
+        passages = make_passages(some, held.get("ids"), held.get("metadatas"))
         for passage in passages if ids is not None else ():
             if seen.setdefault(passage.id, hash(passage.text)) != hash(passage.text):
                 raise ValueError(
@@ -487,20 +495,9 @@ def stream_passages(
                     "id."
                 )
         yield passages
-    for name, values in (("ids", id_of), ("metadatas", metadata_of)):
-        if values is not None and list(islice(values, 1)):
-            raise ValueError(f"{name}: expected {start}, one per text, got more.")
-
-
-def _next(values: Iterator[_T] | None, count: int, name: str, texts: int) -> list[_T] | None:
-    if values is None:
-        return None
-    some = list(islice(values, count))
-    if len(some) < count:
-        raise ValueError(
-            f"{name}: expected one per text, got {texts - count + len(some)} for at least {texts}."
-        )
-    return some
+    for name, values in given.items():
+        if [*islice(values, 1)]:
+            raise ValueError(f"{name}: expected one per text, got more.")
 
 
 def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -533,7 +530,9 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
         else check_passage(passage)
         for passage in passages
     ]
-    _check_distinct(passage.id for passage in checked)
+    [(id_, count)] = Counter(passage.id for passage in checked).most_common(1) or [("", 0)]
+    if count > 1:
+        raise ValueError(f"ids: {id_!r} is given twice; expected distinct ids in one call.")
     return checked
 
 

@@ -21,10 +21,6 @@ mean the whole day, `$gte` and `$lt` its first moment. Texts that look like date
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -382,7 +378,7 @@ def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN
         case "$contains":
             if isinstance(value, str):
                 return isinstance(asked, str) and asked in value
-            return isinstance(value, list | tuple | Mapping) and asked in [*value]
+            return isinstance(value, list) and asked in value
     return _is_on_side(value, operator, asked)
 
 
@@ -412,140 +408,3 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
         case "$lt":
             return bool(left < limit)
     return bool(left <= limit)
-
-
-# Metadata as keywords, so that engines filter exactly as a store in memory does.
-#
-# Engines define equality differently for lists, for integers and floats, and for missing values. A
-# fact ("year is 2021", "one of tags is tax") as one keyword means the same in all of them, and one
-# index serves all keys.
-
-Kind = Literal["key", "there", "is", "has", "list"]
-"""The kind of a fact: the key exists; its value is not None, is this value, has this item, or is a
-list."""
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-
-
-def fact(kind: Kind, key: str, value: object = None) -> str:
-    """Return the keyword of a fact.
-
-    Examples
-    --------
-    >>> fact("is", "year", 2021) == fact("is", "year", 2021.0)
-    True
-    >>> fact("is", "shift", 0) == fact("is", "shift", -0.0)
-    True
-    """
-    text = json.dumps([kind, key, _canonical(value)], sort_keys=True)
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
-
-
-def facts_of(metadata: Mapping[str, Any]) -> list[str]:
-    """List all facts of a passage's metadata."""
-    facts = []
-    for key, value in metadata.items():
-        facts += [fact("key", key), fact("is", key, value)]
-        if value is not None:
-            facts.append(fact("there", key))
-        if isinstance(value, list | tuple | set | frozenset | Mapping):
-            facts.append(fact("list", key))
-            facts += {fact("has", key, item) for item in value}
-    return facts
-
-
-def numbers_of(metadata: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a passage's metadata by `field`, for comparisons."""
-    return {
-        field(key): float(value)
-        for key, value in metadata.items()
-        if isinstance(value, bool | int | float) and math.isfinite(value)
-    }
-
-
-def field(key: str) -> str:
-    """Return a name for a metadata key that is valid in the paths of all engines."""
-    if _PLAIN.fullmatch(key):
-        return key
-    return "-" + hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=12).hexdigest()
-
-
-def _canonical(value: object) -> object:
-    """Return a canonical form, the same for values that are equal in Python."""
-    if isinstance(value, bool | int | float):
-        if isinstance(value, int) and int(float(value)) != value:
-            return value
-        return float(value) + 0.0  # -0.0 becomes 0.0
-    if isinstance(value, list | tuple):
-        return [_canonical(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _canonical(item) for key, item in value.items()}
-    if value is None or isinstance(value, str):
-        return value
-    return [type(value).__name__, str(value)]
-
-
-@dataclass(frozen=True)
-class AnyFact:
-    """A condition that one of these facts is true."""
-
-    facts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class HasPart:
-    """A condition that a list has an item, or that a text contains a part."""
-
-    item: str
-    key: str
-    part: str
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A condition that a number or a text is on one side of a limit of the same type."""
-
-    key: str
-    operator: Operator
-    limit: float | str
-
-
-def rewrite_by_facts(
-    asked: Condition | AnyFact, engine: str
-) -> And | Or | Not | HasId | AnyFact | HasPart | Bound:
-    """Rewrite a comparison as one that engines can run: facts, parts of texts, and bounds.
-
-    Other conditions stay as they are. ValueError if it is a callable, which no engine can run.
-    """
-    if isinstance(asked, Predicate):
-        raise ValueError(
-            f"filter: {engine} cannot run a Python callable; use operators "
-            "(uec_rag.stores.filters) or a local index."
-        )
-    if isinstance(asked, Nested):
-        path, below = [asked.key], asked.condition
-        while isinstance(below, Nested):
-            path, below = [*path, below.key], below.condition
-        path += sorted(keys_of(below))[:1]
-        raise ValueError(
-            f"filter: {engine} cannot look into the dict of {'.'.join(path)!r:.100}; store the "
-            "value under a key of its own, or use a local index."
-        )
-    if not isinstance(asked, Compare):
-        return asked
-    key, value = asked.key, asked.value
-    match asked.operator:
-        case "$eq":
-            return AnyFact((fact("is", key, value),))
-        case "$in":
-            return AnyFact(tuple(fact("is", key, option) for option in value))
-        case "$ne":
-            return Not(Compare(key, "$eq", value))
-        case "$nin":
-            return Not(Compare(key, "$in", value))
-        case "$exists":
-            return AnyFact((fact("there", key),)) if value else Not(Compare(key, "$exists", True))
-        case "$contains":
-            item = fact("has", key, value)
-            return HasPart(item, key, value) if isinstance(value, str) else AnyFact((item,))
-    return Bound(key, asked.operator, value if isinstance(value, str) else float(value))

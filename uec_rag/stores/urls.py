@@ -1,16 +1,15 @@
-"""Functions to open a Qdrant store at an address, and a store for a saved folder."""
+"""Functions to open a Qdrant store at an address, and the store that an index names."""
 
 from __future__ import annotations
 
 import os
 import re
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
-from uec_rag.base.errors import as_corrupted, warn
-from uec_rag.base.files import read_json
-from uec_rag.stores.base import Store, check_store
+from uec_rag.stores.base import LinkedStore, Store, check_store
 
 if TYPE_CHECKING:
     from uec_rag.stores.qdrant import QdrantStore
@@ -18,15 +17,15 @@ if TYPE_CHECKING:
 _SCHEMES = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
 _EXPECTED = "expected qdrant://HOST:PORT/COLLECTION or qdrant:///FOLDER/COLLECTION"
 
+STORE = "store"
+"""The setting of an index that says where its passages are, if they are not in the folder."""
 
-STORE = "store.json"
-"""The file name of the address of an engine, in the folder of an index in it."""
 
+def check_address(address: str) -> tuple[str, PurePosixPath]:
+    """Return the URL of the server, or "", and the path of the collection, without opening it.
 
-def check_address(address: str) -> None:
-    """Raise ValueError, without opening it, if an address is not one that `open_store` takes.
-
-    The message omits an address that may have a password.
+    ValueError if it is not an address that `open_store` takes; the message omits an address that
+    may have a password.
     """
     scheme, mark, rest = address.partition("://")
     if scheme not in _SCHEMES or not mark:
@@ -38,16 +37,17 @@ def check_address(address: str) -> None:
             f"{scheme}://...: {_EXPECTED}, without user, password, ? or #; the key of a server "
             "is taken from QDRANT_API_KEY."
         )
-    parts = PurePosixPath("/", unquote(where)).parts
+    path = PurePosixPath("/", unquote(where))
     try:
         _ = urlsplit(f"//{host}").port
     except ValueError as error:
         raise ValueError(f"{address!r}: {_EXPECTED}; {error}.") from error
-    if len(parts) < 2 or (host and len(parts) > 2):
+    if len(path.parts) < 2 or (host and len(path.parts) > 2):
         raise ValueError(f"{address!r}: {_EXPECTED}.")
+    return f"{_SCHEMES[scheme]}://{host}" if host else "", path
 
 
-def open_store(address: str, *, existing: bool = False) -> QdrantStore:
+def open_store(address: str) -> QdrantStore:
     """Open the Qdrant store at an address.
 
     Parameters
@@ -55,37 +55,25 @@ def open_store(address: str, *, existing: bool = False) -> QdrantStore:
     address : str
         ``qdrant://HOST:PORT/COLLECTION`` for a server, or ``qdrant+https://`` for one with TLS (its
         key is read from QDRANT_API_KEY); ``qdrant:///FOLDER/COLLECTION`` for a local folder.
-    existing : bool
-        Whether a folder must already have a database; by default, one is created.
 
     Raises
     ------
-    FileNotFoundError
-        If `existing` and the folder has no database.
     ValueError
         If the address has another format; the message omits it, since it may have a password.
     ImportError, ConnectionError
         As raised by `QdrantStore`.
     """
-    check_address(address)
-    scheme, _, rest = address.partition("://")
-    host, _, where = rest.partition("/")
-    path = PurePosixPath("/", unquote(where))
+    url, path = check_address(address)
     from uec_rag.stores.qdrant import QdrantStore
 
-    if host:
-        url, key = f"{_SCHEMES[scheme]}://{host}", os.environ.get("QDRANT_API_KEY")
+    if url:
+        key = os.environ.get("QDRANT_API_KEY")
         return QdrantStore(url=url, collection=path.name, api_key=key)
-    if existing and not Path(path.parent, "meta.json").is_file():
-        raise FileNotFoundError(
-            f"store: there is no Qdrant database in {str(path.parent)!r}; check the address "
-            "(uec-rag: --store)."
-        )
     return QdrantStore(path=str(path.parent), collection=path.name)
 
 
-def saved_store(folder: Path, store: Store | None) -> Store | None:
-    """Return the store that an index's folder names; None if its passages are in the folder.
+def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | None:
+    """Return the store that an index's settings name; None if its passages are in the folder.
 
     Qdrant is never opened from the address in a saved folder: a folder from an untrusted source
     could name a server that steals the user's key, or a database that executes code when read.
@@ -100,13 +88,15 @@ def saved_store(folder: Path, store: Store | None) -> Store | None:
     """
     if store is not None:
         check_store(store)
-    if not os.path.lexists(folder / STORE):
-        if store is not None:
-            raise ValueError("this index stores its own passages; omit store=")
+    state = settings.get(STORE)
+    if state is None and store is not None:
+        raise ValueError("this index stores its own passages; omit store=")
+    if state is None:
         return None
-    noted = read_json(folder / STORE)
-    address = str(noted.get("address"))
-    if store is None and noted.get("store") == "source":
+    if not isinstance(state, dict):
+        raise ValueError(f"path: the index names no store, but {state!r:.60}; build it again.")
+    address = state.get("address")
+    if store is None and state.get("store") == "source":
         raise ValueError(
             f"path: this is the fit of a retriever over {address!r:.300}, without passages; pass "
             "that store: UECGate.load(path, UECRetriever.over(your_store)), or "
@@ -118,27 +108,5 @@ def saved_store(folder: Path, store: Store | None) -> Store | None:
             "is not opened just because a saved folder names it; if it is yours, open it: "
             f"Retriever.load(path, store=...) (uec-rag: --store {address!r:.300})."
         )
-    if hasattr(store, "address"):
-        _check_collection(cast("QdrantStore", store), noted, address)
-    if hasattr(store, "restore"):  # a source of candidates, of which words were learned
-        with as_corrupted(folder / STORE):
-            store.restore(noted)
+    cast(LinkedStore, store).restore(state)
     return store
-
-
-def _check_collection(store: QdrantStore, noted: dict[str, Any], address: str) -> None:
-    """Raise ValueError if a collection is empty, and warn if it is another than that of an index.
-
-    `noted`: what the index says of its store. `address`: that of the store.
-    """
-    if store.address != address and not len(store):
-        raise ValueError(
-            f"store: there is no passage in {store.address!r:.300}, and those of this index "
-            f"were saved in {address!r:.300}; check the name (uec-rag: --store)."
-        )
-    if (schema := store.schema()) and noted.get("id", schema.id) not in ("", schema.id):
-        warn(
-            f"store: the collection at {store.address!r:.300} is not the one that this index was "
-            f"saved with, at {address!r:.300}: its passages may be of other documents. If they are "
-            "meant, save the index with it again."
-        )

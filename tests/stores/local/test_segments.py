@@ -21,13 +21,13 @@ WIDTHS = st.sampled_from([(12,), (5, 7), (4, 4, 4), (1, 10, 1)])
 @settings(max_examples=40, deadline=None)
 @given(
     stored=WIDTHS,
-    asked=WIDTHS,
+    is_whole=st.booleans(),
     queries=st.integers(0, 70),
     left=st.sampled_from([None, 0.5, 0.1]),
     cuts=st.sets(st.integers(1, 2999), max_size=4),
 )
 def test_products_are_those_of_one_matrix_however_blocks_are_stored_and_asked(
-    stored, asked, queries, left, cuts
+    stored, is_whole, queries, left, cuts
 ):
     store, rows = LocalStore(), np.arange(3000)
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), 3000], strict=True):
@@ -39,8 +39,8 @@ def test_products_are_those_of_one_matrix_however_blocks_are_stored_and_asked(
         store.delete([str(row) for row in gone])
         rows = np.setdiff1d(rows, gone)
     query = RNG.integers(-4, 5, (queries, 12)).astype(np.float32)
-    parts = np.split(query, np.cumsum(asked)[:-1], axis=1)
-    wanted = np.split(MATRIX[rows], np.cumsum(asked)[:-1], axis=1)
+    edges = [] if is_whole else np.cumsum(stored)[:-1]
+    parts, wanted = (np.split(whole, edges, axis=1) for whole in (query, MATRIX[rows]))
     products = store.snapshot().compare(parts)
     for product, part, block in zip(products, parts, wanted, strict=True):
         assert product.dtype == np.float32

@@ -29,7 +29,7 @@ WAIT = 60.0
 _SCHEMA = (
     # Texts last, so that reading ids and metadata does not read them.
     "CREATE TABLE passages (row INTEGER PRIMARY KEY, id TEXT NOT NULL, sum INTEGER NOT NULL, "
-    "metadata TEXT NOT NULL, dates TEXT, about TEXT NOT NULL, text TEXT NOT NULL)",
+    "metadata TEXT NOT NULL, dates TEXT, text TEXT NOT NULL)",
     "CREATE INDEX passages_by_id ON passages (id)",
     # Rows that were deleted or replaced. `at` is NULL once the text is gone, and `version` once no
     # segment has the row; then nothing needs it, and it goes, too.

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,41 +40,14 @@ _PLAIN = re.compile(r"[^\"\\\x00-\x1f]{1,200}")
 _ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
-@dataclass(frozen=True)
-class _Item:
-    """The SQL of what is under a path of keys in a column of JSON.
+def _path(keys: Sequence[str]) -> str | None:
+    """Return the path of JSON to what is under some keys; None if it cannot be written."""
+    return "$" + "".join(f'."{key}"' for key in keys) if all(map(_PLAIN.fullmatch, keys)) else None
 
-    Attributes
-    ----------
-    value : Clause
-        The scalar there; NULL for a list, a dict, None or nothing.
-    kind : Clause
-        The type of JSON; NULL if there is nothing.
-    path : str or None
-        The path of JSON; None if it cannot be written.
-    """
 
-    column: str
-    value: Clause
-    kind: Clause
-    path: str | None
-
-    @classmethod
-    def at(cls, keys: Sequence[str], column: str = "metadata") -> _Item | None:
-        """Return the item under a path of keys; None if SQL cannot name it."""
-        if all(map(_PLAIN.fullmatch, keys)):
-            path = "$" + "".join(f'."{key}"' for key in keys)
-            kind = f"json_type({column}, {quote(path)})"
-            return cls(column, (value_of(column, path), []), (kind, []), path)
-        if len(keys) > 1:
-            return None
-        of_key = f"(SELECT {{}} FROM json_each({column}) AS item WHERE item.key = ?)"
-        return cls(
-            column,
-            (of_key.format("item.atom"), [keys[0]]),
-            (of_key.format("item.type"), [keys[0]]),
-            None,
-        )
+def _kind(path: str) -> str:
+    """Return the SQL of the type of JSON at a path; NULL if there is nothing."""
+    return f"json_type(metadata, {quote(path)})"
 
 
 def _operand(value: Any) -> Clause:  # noqa: ANN401
@@ -89,75 +61,68 @@ def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def _equal(item: _Item, dates: _Item, options: Sequence[Any]) -> Clause:
+def _equal(path: str, options: Sequence[Any]) -> Clause:
     """Return the SQL of equality with one of some scalars."""
-    value, parameters = item.value
-    clauses, out = list[str](), list[Any]()
     scalars = [option for option in options if option is not None]
     moments = [option.key for option in scalars if isinstance(option, DateText)]
+    value, clauses, out = value_of("metadata", path), list[str](), list[Any]()
     if len(scalars) == 1:
         sql, own = _operand(scalars[0])
         clauses.append(f"{value} = {sql}")
-        out += [*parameters, *own]
+        out += own
     elif scalars:
         clauses.append(f"{value} IN (SELECT value FROM json_each(?))")
-        out += [*parameters, json.dumps(scalars)]
+        out.append(json.dumps(scalars))
     if len(scalars) < len(options):
-        kind, own = item.kind
-        clauses.append(f"{kind} = 'null'")
-        out += own
+        clauses.append(f"{_kind(path)} = 'null'")
     if moments:
-        clauses.append(f"{dates.value[0]} IN (SELECT value FROM json_each(?))")
-        out += [*dates.value[1], json.dumps(moments)]
+        clauses.append(f"{value_of('dates', path)} IN (SELECT value FROM json_each(?))")
+        out.append(json.dumps(moments))
     return " OR ".join(clauses) or "0", out
 
 
-def _ordered(item: _Item, dates: _Item, operator: str, limit: Any) -> Clause:  # noqa: ANN401
+def _ordered(path: str, operator: str, limit: Any) -> Clause:  # noqa: ANN401
     """Return the SQL of an order; numbers sort below texts in an index, and NULL is in none."""
     if isinstance(limit, DateText):
         moment = limit.first if operator in ("$gte", "$lt") else limit.after
         sign = ">=" if operator in ("$gt", "$gte") else "<"
-        return f"{dates.value[0]} {sign} ?", [*dates.value[1], moment]
-    (value, parameters), (sql, own) = item.value, _operand(limit)
-    clause, out = f"{value} {_ORDERS[operator]} {sql}", [*parameters, *own]
+        return f"{value_of('dates', path)} {sign} ?", [moment]
+    value, (sql, own) = value_of("metadata", path), _operand(limit)
+    clause = f"{value} {_ORDERS[operator]} {sql}"
     if isinstance(limit, str) and operator in ("$lt", "$lte"):
-        return f"{clause} AND {value} >= ''", [*out, *parameters]
+        return f"{clause} AND {value} >= ''", own
     if not isinstance(limit, str) and operator in ("$gt", "$gte"):
-        return f"{clause} AND {value} < ''", [*out, *parameters]
-    return clause, out
+        return f"{clause} AND {value} < ''", own
+    return clause, own
 
 
-def _containing(item: _Item, asked: Any) -> Clause | None:  # noqa: ANN401
+def _containing(path: str, asked: Any) -> Clause:  # noqa: ANN401
     """Return the SQL of a list with an item, or of a text with a part."""
-    if item.path is None:
-        return None
-    (value, _), (kind, _), at = item.value, item.kind, quote(item.path)
-    inside = f"EXISTS (SELECT 1 FROM json_each({item.column}, {at}) AS item WHERE "
+    inside = f"EXISTS (SELECT 1 FROM json_each(metadata, {quote(path)}) AS item WHERE "
     if asked is None:
-        return f"{kind} = 'array' AND {inside}item.type = 'null')", []
+        return f"{_kind(path)} = 'array' AND {inside}item.type = 'null')", []
     sql, own = _operand(asked)
-    clause = f"({kind} = 'array' AND {inside}item.atom = {sql}))"
+    clause = f"({_kind(path)} = 'array' AND {inside}item.atom = {sql}))"
     if not isinstance(asked, str):
         return clause, own
-    in_text = f"(typeof({value}) = 'text' AND instr({value}, ?) > 0)"
-    as_key = f"({kind} = 'object' AND {inside}item.key = ?))"
-    return f"{clause} OR {in_text} OR {as_key}", [*own, *own, *own]
+    value = value_of("metadata", path)
+    return f"{clause} OR (typeof({value}) = 'text' AND instr({value}, ?) > 0)", [*own, *own]
 
 
 def _clause(keys: Sequence[str], operator: str, asked: Any) -> Clause | None:  # noqa: ANN401
     """Return the SQL of a comparison other than `$ne` and `$nin`; None if Python has to compare."""
-    item, dates = _Item.at(keys), _Item.at(keys, "dates")
-    if item is None or dates is None:
+    path = _path(keys)
+    options = asked if operator == "$in" else [asked]
+    if path is None or not all(map(_is_scalar, options)):
         return None
     match operator:
         case "$eq" | "$in":
-            options = asked if operator == "$in" else [asked]
-            return _equal(item, dates, options) if all(map(_is_scalar, options)) else None
+            return _equal(path, options)
         case "$exists":
-            return f"{item.kind[0]} <> 'null'", item.kind[1]
+            return f"{_kind(path)} <> 'null'", []
         case "$contains":
-            return _containing(item, asked) if _is_scalar(asked) else None
-    return _ordered(item, dates, operator, asked)
+            return _containing(path, asked)
+    return _ordered(path, operator, asked)
 
 
 class Filters:
@@ -174,7 +139,7 @@ class Filters:
         # The hash of an unknown key, and the row up to which it was looked for.
         self._searched: dict[int, int] = {}
         self._warned: set[str] = set()
-        self._indexed: set[str] = set()
+        self._indexed = set[tuple[str, str]]()  # columns and paths
 
     def select(
         self, view: View, condition: Condition, ask: Callable[[str, Sequence[Any]], list[Any]]
@@ -197,11 +162,11 @@ class Filters:
         start = self._searched.get(hash(key), 0)
         if key in self._known or start >= next_row:
             return
-        item = _Item.at([key])
-        assert item is not None
-        sql, parameters = item.kind
-        found = f"SELECT 1 FROM passages WHERE row >= ? AND row < ? AND {sql} IS NOT NULL LIMIT 1"
-        if ask(found, [start, next_row, *parameters]):
+        has_key = "EXISTS (SELECT 1 FROM json_each(metadata) AS item WHERE item.key = ?)"
+        if path := _path([key]):  # which is faster
+            has_key = f"{_kind(path)} IS NOT NULL AND ? IS NOT NULL"
+        found = f"SELECT 1 FROM passages WHERE row >= ? AND row < ? AND {has_key} LIMIT 1"
+        if ask(found, [start, next_row, key]):
             self._known.add(key)
             return
         if len(self._searched) > _MOST_INDEXES:  # requests may have any number
@@ -220,12 +185,11 @@ class Filters:
 
     def index(self, keys: Sequence[str], column: str, next_row: int) -> None:
         """Make an index of the values under a path, if that pays off and nobody writes."""
-        item = _Item.at(keys, column)
+        path = _path(keys)
         if (
             next_row < _INDEXED
-            or item is None
-            or item.path is None
-            or item.value[0] in self._indexed
+            or path is None
+            or (column, path) in self._indexed
             or len(self._indexed) >= _MOST_INDEXES
             or keys[0] not in self._known
             or self._database.read_only
@@ -234,9 +198,9 @@ class Filters:
         if not self._database.writing.acquire(blocking=False):
             return
         try:
-            self._indexed.add(item.value[0])
+            self._indexed.add((column, path))
             with suppress(OSError):  # others write, or the disk is full: the rows are scanned
-                self._make(*index_of_value(column, item.path))
+                self._make(*index_of_value(column, path))
         finally:
             self._database.writing.release()
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import simsimd
@@ -53,37 +53,6 @@ def require_finite(numbers: Sequence[FloatArray], most: float = math.inf) -> Non
                 "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
                 "float32 can multiply. Run `uec-rag check`, and build the index again."
             )
-
-
-class Piece(NamedTuple):
-    """A part of n queries, shape (n, width), and the columns of a stored block to multiply with."""
-
-    block: int
-    columns: slice
-    query: FloatArray
-
-
-def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Piece]]:
-    """Pair each part of the queries with the stored blocks of these widths.
-
-    Examples
-    --------
-    >>> [[first, second]] = pieces([1, 2], [np.ones((1, 3), "f4")])
-    >>> second.block, second.columns, second.query.shape
-    (1, slice(0, 2, None), (1, 2))
-    """
-    out, start = [], 0
-    for query in queries:
-        stop, left, parts = start + query.shape[1], 0, []
-        for number, width in enumerate(widths):
-            low, high = max(start, left), min(stop, left + width)
-            if low < high:
-                columns = slice(low - left, high - left)
-                parts.append(Piece(number, columns, query[:, low - start : high - start]))
-            left += width
-        out.append(parts)
-        start = stop
-    return out
 
 
 def longest(mean: FloatArray) -> float:
@@ -135,23 +104,18 @@ class Scan:
             bounds.append((error, length))
         return cls(blocks, scales, np.array(bounds, dtype=np.float64).reshape(-1, 2))
 
-    def products(self, parts: Sequence[Piece], rows: Rows) -> FloatArray:
-        """Multiply the pieces of queries with some rows, and sum them up, shape (n, m)."""
-        total: FloatArray | None = None
-        for part in parts:
-            query, factor = _compress(part.query)
-            block = self.blocks[part.block][rows][:, part.columns]
-            # In one thread: with more, OpenMP would wait forever in a forked child.
-            found = np.asarray(simsimd.cdist(query, block, "dot", dtype="int8"))
-            with np.errstate(invalid="ignore", over="ignore"):  # of a damaged row
-                product = (found * factor * self.scales[part.block][rows]).astype(np.float32)
-            total = product if total is None else total + product
-        assert total is not None
-        return total
+    def products(self, number: int, query: FloatArray, rows: Rows) -> FloatArray:
+        """Multiply a block of queries with that of some rows, shape (n, m)."""
+        whole, factor = _compress(query)
+        # In one thread: with more, OpenMP would wait forever in a forked child.
+        found = np.asarray(simsimd.cdist(whole, self.blocks[number][rows], "dot", dtype="int8"))
+        with np.errstate(invalid="ignore", over="ignore"):  # of a damaged row
+            product: FloatArray = (found * factor * self.scales[number][rows]).astype(np.float32)
+        return product
 
 
 def error_bound(scans: Sequence[Scan], query: FloatArray) -> NDArray[np.float64]:
-    """Bound the error of each query's products with scans, shape (n,), for any division into parts.
+    """Bound the error of each query's products with scans, shape (n,).
 
     By Cauchy-Schwarz, it is at most the query's norm times the largest error of a row, plus the
     error of the query's own compression times the largest norm of a row, plus rounding.
@@ -266,21 +230,17 @@ class Segment:
         """The dimensions d_k of the blocks."""
         return tuple(mean.shape[1] for mean in self.means)
 
-    def products(self, parts: Sequence[Piece], rows: Rows) -> FloatArray:
-        """Multiply the pieces of queries with some rows, and sum them up, shape (n, m).
+    def products(self, number: int, query: FloatArray, rows: Rows) -> FloatArray:
+        """Multiply a block of queries with that of some rows, shape (n, m).
 
         This only uses BLAS, since no alternative is faster on all machines. Products with damaged
         rows are rejected by `require_finite`.
         """
         if self.scan is not None:
-            return self.scan.products(parts, rows)
-        total: FloatArray | None = None
+            return self.scan.products(number, query, rows)
         with np.errstate(invalid="ignore", over="ignore"):
-            for part in parts:
-                product = part.query @ self.means[part.block][rows][:, part.columns].T
-                total = product if total is None else np.add(total, product, out=total)
-        assert total is not None
-        return total
+            product: FloatArray = query @ self.means[number][rows].T
+        return product
 
     @cached_property
     def checked_words(self) -> Sequence[Counts]:

@@ -15,15 +15,13 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, field, fields, replace
-from operator import attrgetter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import are_finite
 from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import (
     FingerprintMismatch,
@@ -32,12 +30,12 @@ from uec_rag.base.errors import (
     corruption,
 )
 from uec_rag.base.files import DATABASE, NotRegularError, open_regular, to_disk
-from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation
-from uec_rag.base.text import About
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.base import (
     DateText,
     Filter,
     Passage,
+    Store,
     StoreHits,
     check_addition,
     check_passage,
@@ -51,9 +49,9 @@ from uec_rag.stores.local.view import (
     PassageGone,
     State,
     View,
-    scales_of,
     with_fresh_view,
 )
+from uec_rag.stores.schema import Schema
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
@@ -66,10 +64,9 @@ _NAME = re.compile(r"[0-9a-f]{32}")
 _SUFFIX = ".safetensors"
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
-_about = attrgetter(*(field.name for field in fields(About)))  # `astuple` takes ten times as long
-_COLUMNS = "row, id, sum, metadata, dates, about, text"
-_INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_Record = tuple[int, str, int, str, str | None, str, str]
+_COLUMNS = "row, id, sum, metadata, dates, text"
+_INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
+_Record = tuple[int, str, int, str, str | None, str]
 
 
 def _dates(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,30 +99,33 @@ def _record(row: int, passage: Passage) -> _Record:
     try:
         metadata, dates = _to_json(passage.metadata), _dates(passage.metadata)
         held = _to_json(dates) if dates else None
-        about = _to_json(_about(passage.about))
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(
             f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
             "keep strings, numbers, lists and dicts."
         ) from error
-    sum_ = _sum_of(passage.id, metadata, held, about, passage.text)
-    return row, passage.id, sum_, metadata, held, about, passage.text
+    sum_ = _sum_of(passage.id, metadata, held, passage.text)
+    return row, passage.id, sum_, metadata, held, passage.text
 
 
 def _passage(record: _Record, path: Path) -> Passage:
     """Make a passage of its columns, after checking them."""
-    row, id_, sum_, metadata, dates, about, text = record
+    row, id_, sum_, metadata, dates, text = record
     try:
-        if sum_ != _sum_of(id_, metadata, dates, about, text):
+        if sum_ != _sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
         values = json.loads(metadata)
         if dates is not None:
             _restore_dates(values, json.loads(dates))
-        return check_passage(Passage(id_, text, values), json.loads(about))
+        return check_passage(Passage(id_, text, values))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
         ) from error
+
+
+_Written = tuple[str, str, bytes | None]
+"""The name and hash of a segment, and its content if it lies in the database."""
 
 
 class _Segments:
@@ -139,7 +139,7 @@ class _Segments:
         """Return the file of a segment."""
         return (self.folder or Path(":memory:")) / (name + _SUFFIX)
 
-    def write(self, segment: Segment) -> tuple[str, str, bytes | None]:
+    def write(self, segment: Segment) -> _Written:
         """Keep a segment; return its name, hash, and content if it is for the database."""
         name = secrets.token_hex(16)
         if self.folder is None:
@@ -177,10 +177,8 @@ class _Segments:
                     content = np.memmap(file, np.uint8, "c")
             except NotRegularError as error:
                 raise corruption(path, f"is {error.strerror}; build the index again.") from error
-            except FileNotFoundError as error:
-                raise corruption(path, "is missing; build the index again.") from error
-            except ValueError as error:
-                raise corruption(path, "is empty; build the index again.") from error
+            except (FileNotFoundError, ValueError) as error:
+                raise corruption(path, "is missing or empty; build the index again.") from error
         self._held[name] = Segment.from_arrays(unpack(content, path), path)
         return self._held[name]
 
@@ -208,7 +206,7 @@ class _Segments:
 
     def copy_to(
         self, other: _Segments, name: str, segment: Segment, digest: str | None
-    ) -> tuple[str, str, bytes | None]:
+    ) -> _Written:
         """Copy a segment, by a link if both are files of one disk.
 
         `digest`: its hash, if it is known.
@@ -272,10 +270,10 @@ class _Texts:
             raise PassageGone("store: a passage was deleted since this view was made.")
         return [found[row] for row in rows]
 
-    def records(self, rows: Sequence[int]) -> Iterator[_Record]:
+    def records(self, rows: NDArray[np.int64]) -> Iterator[_Record]:
         """Read the columns of ascending rows, without parsing them."""
         for start in range(0, len(rows), _AT_ONCE):
-            some = ",".join(map(str, rows[start : start + _AT_ONCE]))
+            some = ",".join(map(str, rows[start : start + _AT_ONCE].tolist()))
             sql = f"SELECT {_COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
             yield from self.ask(sql)
 
@@ -288,10 +286,6 @@ class _Texts:
     def select(self, view: View, filter: Filter) -> Mask:
         """See `Texts`."""
         return self.home.filters.select(view, parse(filter), self.ask)
-
-    def reduced(self, view: View) -> tuple[object, ...]:
-        """See `Texts`."""
-        return _reduced(view, {})
 
 
 def _undone() -> OSError:
@@ -309,6 +303,8 @@ class _Transaction:
 
     Attributes
     ----------
+    version : int
+        That of the state after it.
     made : list of str
         Segments to remove if it fails.
     unnamed : list of str
@@ -318,12 +314,13 @@ class _Transaction:
     thread: int
     state: State
     settings: dict[str, Any]
+    version: int
     made: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)
     is_changed: bool = False
 
 
-class LocalStore:
+class LocalStore(Store):
     """Passages and their Gaussians in memory or in a folder, searched exactly.
 
     Means are stored as a float32 matrix for each encoder; a factored variance takes one number per
@@ -363,9 +360,6 @@ class LocalStore:
     >>> found.passages[0][0].id
     'a'
     """
-
-    remote = False
-    """True if the passages are stored elsewhere, so that a search only examines candidates."""
 
     def __init__(
         self,
@@ -477,18 +471,12 @@ class LocalStore:
                 parts.append(
                     self._open(connection, first, name) if part is None else _bury(part, gone)
                 )
-            profile = None
-            if isinstance(packed := settings.get("profile"), bytes):
-                profile = unpack(packed, path)["profile"]
-            words = [
-                (float(scale), Saturation(*saturation))
-                for scale, saturation in cast(Any, settings.get("words", ()))
-            ]
-            _check_together(parts, profile, len(words))
+            schema = Schema.restore(settings["schema"]) if parts else Schema()
+            _check_together(parts, schema)
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
             )
-        return State(version, changes, next_row, parts, profile, words), settings
+        return State(version, changes, next_row, parts, schema), settings
 
     def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
         """Open a segment that was not open yet."""
@@ -577,10 +565,11 @@ class LocalStore:
                 "without."
             )
         home.database.begin()
-        turn = _Transaction(threading.get_ident(), self._state, self._settings)
+        made = list[str]()
         try:
             with home.database.write() as connection:
-                turn.state, turn.settings = self._read_state(connection, self._state)
+                state, settings = self._read_state(connection, self._state)
+            turn = _Transaction(threading.get_ident(), state, settings, state.version + 1, made)
             self._transaction = turn
             yield turn
             if not home.database.end("COMMIT" if turn.is_changed else "ROLLBACK"):
@@ -588,7 +577,7 @@ class LocalStore:
         except BaseException:
             with suppress(Exception):
                 home.database.end("ROLLBACK")
-            home.segments.remove(turn.made)
+            home.segments.remove(made)
             raise
         finally:
             self._transaction = None
@@ -628,7 +617,7 @@ class LocalStore:
         """Count the version, and remove what earlier writers left."""
         names = connection.execute("SELECT name FROM segments")
         self._home.segments.sweep({name for (name,) in names})
-        _put(connection, {"version": turn.state.version + 1})
+        _put(connection, {"version": turn.version})
         expired = [time.time() - _KEPT]
         gone = "SELECT row FROM dead WHERE at < ?"
         connection.execute(f"DELETE FROM passages WHERE row IN ({gone})", expired)
@@ -673,9 +662,10 @@ class LocalStore:
             return
         with self._step() as (connection, turn):
             state = turn.state
-            _check_fits(state, gaussians)
+            if state.parts:
+                state.schema.check(gaussians)
             replaced = [*self.snapshot().find([passage.id for passage in passages]).values()]
-            _mark_dead(connection, state.rows[replaced].tolist(), state.version + _new(turn))
+            _mark_dead(connection, state.rows[replaced].tolist(), turn.version)
             start = state.next_row
             for at in range(0, len(passages), _AT_ONCE):
                 some = passages[at : at + _AT_ONCE]
@@ -691,16 +681,14 @@ class LocalStore:
                 "changes": state.changes + 1,
             }
             if not state.parts:
-                settings |= _shared(gaussians.profile, scales_of(gaussians.terms))
+                settings["schema"] = Schema.from_gaussians(gaussians).metadata()
             _put(connection, settings)
 
     def _name(
         self, connection: sqlite3.Connection, turn: _Transaction, first: int, segment: Segment
     ) -> None:
         """Write a segment, and name it in the database."""
-        name, digest, data = self._home.segments.write(segment)
-        turn.made.append(name)
-        _insert_segment(connection, first, name, digest, data)
+        _name_segment(connection, turn, first, self._home.segments.write(segment))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed.
@@ -714,7 +702,7 @@ class LocalStore:
                 return 0
             with self._step() as (connection, turn):
                 state = turn.state
-                _mark_dead(connection, state.rows[gone].tolist(), state.version + _new(turn))
+                _mark_dead(connection, state.rows[gone].tolist(), turn.version)
                 if len(gone) == state.count:
                     self._drop_segments(connection, turn)
                 _put(connection, {"changes": state.changes + 1})
@@ -726,7 +714,7 @@ class LocalStore:
         connection.execute("DELETE FROM segments")
         connection.execute("DELETE FROM dead WHERE at IS NULL")
         connection.execute("UPDATE dead SET version = NULL")
-        connection.execute("DELETE FROM settings WHERE key IN ('profile', 'words')")
+        connection.execute("DELETE FROM settings WHERE key = 'schema'")
 
     def _merge(self) -> None:
         """Merge small segments, each time in a transaction of its own."""
@@ -767,7 +755,13 @@ class LocalStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy the passages and their Gaussians, into memory."""
-        return _reduced(self.snapshot(), self.settings)
+        view, settings = self.snapshot(), self._current()[1]
+        texts = cast(_Texts, view.texts)
+        parts = [
+            (part.first, b"".join(pack(dict(part.segment.arrays()))), dead)
+            for part, dead in _left(view)
+        ]
+        return _restore, (settings, view.state.next_row, [*texts.records(view.rows)], parts)
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
@@ -779,12 +773,10 @@ class LocalStore:
         """
         self._home.database.check()
         view, path = self.snapshot(), self._home.database.path
-        texts = view.texts
-        assert isinstance(texts, _Texts)
-        for name, digest, data in texts.ask("SELECT name, sha256, data FROM segments"):
+        texts = cast(_Texts, view.texts)
+        segments = texts.ask("SELECT name, sha256, data FROM segments")
+        for name, digest, data in segments if self.folder else ():
             file = self._home.segments.path(name)
-            if self.folder is None:
-                continue
             found = _digest(file) if data is None else hashlib.sha256(data).hexdigest()
             if found != digest:
                 raise corruption(
@@ -794,16 +786,13 @@ class LocalStore:
                 )
         for part in view.state.parts:
             _ = part.segment.checked_words
-        rows, read = view.rows, 0
-        for record in texts.records(rows.tolist()):
-            _passage(record, path)
-            read += 1
+        read = sum(bool(_passage(record, path)) for record in texts.records(view.rows))
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
         [(count,)] = texts.ask(living)
-        if read < len(rows) or count > len(rows):
+        if read < len(view) or count > len(view):
             raise corruption(
                 path,
-                f"holds {count} passages, and vectors of {len(rows)}; build the index again.",
+                f"holds {count} passages, and vectors of {len(view)}; build the index again.",
             )
 
     def compact(self) -> None:
@@ -838,10 +827,10 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         for part, dead in _left(view)
     )
     settings = {**settings, **_shared_by(state)}
-    _fill(store, settings, state.next_row, texts.records(rows.tolist()), parts, len(rows))
+    _fill(store, settings, state.next_row, texts.records(rows), parts, len(rows))
 
 
-_Part = tuple[int, tuple[str, str, bytes | None], NDArray[np.int64]]
+_Part = tuple[int, _Written, NDArray[np.int64]]
 
 
 def _fill(
@@ -857,7 +846,7 @@ def _fill(
     `rows`: the number of rows that the other has used. `count`: of records.
     """
     with store._step() as (connection, turn):
-        old, version = turn.state, turn.state.version + _new(turn)
+        old, version = turn.state, turn.version
         living = old.rows if old.alive is None else old.rows[old.alive]
         _mark_dead(connection, living.tolist(), version)
         store._drop_segments(connection, turn)
@@ -872,9 +861,8 @@ def _fill(
         connection.executemany(_INSERT, shifted())
         if read < count:
             raise PassageGone("store: a passage was deleted while the index was copied; try again.")
-        for first, (name, digest, data), dead in parts:
-            turn.made.append(name)
-            _insert_segment(connection, first + shift, name, digest, data)
+        for first, written, dead in parts:
+            _name_segment(connection, turn, first + shift, written)
             buried = [(row + shift, None, version) for row in dead.tolist()]
             connection.executemany("INSERT INTO dead (row, at, version) VALUES (?, ?, ?)", buried)
         own = {"version", "changes", "next_row"}
@@ -894,33 +882,16 @@ def _left(view: View) -> Iterator[tuple[Part, NDArray[np.int64]]]:
         yield part, part.rows_of(~mask)
 
 
-def _reduced(view: View, settings: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what `_restore` makes a store in memory of, which has the passages of a view."""
-    texts, state = view.texts, view.state
-    assert isinstance(texts, _Texts)
-    records = [*texts.records(view.rows.tolist())]
-    parts = [
-        (part.first, b"".join(pack(dict(part.segment.arrays()))), dead.tolist())
-        for part, dead in _left(view)
-    ]
-    return _restore, ({**settings, **_shared_by(state)}, state.next_row, records, parts)
-
-
 def _restore(
     settings: Mapping[str, Any],
     rows: int,
     records: Sequence[_Record],
-    parts: Sequence[tuple[int, bytes, Sequence[int]]],
+    parts: Sequence[tuple[int, bytes, NDArray[np.int64]]],
 ) -> LocalStore:
     """Make a store in memory of what `LocalStore.__reduce__` returned."""
-    store = LocalStore()
-    path = store._home.database.path
+    store, path = LocalStore(), Path(":memory:")
     written = (
-        (
-            first,
-            store._home.segments.write(Segment.from_arrays(unpack(content, path), path)),
-            np.array(dead, dtype=np.int64),
-        )
+        (first, store._home.segments.write(Segment.from_arrays(unpack(content, path), path)), dead)
         for first, content, dead in parts
     )
     _fill(store, settings, rows, records, written, len(records))
@@ -961,16 +932,12 @@ def _setting_sum(key: str, value: str | bytes) -> int:
     )
 
 
-def _insert_segment(
-    connection: sqlite3.Connection, first: int, name: str, digest: str, data: bytes | None
+def _name_segment(
+    connection: sqlite3.Connection, turn: _Transaction, first: int, written: _Written
 ) -> None:
+    turn.made.append(written[0])
     insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
-    connection.execute(insert, [first, name, digest, data])
-
-
-def _new(turn: _Transaction) -> int:
-    """Return 1 if a transaction's version is not that of its state yet."""
-    return 0 if turn.is_changed else 1
+    connection.execute(insert, [first, *written])
 
 
 def _mark_dead(connection: sqlite3.Connection, rows: Sequence[int], version: int) -> None:
@@ -993,70 +960,23 @@ def _bury(part: Part, dead: NDArray[np.int64]) -> Part:
     return replace(part, alive=alive)
 
 
-def _shared(
-    profile: FloatArray | None, words: Iterable[tuple[float, Saturation]]
-) -> dict[str, Any]:
-    """Return the settings of what the Gaussians of all passages share."""
-    packed = None if profile is None else b"".join(pack({"profile": profile}))
-    return {"words": [(scale, astuple(of)) for scale, of in words], "profile": packed}
-
-
 def _shared_by(state: State) -> dict[str, Any]:
     """Return the settings of what the passages of a state share; none if there are none."""
     if not state.parts:
         return {}
     dtype = "float32" if state.parts[0].segment.scan is None else "int8"
-    return {"dtype": dtype, **_shared(state.profile, state.words)}
+    return {"dtype": dtype, "schema": state.schema.metadata()}
 
 
-def _check_fits(state: State, gaussians: Gaussian) -> None:
-    """Raise ValueError unless Gaussians have the stored dimension, terms and posterior."""
-    for terms in gaussians.terms:
-        if len(np.unique(terms.scale)) > 1:
-            raise ValueError("terms: expected one scale, as of one ensemble.")
-    if not state.parts:
-        return
-    dimension = sum(state.widths)
-    if gaussians.dimension != dimension:
-        raise ValueError(
-            f"gaussians: expected dimension {dimension}, as stored, got {gaussians.dimension}."
-        )
-    if len(gaussians.terms) != len(state.words):
-        raise ValueError(
-            f"gaussians: expected {len(state.words)} blocks of terms, as stored, got "
-            f"{len(gaussians.terms)}."
-        )
-    for (scale, saturation), terms in zip(state.words, gaussians.terms, strict=True):
-        if terms.saturation != saturation or {*terms.scale.tolist()} != {scale}:
-            raise ValueError(
-                f"terms: expected {saturation} and scale {scale}, as stored, got "
-                f"{terms.saturation} and {sorted({*terms.scale.tolist()})}; they come from another "
-                "fit. Build the index again."
-            )
-    own, stored = gaussians.profile, state.profile
-    if own is not stored and (own is None or stored is None or not np.array_equal(own, stored)):
-        raise ValueError(
-            "gaussians: their variance has another profile than the stored ones; they come "
-            "from another posterior. Build the index again."
-        )
-
-
-def _check_together(parts: Sequence[Part], profile: FloatArray | None, words: int) -> None:
-    """Raise ValueError unless segments fit each other, and what they share."""
-    if not parts:
-        return
-    first = parts[0].segment
-    width = sum(first.widths)
-    factors = (width, width) if profile is None else profile.shape
-    if profile is not None and not are_finite(profile, least=0):
-        raise ValueError("expected a profile of numbers >= 0")
+def _check_together(parts: Sequence[Part], schema: Schema) -> None:
+    """Raise ValueError unless segments fit what they share."""
     for part in parts:
         segment = part.segment
-        if (segment.scales.shape[1], sum(segment.widths)) != factors:
+        if (segment.scales.shape[1], segment.widths) != (schema.factors, schema.widths):
             raise ValueError("its segments have vectors of different widths")
-        if segment.widths != first.widths or len(segment.words) != words:
+        if len(segment.words) != len(schema.words):
             raise ValueError("its segments have different encoders")
-        if (segment.scan is None) != (first.scan is None):
+        if (segment.scan is None) != (parts[0].segment.scan is None):
             raise ValueError("its segments have different number formats")
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +13,13 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_beta, check_k, check_type
 from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
 from uec_rag.base.errors import IndexCorrupted
-from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows
 from uec_rag.stores.base import (
     Filter,
     Passage,
+    Store,
     StoreHits,
     Top,
     check_query,
@@ -32,9 +32,9 @@ from uec_rag.stores.local.segments import (
     Rows,
     Segment,
     error_bound,
-    pieces,
     require_finite,
 )
+from uec_rag.stores.schema import Schema
 
 _T = TypeVar("_T")
 _COPY_BELOW = 0.25  # share of selected rows below which they are copied before multiplication
@@ -75,9 +75,6 @@ class Texts(Protocol):
 
     def select(self, view: View, filter: Filter) -> NDArray[np.bool_]:
         """Return which positions match a filter."""
-
-    def reduced(self, view: View) -> tuple[object, ...]:
-        """Return what pickle keeps of a view, of which it makes a store in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,18 +127,14 @@ class State:
     next_row : int
         The row of the next passage.
     parts : sequence of Part
-    profile : array or None
-        What all variances share.
-    words : sequence of (float, Saturation)
-        The scale and saturation of each sparse block.
+    schema : Schema
     """
 
     version: int = 0
     changes: int = 0
     next_row: int = 0
     parts: Sequence[Part] = ()
-    profile: FloatArray | None = None
-    words: Sequence[tuple[float, Saturation]] = ()
+    schema: Schema = field(default_factory=Schema)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -168,23 +161,13 @@ class State:
         alive = [part.alive for part in self.parts]
         return [
             Words(saturation, scale, [of_part[number] for of_part in counts], alive)
-            for number, (scale, saturation) in enumerate(self.words)
+            for number, (scale, saturation) in enumerate(self.schema.words)
         ]
-
-    @cached_property
-    def samples(self) -> dict[int, Gaussian]:
-        """Samples of the passages, by their number, which each search needs."""
-        return {}
 
     @property
     def count(self) -> int:
         """The number of passages."""
         return int(self.edges[-1]) if self.alive is None else len(self.alive)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """The dimensions of the blocks of the means."""
-        return self.parts[0].segment.widths if self.parts else (0,)
 
     def positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions of rows, leaving out those that no segment has."""
@@ -218,25 +201,19 @@ class State:
 
     def means(self, positions: NDArray[np.int64]) -> FloatArray:
         """Return the means of positions, shape (m, d)."""
-        means = self.take(positions, sum(self.widths), _means)
+        means = self.take(positions, self.schema.dimension, _means)
         require_finite([means])
         return means
 
     def scales(self, positions: NDArray[np.int64]) -> FloatArray:
         """Return the factors of the variances of positions, shape (m, r)."""
-        width = self.parts[0].segment.scales.shape[1] if self.parts else 0
-        return self.take(positions, width, lambda segment, rows: segment.scales[rows])
+        return self.take(positions, self.schema.factors, lambda segment, rows: segment.scales[rows])
 
     def gaussians(self, positions: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of positions."""
         means, scales = self.means(positions), self.scales(positions)
-        profile = self.profile if self.parts else np.zeros((0, 0), dtype=np.float32)
-        return Gaussian.from_factors(means, scales, profile, widths=self.widths)
-
-
-def scales_of(blocks: Sequence[Terms]) -> list[tuple[float, Saturation]]:
-    """Return the scale and saturation of each sparse block, as in `State.words`."""
-    return [(float(terms.scale.max(initial=0.0)), terms.saturation) for terms in blocks]
+        schema = self.schema
+        return Gaussian.from_factors(means, scales, schema.profile, widths=schema.widths)
 
 
 def _means(segment: Segment, rows: Rows) -> FloatArray:
@@ -263,12 +240,8 @@ class _Listed:
         condition = parse(filter)
         return np.array([matches(condition, p) for p in self._passages], dtype=bool)
 
-    def reduced(self, view: View) -> tuple[object, ...]:
-        """See `Texts`."""
-        raise TypeError("a view of candidates cannot be copied.")
 
-
-class View:
+class View(Store):
     """A read-only view of passages, which does not change while others write.
 
     A column is a passage of the view, in the order of insertion.
@@ -282,9 +255,6 @@ class View:
     frequencies : sequence of Frequencies
         The term frequencies of a larger corpus, for each sparse block.
     """
-
-    remote = False
-    """True if the passages are stored elsewhere, so that a search only examines candidates."""
 
     def __init__(
         self,
@@ -311,8 +281,8 @@ class View:
             Part(first, "", Segment.from_gaussians(gaussians[first : first + MOST_ROWS], "float32"))
             for first in range(0, len(passages), MOST_ROWS)
         ]
-        words, profile = scales_of(gaussians.terms), gaussians.profile
-        state = State(next_row=len(passages), parts=parts, profile=profile, words=words)
+        schema = Schema.from_gaussians(gaussians)
+        state = State(next_row=len(passages), parts=parts, schema=schema)
         return cls(state, _Listed(passages), frequencies=frequencies)
 
     @classmethod
@@ -324,9 +294,6 @@ class View:
     def changes(self) -> int:
         """The number of additions and deletions until it was made."""
         return self.state.changes
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return self.texts.reduced(self)
 
     def __len__(self) -> int:
         return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
@@ -398,7 +365,7 @@ class View:
         )
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
+        """Multiply n queries with the blocks of the stored means, or with all at once, (n, N) each.
 
         There is a column for every passage, in the order of `passages`. Terms are compared with the
         stored sparse blocks, in their order. With dtype "int8", results have a rounding error of
@@ -418,7 +385,7 @@ class View:
         return out
 
     def _products(self, queries: Sequence[FloatArray]) -> list[FloatArray]:
-        """Multiply queries with consecutive parts of the means, which need not match the blocks."""
+        """Multiply queries with each block of the means, or whole queries with all of them."""
         state, selected, total = self.state, self.selected, int(self.state.edges[-1])
         few = selected is not None and len(selected) < total * _COPY_BELOW
         each: Sequence[tuple[Segment, Rows, Rows]]
@@ -430,13 +397,19 @@ class View:
                 (part.segment, slice(None), span)
                 for part, span in zip(state.parts, spans, strict=True)
             ]
-        paired, out = pieces(state.widths, queries), []
-        for query, parts in zip(queries, paired, strict=True):
-            width = len(self) if few else total
-            product = np.zeros((len(query), width), dtype=np.float32)
-            for segment, rows, places in each if parts else ():
-                product[:, places] = segment.products(parts, rows)
+        widths, is_whole, out = state.schema.widths, len(queries) == 1, list[FloatArray]()
+        if is_whole and state.parts:
+            queries = np.split(queries[0], np.cumsum(widths)[:-1], axis=1)
+        # An encoder of words has no means.
+        blocks = range(len(queries)) if is_whole else np.flatnonzero(widths).tolist()
+        for number, query in zip(blocks, queries, strict=bool(queries and state.parts)):
+            product = np.empty((len(query), len(self) if few else total), dtype=np.float32)
+            for segment, rows, places in each:
+                product[:, places] = segment.products(number, query, rows)
             out.append(product if selected is None or few else product[:, selected])
+        for other in out[1:] if is_whole else ():
+            out[0] += other
+        out = out[:1] if is_whole else out
         require_finite(out, LARGEST_PRODUCT)
         return out
 
@@ -445,9 +418,9 @@ class View:
 
         With dtype "int8", `mu` may have a rounding error; the hits are scored exactly.
         """
-        state, variance = self.state, query.variance
+        state, variance, profile = self.state, query.variance, self.state.schema.profile
         second: FloatArray = query.mean**2 + variance
-        weights: FloatArray = second if state.profile is None else second @ state.profile.T
+        weights: FloatArray = second if profile is None else second @ profile.T
         scans = [part.segment.scan for part in state.parts if part.segment.scan is not None]
         errors = error_bound(scans, query.mean) if scans else np.zeros(len(query))
 
@@ -511,22 +484,15 @@ class View:
         The corpus of inverse document frequencies consists of all passages, selected or not, unless
         the frequencies of a larger corpus are given.
         """
-        known: Sequence[Frequencies | None] = self.frequencies or [None] * len(self.state.words)
-        return [
-            words if of is None else replace(words, frequencies=of)
-            for words, of in zip(self.state.corpora, known, strict=True)
-        ]
+        if not self.frequencies:
+            return self.state.corpora
+        pairs = zip(self.state.corpora, self.frequencies, strict=True)
+        return [replace(words, frequencies=known) for words, known in pairs]
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
-        whole = self.selected is self.state.alive
-        if not whole or count not in self.state.samples:
-            columns = np.arange(0, len(self), max(1, len(self) // count))
-            sample = self.state.gaussians(self.positions(columns))
-            if not whole:
-                return sample
-            self.state.samples[count] = sample
-        return self.state.samples[count]
+        columns = np.arange(0, len(self), max(1, len(self) // count))
+        return self.state.gaussians(self.positions(columns))
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
@@ -548,7 +514,7 @@ class View:
         check_beta(beta)
         view = self.snapshot(filter)
         if view.state.parts:
-            check_query(query, sum(view.state.widths))
+            check_query(query, view.state.schema.dimension)
         k = min(k, len(view))
         if not k or not len(query):
             return StoreHits.empty(len(query))
@@ -563,22 +529,7 @@ class View:
         passages = [[*map(copy_passage, row)] for row in view.gather(columns)]
         return StoreHits(passages, scores, mu, sigma2, exact=True)
 
-    def bind(self, fingerprint: str) -> None:
-        """Refuse to write."""
-        self._refuse()
-
-    def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Refuse to write."""
-        self._refuse()
-
-    def delete(self, ids: Sequence[str]) -> int:
-        """Refuse to write."""
-        self._refuse()
-        return 0
-
-    def save(self, folder: Path) -> None:
-        """Refuse to write."""
-        self._refuse()
-
-    def _refuse(self) -> None:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise RuntimeError("this is a snapshot of a store; write to the store itself.")
+
+    bind = add = delete = _refuse
