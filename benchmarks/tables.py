@@ -1,19 +1,10 @@
-"""What was measured, as a table."""
+"""What was measured, as a table of Markdown."""
 
-from __future__ import annotations
-
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Sequence
 
 
-def print_table(title: str, header: list[str], rows: list[list[str]], *, markdown: bool) -> None:
-    """Print a table, for a terminal or as Markdown."""
-    if markdown:
-        print(f"\n{title}\n")
-        for line in (header, ["---"] * len(header), *rows):
-            print(f"| {' | '.join(line)} |")
-        return
-    table = Table(*header, title=title)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table."""
+    print(f"\n{title}\n")
+    for line in (header, ["---"] * len(header), *rows):
+        print(f"| {' | '.join(line)} |", flush=True)

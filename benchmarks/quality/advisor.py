@@ -1,6 +1,6 @@
 """A language model in doubt: what its verdicts and rewrites gain, and how often it is asked.
 
-    python -m benchmarks.quality.advisor FOLDER [--markdown]
+    python -m benchmarks.quality.advisor FOLDER
     python -m benchmarks.quality.advisor FOLDER --data DATA    # conversations, too
 
 FOLDER is that of `first_week.py`. The questions are those of the first week, and some 150 ordinary
@@ -25,7 +25,7 @@ import json
 import random
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -33,36 +33,28 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from benchmarks.quality.conversation import SETS, load_conversations, ndcg
-from benchmarks.quality.first_hour import has_any
-from benchmarks.quality.first_week import QUESTIONS, RIGHT, corpora_of, named, questions_of
-from benchmarks.quality.hybrid import shipped
-from benchmarks.quality.options import CACHE
+from benchmarks.quality.conversation import SETS, load_conversations, ndcg_of_hits
+from benchmarks.quality.first_week import KINDS, corpora_of
+from benchmarks.quality.shared import TABLES, Manuals, index_of, is_found, read_tables, shipped
 from benchmarks.tables import print_table
-from uec_rag import Advice, Gate, Retriever
+from uec_rag import Advice, Gate
 from uec_rag.retrieval.result import Result
 
-OWN_WORDS = QUESTIONS.with_name("own_words.csv")
-REPLIES = QUESTIONS.with_name("replies.json")
-KINDS = ("ordinary", "own words", "short", "ambiguous", "absent")
 VERDICTS = ("answer", "clarify", "no")
 Advisor = Callable[[str, Sequence[str]], Advice | None]
 
 
-def right(row: Mapping[str, str], result: Result) -> bool:
+def right(row: dict[str, str], result: Result) -> bool:
     """Whether the decision on a question is what the list expects."""
-    expected = [text.strip() for text in row["passage"].split("|") if text.strip()]
-    if result.decision.action != RIGHT.get(row["kind"], "answer"):
-        return False
-    return result.decision.action != "answer" or any(
-        has_any(named(passage), expected) for passage in result.passages
-    )
+    action = result.decision.action
+    return action == KINDS[row["kind"]] and (action != "answer" or is_found(row, result))
 
 
-def read_replies(rows: Iterable[Mapping[str, object]]) -> dict[str, Advice]:
+def read_replies() -> dict[str, Advice]:
     """The replies by question."""
+    rows = json.loads((TABLES / "replies.json").read_text(encoding="utf-8"))
     return {
-        str(row["question"]): Advice(row["verdict"], tuple(row["options"]), str(row["rewrite"]))  # type: ignore[arg-type]
+        row["question"]: Advice(row["verdict"], tuple(row["options"]), row["rewrite"])
         for row in rows
     }
 
@@ -80,7 +72,7 @@ def erring(replies: Mapping[str, Advice], seed: int) -> Advisor:
 
 
 def shares(
-    rows: Sequence[Mapping[str, str]], found: Sequence[Result], asked: Counter[str]
+    rows: Sequence[dict[str, str]], found: Sequence[Result], asked: Counter[str]
 ) -> list[str]:
     """Right by kind, their mean, the number of wrong answers, and calls by kind and in all."""
     of_kind = {
@@ -102,7 +94,7 @@ def shares(
 
 
 def fates(
-    rows: Sequence[Mapping[str, str]],
+    rows: Sequence[dict[str, str]],
     found: Sequence[Result],
     asked: Counter[str],
     replies: Mapping[str, Advice],
@@ -119,22 +111,15 @@ def fates(
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="With folders git, debian and so on.")],
+    folder: Manuals,
     data: Annotated[Path | None, typer.Option(help="Folder of collections.")] = None,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
 ) -> None:
     """Print the tables."""
     warnings.simplefilter("ignore")
-    rows = questions_of(QUESTIONS, OWN_WORDS)
-    replies = read_replies(json.loads(REPLIES.read_text(encoding="utf-8")))
-    indexes, kept = {}, []
-    for name, passages in corpora_of(folder).items():
-        indexes[name] = Retriever(shipped(CACHE))
-        indexes[name].add(
-            [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
-        )
-        kept += [row for row in rows if row["documents"] == name]
-    rows = kept
+    replies, uec = read_replies(), shipped()
+    indexes = {name: index_of(uec, passages) for name, passages in corpora_of(folder).items()}
+    asked = read_tables("first_week", "own_words")
+    rows = [row for name in indexes for row in asked if row["documents"] == name]
 
     def decided(gate: Gate) -> tuple[list[Result], Counter[str]]:
         asked, found, advisor = Counter[str](), list[Result](), gate.advisor
@@ -160,8 +145,6 @@ def main(
         "without": Gate(),
         "verdicts": Gate(advisor=verdicts),
         "with rewrites": Gate(advisor=known),
-        "doubt from .1 to .7": Gate(advisor=known, doubt=(0.1, 0.7)),
-        "doubt from .1 to .5": Gate(advisor=known, doubt=(0.1, 0.5)),
         "doubt up to .95": Gate(advisor=known, doubt=(0.05, 0.95)),
         "also before each answer": Gate(advisor=known, ask="always"),
     }
@@ -170,39 +153,31 @@ def main(
     means = np.array(draws, dtype=float).mean(axis=0)
     table.insert(3, ["a fifth wrong", *(f"{mean:.2f}" for mean in means)])
     head = ["", *KINDS, "mean", "wrong answers", *(f"calls, {kind}" for kind in (*KINDS, "all"))]
-    print_table("Right, and calls a question", head, table, markdown=markdown)
+    print_table("Right, and calls a question", head, table)
     table = fates(rows, *decided(ways["with rewrites"]), replies)
     header = ["advisor", "decision", "questions"]
-    print_table("Ambiguous questions", header, table, markdown=markdown)
+    print_table("Ambiguous questions", header, table)
     if data is not None:
-        print_table("Conversations", *conversations(data), markdown=markdown)
+        print_table("Conversations", *conversations(data))
 
 
 def conversations(data: Path) -> tuple[list[str], list[list[str]]]:
     """nDCG@10 of dependent turns: as they are, rewritten in doubt, and all rewritten."""
-    table, uec, gate = [], shipped(CACHE), Gate()
+    table, uec, gate = [], shipped(), Gate()
     for name in SETS.split(","):
         some = load_conversations(data / name)
         turns = [turn for turn in some.turns if turn.rewrite and not turn.standalone]
         gains = some.gains[[row for row, turn in enumerate(some.turns) if turn in turns]]
         if not turns:
             continue
-        index = Retriever(uec)
-        index.add(some.passages, [str(column) for column in range(len(some.passages))])
+        index = some.index(uec)
         plain = index.search([turn.text for turn in turns], 10, history=[t.history for t in turns])
         written = index.search([turn.rewrite for turn in turns], 10)
         doubted = [gate.is_doubted(one.decision) for one in plain]
         mixed = [b if d else a for a, b, d in zip(plain, written, doubted, strict=True)]
-        scores = [_ndcg(found, gains) for found in (plain, mixed, written)]
+        scores = [ndcg_of_hits(found, gains).mean() for found in (plain, mixed, written)]
         table.append([name, *(f"{score:.3f}" for score in scores), f"{np.mean(doubted):.2f}"])
     return ["", "with their turns", "rewritten in doubt", "all rewritten", "in doubt"], table
-
-
-def _ndcg(found: Iterable[Result], gains: np.ndarray) -> float:
-    ranked = np.zeros_like(gains)
-    for row, one in zip(ranked, found, strict=True):
-        row[[int(id) for id in one.ids]] = np.arange(len(one.ids), 0, -1)
-    return float(ndcg(ranked, gains).mean())
 
 
 if __name__ == "__main__":

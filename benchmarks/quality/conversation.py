@@ -1,42 +1,36 @@
 """nDCG@10 of questions in a conversation: how much of what was said before to search with.
 
-    python -m benchmarks.quality.conversation DATA --markdown
+    python -m benchmarks.quality.conversation DATA
 
-Asks the last turns of conversations, from the second on: alone, with the turn before, behind all
-turns, behind all and once more, as people rewrote them to stand alone, and mixed with the turns
+Asks `UEC()` the last turns of conversations, from the second on: alone, with the turn before, after
+all turns, after all and once more, as people rewrote them to stand alone, and mixed with the turns
 before them, or completing the question that they reply to, as `uec_rag.retrieval.conversation` does
 it ("ours"; no number of it was learned), also with the first turn of another conversation before
-them. Turns that stand alone and turns that do not are reported apart. Of `UEC()`, or with --model
-of an ensemble that is fitted on the training pairs of one collection. Milliseconds, of `UEC()`, are
-for one question asked by itself of a `Retriever`: forty turns by turns alone, with a history that
-was asked before, as in a chat, and with one that was not; the medians, and the medians of the
-ratios. A rewrite costs a call of a language model before that. DATA is a folder of test
-collections, whose conversations have "turns", "answers", "rewrite" and "standalone" in their
-queries.
+them. Turns that stand alone and turns that do not are reported apart. Milliseconds are for one
+question asked by itself of a `Retriever`: forty turns by turns alone, with a history that was asked
+before, as in a chat, and with one that was not; the medians, and the medians of the ratios. A
+rewrite costs a call of a language model before that. DATA is a folder of test collections, whose
+conversations have "turns", "answers", "rewrite" and "standalone" in their queries.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from benchmarks.paper.data import Collection, load_collection, read_rows
-from benchmarks.quality.hybrid import shipped
-from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown
+from benchmarks.quality.shared import Data, Sets, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
-from uec_rag.base.counts import Words
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.encoders import CachedEncoder, load_encoder
-from uec_rag.encoders.base import TermEncoder
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.retrieval.conversation import turns_of
+from uec_rag.retrieval.result import Result
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
 _DEPTH = 10
@@ -78,6 +72,12 @@ class Conversations:
     passages: list[str]
     turns: list[Turn]
     gains: FloatArray
+
+    def index(self, uec: UEC) -> Retriever:
+        """An index of the passages, whose ids are their places."""
+        index = Retriever(uec)
+        index.add(self.passages, [str(place) for place in range(len(self.passages))])
+        return index
 
     @property
     def kinds(self) -> dict[str, NDArray[np.bool_]]:
@@ -128,35 +128,6 @@ def of_collection(collection: Collection, turns: Mapping[str, Turn]) -> Conversa
     )
 
 
-class Index:
-    """Passages that an ensemble has encoded, compared in full."""
-
-    def __init__(self, uec: UEC, passages: Sequence[str]) -> None:
-        self.uec = uec
-        self._parts = uec.encode(passages, "passage")
-        self._words = [
-            Words.from_terms(part.terms[0]) if part.terms else None for part in self._parts
-        ]
-
-    def logits(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """``sum_k pi_k a_k s_k`` of queries and passages, shape (n, N), pi by the evidence."""
-        fitted = self.uec.fitted
-        own = [
-            part.mean @ held.mean.T if words is None else words.similarities(part.terms[0])
-            for part, held, words in zip(parts, self._parts, self._words, strict=True)
-        ]
-        assert fitted.evidence_weights is not None
-        best = np.stack([similarities.max(axis=1) for similarities in own], axis=1)
-        pi = fitted.weigh(fitted.evidence_weights, parts, own, best)
-        return np.sum(
-            [
-                np.float32(slope) * share[:, None] * similarities
-                for slope, share, similarities in zip(fitted.slopes, pi.T, own, strict=True)
-            ],
-            axis=0,
-        )
-
-
 def after_another(turns: Sequence[Turn]) -> list[list[str]]:
     """The history of each turn behind the first turn of another conversation."""
     rng, begun = np.random.default_rng(0), [turn.before[0] for turn in turns]
@@ -168,22 +139,17 @@ def after_another(turns: Sequence[Turn]) -> list[list[str]]:
 
 def ours(uec: UEC, some: Conversations, history: Sequence[Sequence[str]]) -> FloatArray:
     """nDCG@10 of turns as a `Retriever` searches them behind those before them, shape (n,)."""
-    retriever = Retriever(uec)
-    retriever.add(some.passages, [str(column) for column in range(len(some.passages))])
-    found = retriever.search([turn.text for turn in some.turns], _DEPTH, history=history)
-    ranked = np.zeros_like(some.gains)
-    for row, one in zip(ranked, found, strict=True):
-        row[[int(id) for id in one.ids]] = np.arange(len(one.ids), 0, -1)
-    return ndcg(ranked, some.gains)
+    texts = [turn.text for turn in some.turns]
+    return ndcg_of_hits(some.index(uec).search(texts, _DEPTH, history=history), some.gains)
 
 
-def ndcg(logits: FloatArray, gains: FloatArray) -> FloatArray:
+def ndcg_of_hits(found: Iterable[Result], gains: FloatArray) -> FloatArray:
     """nDCG@10 of each query, with linear gains, shape (n,)."""
-    order = np.argsort(-logits, axis=1, kind="stable")[:, :_DEPTH]
-    discount = 1 / np.log2(np.arange(2, order.shape[1] + 2))
-    ideal = -np.sort(-gains, axis=1)[:, : order.shape[1]]
-    found: FloatArray = (np.take_along_axis(gains, order, axis=1) * discount).sum(axis=1)
-    return found / np.maximum((ideal * discount).sum(axis=1), 1e-9)
+    discount = 1 / np.log2(np.arange(2, _DEPTH + 2))
+    ideal = -np.sort(-gains, axis=1)[:, :_DEPTH]
+    places = [[*map(int, one.ids)] for one in found]
+    got = [row[hits] @ discount[: len(hits)] for row, hits in zip(gains, places, strict=True)]
+    return np.array(got) / np.maximum((ideal * discount[: ideal.shape[1]]).sum(axis=1), 1e-9)
 
 
 RECIPES = {
@@ -216,32 +182,16 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
     return [*np.median(times, axis=0), *np.median(times[:, 1:] / times[:, :1], axis=0)]
 
 
-def ensemble(models: Sequence[str], fit: Path, cache: Path) -> UEC:
-    """`UEC()`, or one of models that is fitted here, with a cache."""
-    if not models:
-        return shipped(cache)
-    members = [load_encoder(name) for name in models]
-    cached = [e if isinstance(e, TermEncoder) else CachedEncoder(e, cache) for e in members]
-    return UEC(cached).fit(load_collection(fit, "train").pairs())
-
-
-def main(
-    data: Data,
-    model: Annotated[list[str], typer.Option(help="A member, instead of UEC().")] = [],  # noqa: B006
-    fit: Fit = FITTED_ON,
-    sets: Annotated[str, typer.Option(help="Conversations, comma-separated.")] = SETS,
-    cache: Cache = CACHE,
-    markdown: Markdown = False,
-) -> None:
+def main(data: Data, sets: Sets = SETS) -> None:
     """Print the tables."""
-    uec = ensemble(model, data / fit, cache)
+    uec = shipped()
     rows = {name: [name] for name in (*RECIPES, "ours", "ours, after another subject")}
     header, took = ["searched with"], []
     for name in sets.split(","):
         some = load_conversations(data / name)
-        index = Index(uec, some.passages)
+        index = some.index(uec)
         scores = {
-            recipe: ndcg(index.logits(uec.encode([*map(text, some.turns)], "query")), some.gains)
+            recipe: ndcg_of_hits(index.search([*map(text, some.turns)], _DEPTH), some.gains)
             for recipe, text in RECIPES.items()
         }
         scores["ours"] = ours(uec, some, [turn.history for turn in some.turns])
@@ -250,15 +200,11 @@ def main(
             header.append(f"{name}, {kind} ({chosen.sum()})")
             for recipe, of_turns in scores.items():
                 rows[recipe].append(f"{of_turns[chosen].mean():.3f}")
-        if not model:
-            times = milliseconds(uec, some.passages, some.turns)
-            took.append(
-                [name, *(f"{ms:.0f}" for ms in times[:3]), *map("{:.2f}".format, times[3:])]
-            )
-    print_table("nDCG@10 of later turns", header, list(rows.values()), markdown=markdown)
-    if took:
-        header = ["set", "alone", "in a chat", "new history", "ratio", "ratio, new history"]
-        print_table("Milliseconds a question", header, took, markdown=markdown)
+        times = milliseconds(uec, some.passages, some.turns)
+        took.append([name, *(f"{ms:.0f}" for ms in times[:3]), *map("{:.2f}".format, times[3:])])
+    print_table("nDCG@10 of later turns", header, list(rows.values()))
+    header = ["set", "alone", "in a chat", "new history", "ratio", "ratio, new history"]
+    print_table("Milliseconds a question", header, took)
 
 
 if __name__ == "__main__":

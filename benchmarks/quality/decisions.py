@@ -1,7 +1,7 @@
 """The three decisions: answer, ask back, abstain, and the model of underspecified questions.
 
     python -m benchmarks.quality.decisions DATA [--write]
-    python -m benchmarks.quality.decisions DATA --member pypi:wordllama --most 40  # quick
+    python -m benchmarks.quality.decisions DATA --most 40  # quick
 
 Each set is judged by what all others taught: clarify sets, ordinary collections and conversations;
 the threshold, too, is chosen without it, as the lowest at which 1.6 % of the ordinary
@@ -20,7 +20,7 @@ import json
 import random
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,20 +30,19 @@ from sklearn.metrics import roc_auc_score
 
 import uec_rag.confidence
 from benchmarks.paper.data import load_collection, read_rows, sample_collection
+from benchmarks.quality.shared import Data, shipped
+from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import needs_clarification
 from uec_rag.confidence.model import Calibrator, fit_calibrator
 from uec_rag.confidence.readings import (
-    FEATURES,
     Candidates,
     Reading,
     features,
     readings,
     underspecified,
 )
-from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, load_encoder
-from uec_rag.encoders.packages import cache_folder
 from uec_rag.retrieval.request import Query
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.search import assess, decide, rank
@@ -250,7 +249,6 @@ def figures(
 
 def study(sets: dict[str, list[Example]]) -> None:
     """Print the table: each clarify set left out, and the ordinary collections together."""
-    rows: dict[str, dict[str, float]] = {}
     judged: dict[str, tuple[FloatArray, list[str]]] = {}
     for name in sets:
         others = {other: part for other, part in sets.items() if other != name}
@@ -261,58 +259,16 @@ def study(sets: dict[str, list[Example]]) -> None:
             told,
             [decided(one, float(p), ask) for one, p in zip(sets[name], told, strict=True)],
         )
-    ordinary = [name for name in sets if name in ORDINARY]
-    for title, names in (
-        {name: [name] for name in sets if name in CLARIFY} | {"ordinary": ordinary}
-    ).items():
+    rows: dict[str, dict[str, float]] = {}
+    for title, names in ({name: [name] for name in CLARIFY} | {"ordinary": ORDINARY}).items():
         examples = [one for name in names for one in sets[name]]
         told = np.concatenate([judged[name][0] for name in names])
         after = [action for name in names for action in judged[name][1]]
         rows[f"{title}, before"] = figures(examples, told, [one.before for one in examples])
         rows[f"{title}, after"] = figures(examples, told, after)
-    asked = {name: _needless(sets[name], judged[name][1]) for name in ordinary}
-    worst = max(asked, key=lambda name: asked[name])
-    print(f"Asked back most of the answerable questions of {worst}: {asked[worst]:.2f}.")
-    _print(rows)
-    print()
-    _print({f"without {left}": _areas(sets, left) for left in ("nothing", *FEATURES)})
-
-
-def _needless(examples: Sequence[Example], decided: Sequence[str]) -> float:
-    """The share of the answerable questions that are asked back."""
-    there = [
-        action == "underspecified"
-        for one, action in zip(examples, decided, strict=True)
-        if one.label == "answerable"
-    ]
-    return float(np.mean(there))
-
-
-def _areas(sets: dict[str, list[Example]], left: str) -> dict[str, float]:
-    """AUROC of underspecified against answerable of each set left out, without a feature."""
-    keep = np.array([name != left for name in FEATURES], dtype=np.float32)
-    told = {n: [replace(e, found=e.found * keep) for e in part] for n, part in sets.items()}
-    out: dict[str, float] = {}
-    for name in (*CLARIFY, *CONVERSATIONS):
-        if name not in sets:
-            continue
-        # No conversation teaches what another is judged by.
-        kind = CONVERSATIONS if name in CONVERSATIONS else (name,)
-        model = learn({n: part for n, part in told.items() if n not in kind})
-        some = [one for one in told[name] if one.label != "unanswerable"]
-        found, sure = (np.array([getattr(e, key) for e in some]) for key in ("found", "confidence"))
-        score = underspecified(found, sure, model)
-        out[name] = float(roc_auc_score([one.label == "underspecified" for one in some], score))
-    out["mean of clarify"] = float(np.mean([out[name] for name in CLARIFY if name in out]))
-    return out
-
-
-def _print(rows: dict[str, dict[str, float]]) -> None:
-    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
-    print("| | " + " | ".join(keys) + " |")
-    print("|" + "---|" * (len(keys) + 1))
-    for name, row in rows.items():
-        print(f"| {name} | " + " | ".join(f"{row.get(key, np.nan):.2f}" for key in keys) + " |")
+    keys = list(rows[f"{CLARIFY[0]}, after"])
+    table = [[name, *(f"{row.get(key, np.nan):.2f}" for key in keys)] for name, row in rows.items()]
+    print_table("Decisions", ["set", *keys], table)
 
 
 def write(model: Calibrator, ask: float) -> None:
@@ -327,31 +283,14 @@ def write(model: Calibrator, ask: float) -> None:
     print(f"\n{path.name} written; ASK in readings.py should be {ask:.2f}")
 
 
-def embedded() -> UEC:
-    """`UEC()` that remembers what it encoded."""
-    encoders = [load_encoder(name) for name in DEFAULT_ENCODERS]
-    uec = UEC([CachedEncoder(encoders[0], cache_folder() / "embeddings"), *encoders[1:]])
-    uec.fitted = UEC().fitted
-    return uec
-
-
-def fitted_with_words(member: str, data: Path) -> UEC:
-    """A member and words, fitted on the training pairs that `UEC()` was fitted on."""
-    pairs = load_collection(data / "tydiqa_goldp_en", "train").pairs()
-    return UEC([load_encoder(member), "bm25"]).fit(random.Random(0).sample(pairs, 1200))
-
-
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     most: Annotated[int, typer.Option(help="Questions of a label or collection at most.")] = 120,
     write_model: Annotated[bool, typer.Option("--write", help="Into the package.")] = False,
-    member: Annotated[
-        str, typer.Option(help="A member to fit with words, in place of `UEC()`.")
-    ] = "",
 ) -> None:
-    """Print the tables; with --write put the model into the package."""
+    """Print the table; with --write put the model into the package."""
     warnings.simplefilter("ignore")
-    uec = fitted_with_words(member, data) if member else embedded()
+    uec = shipped()
     sets = {name: clarify_set(uec, data / name, 10 * most) for name in CLARIFY}
     sets |= {name: ordinary_set(uec, data / name, most) for name in ORDINARY}
     sets |= {name: conversation_set(uec, data / name, 2 * most) for name in CONVERSATIONS}

@@ -6,18 +6,18 @@ Each model and `bm25` alone; "RRF" is reciprocal rank fusion (c = 60) of the col
 and `bm25`, what LangChain's `EnsembleRetriever` does with the two; "relative" sums the scores of
 all, scaled from 0 to 1 over each one's hits, what LlamaIndex's `QueryFusionRetriever` does in mode
 "relative_score"; "bm25s" is that library with its English stop words and Snowball's stems, where it
-is installed. Each finds 100. "UEC" and the ensemble without words are fitted on the
-training pairs of one collection, and reported on others; with --shipped there is `UEC()`, fitted as
-it comes, too. Of each collection at most so many queries are asked, a fixed sample. Under the
-scores stands what each system has over the best single member, words among them, of the same
-collection. DATA is a folder of test collections (see `benchmarks.paper.data`), or set UEC_DATA.
+is installed. Each finds 100. "UEC" and the ensemble without words are fitted on the training pairs
+of one collection, and reported on others; with --shipped there is `UEC()`, fitted as it comes, too.
+Of each collection at most so many queries are asked, a fixed sample. Under the scores stands what
+each system has over the best single member, words among them, of the same collection. DATA is a
+folder of test collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Annotated
 
 import numpy as np
@@ -25,23 +25,22 @@ import typer
 
 from benchmarks.paper.data import Collection, load_collection
 from benchmarks.paper.metrics import mean_ndcg
-from benchmarks.quality.members import sampled
-from benchmarks.quality.options import (
-    CACHE,
+from benchmarks.quality.shared import (
     FITTED_ON,
     SETS,
-    Cache,
     Data,
     Fit,
-    Markdown,
     Models,
     Queries,
     Sets,
+    ask_all,
+    cached,
+    sampled,
+    shipped,
 )
 from benchmarks.tables import print_table
-from uec_rag import UEC, Retriever
-from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.base import TermEncoder
+from uec_rag import UEC
+from uec_rag.encoders import load_encoder
 
 _DEPTH = 100
 _C = 60
@@ -52,77 +51,47 @@ Run = list[dict[str, float]]
 
 def searched(uec: UEC, collection: Collection) -> Run:
     """Index a collection and search all its queries."""
-    retriever = Retriever(uec)
-    retriever.add(list(collection.passages.values()), ids=list(collection.passages))
-    found = retriever.search(list(collection.queries.values()), k=_DEPTH)
-    return [
-        dict(zip(ids, scores, strict=True))
-        for result in found
-        for of_copies in [result.with_copies(_DEPTH)]
-        for ids, scores in [(of_copies.ids, of_copies.scores.tolist())]
-    ]
+    found = [one.with_copies(_DEPTH) for one in ask_all(uec, collection, _DEPTH)]
+    return [dict(zip(one.ids, one.scores.tolist(), strict=True)) for one in found]
 
 
-def searched_by_bm25s(collection: Collection) -> Run | None:
-    """The same with bm25s; None where it is not installed."""
-    try:
-        import bm25s
-    except ImportError:
-        return None
+def searched_by_bm25s(collection: Collection) -> Run:
+    """The same with bm25s."""
+    import bm25s
     import Stemmer
 
     def tokens(texts: list[str]) -> object:
         stemmer = Stemmer.Stemmer("english")
         return bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)
 
-    index = bm25s.BM25()
-    index.index(tokens(list(collection.passages.values())), show_progress=False)
-    names = list(collection.passages)
-    places, scores = index.retrieve(
-        tokens(list(collection.queries.values())),
-        k=min(_DEPTH, len(names)),
-        show_progress=False,
-    )
+    index, names = bm25s.BM25(), [*collection.passages]
+    index.index(tokens([*collection.passages.values()]), show_progress=False)
+    asked, k = tokens([*collection.queries.values()]), min(_DEPTH, len(names))
+    places, scores = index.retrieve(asked, k=k, show_progress=False)
     return [
         {names[place]: float(score) for place, score in zip(row, own, strict=True)}
         for row, own in zip(places.tolist(), scores, strict=True)
     ]
 
 
-def reciprocal_ranks(runs: list[Run]) -> Run:
-    """Sum of 1 / (c + rank) over the runs that found a passage."""
-    return _summed([[_reciprocal(hits) for hits in run] for run in runs])
-
-
-def relative_scores(runs: list[Run]) -> Run:
-    """Sum of scores that are scaled from 0 to 1 over each run's hits of a query."""
-    return _summed([[_relative(hits) for hits in run] for run in runs])
-
-
-def _reciprocal(hits: dict[str, float]) -> dict[str, float]:
+def reciprocal_ranks(hits: dict[str, float]) -> dict[str, float]:
+    """1 / (c + rank) of each hit of a query."""
     return {id_: 1 / (_C + rank) for rank, id_ in enumerate(hits, 1)}
 
 
-def _relative(hits: dict[str, float]) -> dict[str, float]:
+def relative_scores(hits: dict[str, float]) -> dict[str, float]:
+    """Scores from 0 to 1 over the hits of a query."""
     lowest, highest = min(hits.values()), max(hits.values())
     width = max(highest - lowest, 1e-12)
     return {id_: (score - lowest) / width for id_, score in hits.items()}
 
 
-def _summed(runs: list[Run]) -> Run:
+def fused(runs: list[Run], scores: Callable[[dict[str, float]], dict[str, float]]) -> Run:
+    """Sums of the scores that runs give the passages that they found."""
     return [
-        dict(sum(map(Counter, of_query), Counter()).most_common())
+        dict(sum((Counter(scores(hits)) for hits in of_query), Counter()).most_common())
         for of_query in zip(*runs, strict=True)
     ]
-
-
-def shipped(cache: Path, preset: str = "english") -> UEC:
-    """The UEC of a preset, whose members look into a folder before they encode."""
-    uec = UEC(preset)
-    uec.encoders = [
-        e if isinstance(e, TermEncoder) else CachedEncoder(e, cache) for e in uec.encoders
-    ]
-    return uec
 
 
 def summary(rows: list[dict[str, float]], systems: list[str], alone: list[str]) -> list[list[str]]:
@@ -130,13 +99,10 @@ def summary(rows: list[dict[str, float]], systems: list[str], alone: list[str]) 
     singles = np.array([max(row[system] for system in alone) for row in rows])
     scores = np.array([[row[system] for system in systems] for row in rows])
     over = scores - singles[:, None]
-    fused = scores[:, systems.index("RRF"), None]
-    below = (scores < fused).sum(axis=0)
     return [
         ["mean", *(f"{value:.3f}" for value in scores.mean(axis=0))],
         ["over the best single member", *(f"{value:+.3f}" for value in over.mean(axis=0))],
         ["at worst", *(f"{value:+.3f}" for value in over.min(axis=0))],
-        ["collections below RRF", *map(str, below.tolist())],
     ]
 
 
@@ -149,11 +115,9 @@ def main(
         bool, typer.Option("--shipped", help="Report UEC(), fitted as it comes, too.")
     ] = False,
     queries: Queries = 1000,
-    cache: Cache = CACHE,
-    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
-    encoders: list[Encoder] = [CachedEncoder(load_encoder(name), cache) for name in model]
+    encoders = [cached(load_encoder(name)) for name in model]
     pairs = load_collection(data / fit, "train").pairs()
     alone = {e.name: UEC([e]).fit(pairs) for e in encoders} | {"bm25": UEC(["bm25"]).fit(pairs)}
     ensembles = {
@@ -161,35 +125,28 @@ def main(
         "UEC": UEC([*encoders, "bm25"]).fit(pairs),
     }
     if with_shipped:
-        ensembles["UEC()"] = shipped(cache)
+        ensembles["UEC()"] = shipped()
     rows: list[dict[str, float]] = []
     for name in sets.split(","):
         collection = sampled(load_collection(data / name), queries)
         runs = {system: searched(uec, collection) for system, uec in (alone | ensembles).items()}
-        row = {
-            system: mean_ndcg(collection, [list(hits) for hits in run])
-            for system, run in runs.items()
+        scores = {system: mean_ndcg(collection, [*map(list, run)]) for system, run in runs.items()}
+        best = max((e.name for e in encoders), key=scores.__getitem__)
+        others = {
+            "RRF": fused([runs[best], runs["bm25"]], reciprocal_ranks),
+            "relative": fused([runs[system] for system in alone], relative_scores),
         }
-        best = max((e.name for e in encoders), key=row.__getitem__)
-        runs = {"RRF": reciprocal_ranks([runs[best], runs["bm25"]])} | {
-            "relative": relative_scores([runs[system] for system in alone])
-        }
-        others = searched_by_bm25s(collection)
-        if others is not None:
-            runs["bm25s"] = others
-        row |= {
-            system: mean_ndcg(collection, [list(hits) for hits in run])
-            for system, run in runs.items()
-        }
-        rows.append(row)
-        print(name, {system: round(score, 3) for system, score in row.items()}, file=sys.stderr)
+        if find_spec("bm25s"):
+            others["bm25s"] = searched_by_bm25s(collection)
+        scores |= {system: mean_ndcg(collection, [*map(list, r)]) for system, r in others.items()}
+        rows.append(scores)
     systems = [*alone, *(s for s in ("bm25s", "RRF", "relative") if s in rows[0]), *ensembles]
     table = [
         [name, *(f"{row[system]:.3f}" for system in systems)]
         for name, row in zip(sets.split(","), rows, strict=True)
     ]
     table += summary(rows, systems, list(alone))
-    print_table("nDCG@10", ["collection", *systems], table, markdown=markdown)
+    print_table("nDCG@10", ["collection", *systems], table)
 
 
 if __name__ == "__main__":

@@ -33,22 +33,19 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 import uec_rag.confidence
-from benchmarks.quality.options import Data, Markdown
+from benchmarks.quality.shared import Data, Sets, shipped
 from benchmarks.quality.shipped_confidence import (
-    DOMAINS,
     MIX_WITH_WORDS,
     QUESTIONS,
+    SETS,
     Cell,
-    cached,
     cells_of,
     learned_elsewhere,
     loaded,
 )
 from benchmarks.tables import print_table
-from uec_rag import UEC
 from uec_rag.confidence.level import Level
 from uec_rag.confidence.model import ConfidenceModel, log_odds, shipped_model
-from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 
 Floats = NDArray[np.float64]
 
@@ -177,7 +174,7 @@ def after_labels(one: Asked, others: Sequence[Asked]) -> dict[tuple[int, str], F
     return found
 
 
-def print_all(asked: Mapping[float, Mapping[str, Asked]], *, markdown: bool) -> Level:
+def print_all(asked: Mapping[float, Mapping[str, Asked]]) -> Level:
     """Print the tables, and return what all collections teach."""
     shipped = asked[SHIPPED]
     level = level_of([*shipped.values()])
@@ -188,7 +185,7 @@ def print_all(asked: Mapping[float, Mapping[str, Asked]], *, markdown: bool) -> 
         for some in [[*of_share.values()]]
     ]
     head = ["unanswerable", "threshold", "wrong, median", "worst", "answered, median", "least"]
-    print_table("Shares of all questions", head, table, markdown=markdown)
+    print_table("Shares of all questions", head, table)
     table = []
     for place, wrong in enumerate(WRONG):
         got = [
@@ -199,17 +196,15 @@ def print_all(asked: Mapping[float, Mapping[str, Asked]], *, markdown: bool) -> 
         means = [f"{value:.3f}" for value in np.mean(got, axis=0)]
         table.append([f"{wrong}", f"{level.thresholds[place]}", *means, f"{above} of {len(got)}"])
     head = ["wrong at most", "threshold", "wrong", "answered", "more wrong in"]
-    print_table("Thresholds that the others choose", head, table, markdown=markdown)
-    _print_lines(asked, level, markdown=markdown)
+    print_table("Thresholds that the others choose", head, table)
+    _print_lines(asked, level)
     return level
 
 
-def _print_lines(
-    asked: Mapping[float, Mapping[str, Asked]], level: Level, *, markdown: bool
-) -> None:
+def _print_lines(asked: Mapping[float, Mapping[str, Asked]], level: Level) -> None:
     intervals = [(sure, *level.share_right(sure)) for sure in (0.3, *THRESHOLDS)]
     table = [[f"{value:.2f}" for value in row] for row in intervals]
-    print_table("Share of right answers", ["confidence", "from", "to"], table, markdown=markdown)
+    print_table("Share of right answers", ["confidence", "from", "to"], table)
     table = []
     for unanswerable, of_share in asked.items():
         if not unanswerable:
@@ -222,7 +217,7 @@ def _print_lines(
             cells.append(f"{nll:.3f}, {error:.3f}")
         table.append([f"{unanswerable:.0%}", f"{sum(inside)} of {len(inside)}", *cells])
     head = ["unanswerable", "inside", *(f"{count}, {name}" for count, name in rows[0])]
-    print_table("NLL, error of the level after labels", head, table, markdown=markdown)
+    print_table("NLL, error of the level after labels", head, table)
 
 
 def _others(asked: Mapping[str, Asked], name: str) -> list[Asked]:
@@ -250,21 +245,19 @@ def asked_of(cells: Sequence[Cell], start: ConfidenceModel) -> dict[float, dict[
 
 def main(
     data: Data,
-    sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ",".join(DOMAINS),
+    sets: Sets = SETS,
     most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = QUESTIONS,
     passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = 1000,
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
-    markdown: Markdown = False,
 ) -> None:
     """Print the tables; with --write put level and thresholds into the package."""
     warnings.simplefilter("ignore")
-    uec = UEC([cached(load_encoder(name)) for name in DEFAULT_ENCODERS])
-    uec.fitted = UEC().fitted
+    uec = shipped()
     known: Any = uec.fitted.confidence_model
     start = replace(shipped_model("words"), temperature=known.temperature)
     collections = [loaded(data / name, passages) for name in sets.split(",")]
     cells = [*cells_of(uec, start, collections, most)]
-    level = print_all(asked_of(cells, start), markdown=markdown)
+    level = print_all(asked_of(cells, start))
     if write:
         path = Path(uec_rag.confidence.__file__).parent / "shipped.json"
         models = json.loads(path.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 """What each single member is worth and costs: nDCG@10 by language, milliseconds a passage.
 
-    python -m benchmarks.quality.members DATA --model pypi:wordllama --model bm25 --markdown
+    python -m benchmarks.quality.members DATA --model pypi:wordllama --model bm25
 
 Each model searches alone, by its own similarity, so nothing is fitted. Of each collection a fixed
 sample of queries is asked of all its passages. Milliseconds are of the processor, for a passage of
@@ -10,41 +10,22 @@ sample of queries is asked of all its passages. Milliseconds are of the processo
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Annotated
 
-import numpy as np
 import typer
 
 from benchmarks.paper.data import Collection, load_collection
-from benchmarks.quality.options import CACHE, Cache, Data, Markdown, Queries
-from benchmarks.quality.retrieval import evaluate
+from benchmarks.quality.shared import Data, Models, Queries, Sets, cached, ndcg10, sampled
 from benchmarks.tables import print_table
 from uec_rag import UEC
-from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.base import TermEncoder
+from uec_rag.encoders import Encoder, load_encoder
 
 SETS = "belebele_en,xquad_en,xquad_ru,xquad_zh"
 _CHARACTERS = 320
 _BATCH, _BATCHES = 32, 5
-
-
-def sampled(collection: Collection, queries: int) -> Collection:
-    """A collection with a fixed sample of its queries."""
-    names = list(collection.queries)
-    if len(names) > queries:
-        chosen = np.random.default_rng(0).permutation(len(names))[:queries]
-        names = [names[row] for row in sorted(chosen)]
-    return replace(
-        collection,
-        queries={name: collection.queries[name] for name in names},
-        relevant={name: collection.relevant[name] for name in names},
-    )
 
 
 def milliseconds(encoder: Encoder, collection: Collection) -> float:
@@ -60,34 +41,22 @@ def milliseconds(encoder: Encoder, collection: Collection) -> float:
     return median(times[1:])
 
 
-def main(
-    data: Data,
-    model: Annotated[list[str], typer.Option(help="A model to measure; give it several times.")],
-    sets: Annotated[str, typer.Option(help="Collections, the first in English.")] = SETS,
-    queries: Queries = 200,
-    cache: Cache = CACHE,
-    markdown: Markdown = False,
-) -> None:
+def main(data: Data, model: Models, sets: Sets = SETS, queries: Queries = 200) -> None:
     """Print the table."""
     import torch
 
     torch.set_num_threads(1)
-    warnings.filterwarnings("ignore", "This UEC is not fitted")
+    warnings.simplefilter("ignore")
     collections = [sampled(load_collection(data / name), queries) for name in sets.split(",")]
     rows = []
     for name in model:
         encoder = load_encoder(name)
         cost = milliseconds(encoder, collections[0])
-        if not isinstance(encoder, TermEncoder):
-            encoder = CachedEncoder(encoder, cache)
-        uec = UEC([encoder], coefficients="uniform")
-        found = [evaluate(uec, collection).ndcg10 for collection in collections]
-        width = str(encoder.dimension or "-")
-        label = Path(name).name
-        rows.append([label, width, f"{cost:.2f}", *(f"{score:.3f}" for score in found)])
-        print(rows[-1], file=sys.stderr, flush=True)
+        uec = UEC([cached(encoder)], coefficients="uniform")
+        found = [f"{ndcg10(uec, collection):.3f}" for collection in collections]
+        rows.append([Path(name).name, str(encoder.dimension or "-"), f"{cost:.2f}", *found])
     header = ["member", "d", "ms a passage", *sets.split(",")]
-    print_table("nDCG@10 of each member alone", header, rows, markdown=markdown)
+    print_table("nDCG@10 of each member alone", header, rows)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.paper.data import Collection, load_collection, sample_collection
 from benchmarks.paper.metrics import mean_ndcg
-from benchmarks.quality.options import CACHE, Cache, Data, Markdown
+from benchmarks.quality.shared import Data, index_collection, shipped, unfitted, with_questions
 from benchmarks.quality.shipped_confidence import (
     MIX_WITH_WORDS,
     Cell,
@@ -34,14 +34,11 @@ from benchmarks.quality.shipped_confidence import (
     learn,
     save,
 )
+from benchmarks.quality.shipped_fit import save_fit
 from benchmarks.tables import print_table
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
-from uec_rag.encoders import CachedEncoder, load_encoder
-from uec_rag.encoders.base import TermEncoder
 from uec_rag.encoders.packages import PRESETS
-from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
 
 FITTED_ON = {
     "tydiqa_goldp_en": "train",
@@ -95,12 +92,6 @@ def load(data: Path, name: str) -> Collection:
     return replace(collection, name=name)
 
 
-def make(preset: str, cache: Path) -> UEC:
-    """Make an ensemble of a preset's encoders, not fitted, which look into a folder first."""
-    loaded = map(load_encoder, PRESETS[preset])
-    return UEC([e if isinstance(e, TermEncoder) else CachedEncoder(e, cache) for e in loaded])
-
-
 def fit(uec: UEC, pairs: Sequence[tuple[str, str]]) -> None:
     """Fit an ensemble whose models know many languages; the pairs do not cross scripts."""
     with patch("uec_rag.ensemble.fit.shipped_fit", return_value=None):
@@ -112,18 +103,11 @@ def fit(uec: UEC, pairs: Sequence[tuple[str, str]]) -> None:
 
 def report(uec: UEC, model: ConfidenceModel, collection: Collection) -> list[str]:
     """A row of figures of one collection."""
-    names = chosen_questions(collection, _QUESTIONS)
-    queries = [collection.queries[name] for name in names]
-    wanted = [collection.relevant[name] for name in names]
-    retriever = Retriever(uec)
+    chosen = with_questions(collection, chosen_questions(collection, _QUESTIONS))
+    queries, wanted = [*chosen.queries.values()], [*chosen.relevant.values()]
+    retriever = index_collection(uec, collection)
     retriever.uec.fitted = replace(uec.fitted, confidence_model=model)
-    retriever.add([*collection.passages.values()], [*collection.passages])
     result = retriever.search(queries, k=_K)
-    chosen = replace(
-        collection,
-        queries=dict(zip(names, queries, strict=True)),
-        relevant=dict(zip(names, wanted, strict=True)),
-    )
     right = np.array(
         [not ids.keys().isdisjoint(one.ids[:4]) for one, ids in zip(result, wanted, strict=True)]
     )
@@ -154,22 +138,19 @@ def learned_elsewhere(cells: Sequence[Cell], name: str, start: ConfidenceModel) 
 
 def main(
     data: Data,
-    cache: Cache = CACHE,
     write: Annotated[bool, typer.Option(help="Write fit and confidence into the package.")] = False,
-    markdown: Markdown = False,
 ) -> None:
     """Print the tables; with --write put fit and confidence into the package."""
     warnings.simplefilter("ignore")
     pairs = fit_pairs(data)
-    uec = make("multilingual", cache)
+    uec = unfitted(PRESETS["multilingual"])
     fit(uec, pairs)
     print(uec.report)
     assert uec.fitted.confidence_model is not None
     start = replace(shipped_model("words"), temperature=uec.fitted.confidence_model.temperature)
     collections = [load(data, name) for name in LEARNED_ON]
     cells = [*cells_of(uec, start, collections, _QUESTIONS, LEARNED_ON)]
-    english = make("english", cache)
-    english.fitted = UEC("english").fitted
+    english = shipped("english")
     assert english.fitted.confidence_model is not None
     rows = []
     for collection in collections:
@@ -179,24 +160,13 @@ def main(
         rows.append([f"{collection.name}, english", *row[1:]])
     header = ["questions > passages", "nDCG@10", "found", "answered of found"]
     header += ["answered of removed", "mean confidence", "AUROC"]
-    print_table("Languages", header, rows, markdown=markdown)
+    print_table("Languages", header, rows)
     if write:
         model = learn(cells, start, MIX)
         save({"multilingual": replace(model, temperature=1.0).metadata()})
         shipped_model.cache_clear()
         saved = replace(shipped_model("multilingual"), temperature=start.temperature)
-        save_fit(uec, replace(uec.fitted, confidence_model=saved), len(pairs))
-
-
-def save_fit(uec: UEC, fitted: Fitted, pairs: int) -> None:
-    """Write the fit into the package."""
-    assert fitted.report is not None
-    source = f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})"
-    told = replace(fitted.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source)
-    told = replace(told, pairs=(), shares=(), deviations=())
-    folder = SHIPPED_FITS / "multilingual"
-    folder.mkdir(parents=True, exist_ok=True)
-    write_ensemble(folder, uec.encoders, replace(fitted, report=told), uec.options)
+        save_fit("multilingual", uec, saved, f"{len(pairs):,} pairs ({LICENCE})")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A user's own model, fitted without labels on the passages that it is to search.
 
-    python -m benchmarks.quality.own_model level DATA MODELS --markdown
-    python -m benchmarks.quality.own_model table MANUALS MODELS --markdown
+    python -m benchmarks.quality.own_model level DATA MODELS
+    python -m benchmarks.quality.own_model table MANUALS MODELS
 
 MODELS is a folder of SentenceTransformer models, which are black boxes here, without prompts: what
 a LangChain embedding is to this package. `level` compares the log odds of `in_corpus` over the
@@ -25,17 +25,8 @@ import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.paper.data import load_collection
-from benchmarks.quality.advisor import KINDS, OWN_WORDS
-from benchmarks.quality.first_week import (
-    QUESTIONS,
-    RIGHT,
-    ask,
-    documents_of,
-    passages_in,
-    questions_of,
-)
-from benchmarks.quality.hybrid import shipped
-from benchmarks.quality.options import CACHE, Data, Markdown
+from benchmarks.quality.first_week import FOLDERS, KINDS, ask, passages_in
+from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.confidence.model import view_examples
@@ -102,13 +93,12 @@ def level(
     data: Data,
     folder: Folder,
     names: Names = MODELS,
-    sets: Annotated[str, typer.Option(help="Collections.")] = LEARNED_ON,
-    markdown: Markdown = False,
+    sets: Sets = LEARNED_ON,
 ) -> None:
     """Print the moments of the log odds, and the line from those of models to those of `UEC()`."""
     warnings.simplefilter("ignore")
     rows, slopes, offsets = [], list[float](), list[float]()
-    reference = shipped(CACHE)
+    reference = shipped()
     for name in sets.split(","):
         passages = [
             Passage(id_, text) for id_, text in load_collection(data / name).passages.items()
@@ -124,44 +114,34 @@ def level(
             offsets.append(wanted[0] - slopes[-1] * mean)
             row.append(f"{mean:.2f}, {deviation:.2f}")
         rows.append(row)
-        print(row, flush=True)
     header = ["collection", "questions", "UEC()", *names.split(",")]
-    print_table("Log odds of in_corpus: mean, deviation", header, rows, markdown=markdown)
+    print_table("Log odds of in_corpus: mean, deviation", header, rows)
     slope = float(np.median(slopes))
     print(f"slope {slope:.2f}, offset {float(np.median(offsets)):.2f}")
 
 
 @app.command()
 def table(
-    manuals: Annotated[Path, typer.Argument(metavar="MANUALS", help="See `manuals`.")],
+    manuals: Manuals,
     folder: Folder,
     names: Names = MODELS,
     only: Annotated[str, typer.Option(help="Some of the manuals, comma-separated.")] = "",
-    markdown: Markdown = False,
 ) -> None:
     """Print the shares of right decisions."""
     warnings.simplefilter("ignore")
-    chosen = only.split(",") if only else None
-    corpora = {
-        name: passages_in(name, documents)
-        for name, documents in documents_of(manuals).items()
-        if chosen is None or name in chosen
-    }
-    rows = [_row("UEC()", corpora, lambda _: shipped(CACHE))]
+    chosen = only.split(",") if only else ["python", *FOLDERS]
+    corpora = {name: passages_in(manuals, name) for name in chosen}
+    rows = [_row("UEC()", corpora, lambda _: shipped())]
     for name in names.split(","):
         encoder = own_encoder(folder / name)
-        rows.append(_row(f"{name}, alone", corpora, lambda _, e=encoder: UEC([e])))
-        rows.append(_row(f"{name} and words", corpora, lambda _, e=encoder: UEC([e, "bm25"])))
-        rows.append(
-            _row(
-                f"{name} and words, fitted",
-                corpora,
-                lambda passages, e=encoder: fit_without_labels(UEC([e, "bm25"]), passages),
-            )
-        )
-        print(rows[-3:], flush=True)
+        ways = {
+            "alone": lambda _, e=encoder: UEC([e]),
+            "and words": lambda _, e=encoder: UEC([e, "bm25"]),
+            "and words, fitted": lambda some, e=encoder: fit_without_labels(UEC([e, "bm25"]), some),
+        }
+        rows += [_row(f"{name}, {way}", corpora, make) for way, make in ways.items()]
     header = ["", *KINDS, "mean", "AUROC", "wrong answers", "questions", "seconds of fits"]
-    print_table("Right decisions", header, rows, markdown=markdown)
+    print_table("Right decisions", header, rows)
 
 
 def _row(
@@ -170,7 +150,7 @@ def _row(
     make: Callable[[list[Passage]], UEC | None],
 ) -> list[str]:
     """Ask all questions of an ensemble, which is made for each manual."""
-    asked = questions_of(QUESTIONS, OWN_WORDS)
+    asked = read_tables("first_week", "own_words")
     right, there, sure = defaultdict[str, list[bool]](list), list[bool](), list[float]()
     wrong, seconds = 0, 0.0
     for name, passages in corpora.items():
@@ -179,12 +159,10 @@ def _row(
         assert uec is not None
         seconds += time.perf_counter() - start
         for one in ask(uec, passages, [row for row in asked if row["documents"] == name]):
-            expected, action = RIGHT.get(one.kind, "answer"), one.decision.action
-            found = expected == "answer" and bool(one.found)
-            right[one.kind].append(action == expected and (expected != "answer" or found))
-            wrong += action == "answer" and not found
+            right[one.kind].append(one.right)
+            wrong += one.decision.action == "answer" and not one.right
             if one.kind != "ambiguous":
-                there.append(expected == "answer")
+                there.append(KINDS[one.kind] == "answer")
                 sure.append(one.decision.confidence)
     shares = [float(np.mean(right[kind])) for kind in KINDS]
     count = sum(map(len, right.values()))

@@ -41,12 +41,10 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.paper.data import load_collection
 from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality import conversation, manuals
-from benchmarks.quality.advisor import KINDS, OWN_WORDS
 from benchmarks.quality.decisions import ordinary_set
-from benchmarks.quality.first_week import QUESTIONS, RIGHT, ask, corpora_of, questions_of
-from benchmarks.quality.hybrid import searched, shipped
-from benchmarks.quality.members import sampled
-from benchmarks.quality.options import CACHE, Data
+from benchmarks.quality.first_week import KINDS, ask, corpora_of
+from benchmarks.quality.hybrid import searched
+from benchmarks.quality.shared import Data, Manuals, read_tables, sampled, shipped
 from benchmarks.quality.shipped_confidence import HELD_OUT
 from benchmarks.tables import print_table
 from uec_rag import UEC
@@ -82,16 +80,13 @@ class Answer(NamedTuple):
 
 def answers(uec: UEC, folder: Path) -> list[Answer]:
     """Ask the twelve manuals."""
-    rows, told = questions_of(QUESTIONS, OWN_WORDS), []
+    rows, told = read_tables("first_week", "own_words"), []
     for manual, passages in corpora_of(folder).items():
-        some = [row for row in rows if row["documents"] == manual]
-        for one in ask(uec, passages, some, THRESHOLD):
-            decision, expected = one.decision, RIGHT.get(one.kind, "answer")
-            right = decision.action == expected and (expected != "answer" or one.found)
+        for one in ask(uec, passages, [row for row in rows if row["documents"] == manual]):
+            decision = one.decision
             numbers = (round(float(p), 4) for p in (decision.confidence, decision.underspecified))
-            action, code = decision.action, decision.code
-            asked = (manual, one.kind, one.question, action, code)
-            told.append(Answer(*asked, bool(one.found), right, *numbers))
+            asked = (manual, one.kind, one.question, decision.action, decision.code)
+            told.append(Answer(*asked, one.found, one.right, *numbers))
     return told
 
 
@@ -140,7 +135,7 @@ def removed_answers(uec: UEC, data: Path) -> dict[str, dict[str, float]]:
 
 def record(data: Path, folder: Path) -> dict[str, Any]:
     """Measure everything; the seconds of each part go to standard error."""
-    uec = shipped(CACHE)
+    uec = shipped()
     parts = {
         "questions": partial(answers, uec, folder),
         "ranking": partial(rankings, uec, data),
@@ -231,7 +226,7 @@ def print_record(after: Mapping[str, Any], before: Mapping[str, Any] | None) -> 
             compared = [] if old is None else [f"{old:.4f}", _signed(value - old)]
             rows.append([name, f"{value:.4f}", *compared])
         header = ["", "now", *(["before", "difference"] if before else [])]
-        print_table(title, header, rows, markdown=True)
+        print_table(title, header, rows)
     if before is None:
         return
     old, new = known["nDCG@10"], figures(after)["nDCG@10"]
@@ -242,7 +237,7 @@ def print_record(after: Mapping[str, Any], before: Mapping[str, Any] | None) -> 
     changed = flips(before, after)
     print(f"{len(changed)} questions to the manuals are decided otherwise, or right in one alone.")
     rows = [[a.manual, a.kind, a.question, a.outcome, b.outcome] for a, b in changed]
-    print_table("Flips", ["manual", "kind", "question", "before", "now"], rows, markdown=True)
+    print_table("Flips", ["manual", "kind", "question", "before", "now"], rows)
 
 
 def _signed(difference: float) -> str:
@@ -253,7 +248,7 @@ def _signed(difference: float) -> str:
 
 def main(
     data: Data,
-    folder: Annotated[Path, typer.Argument(metavar="MANUALS", help="See `manuals`.")],
+    folder: Manuals,
     out: Annotated[Path, typer.Option(help="Write the record here, as JSON.")],
     against: Annotated[Path | None, typer.Option(help="An older record.")] = None,
 ) -> None:

@@ -26,9 +26,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from sklearn.metrics import roc_auc_score
 
 import uec_rag.confidence
 from benchmarks.paper.data import Collection, load_collection, read_rows, sample_collection
+from benchmarks.quality.shared import Data, Sets, index_collection, unfitted
+from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import (
     ConfidenceModel,
@@ -37,9 +40,8 @@ from uec_rag.confidence.model import (
     fit_temperature,
     shipped_model,
 )
-from uec_rag.encoders import DEFAULT_ENCODERS, CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders import DEFAULT_ENCODERS
 from uec_rag.encoders.lexical import ENGLISH
-from uec_rag.encoders.packages import cache_folder
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
 from uec_rag.retrieval.search import Method, best_of, compare, fuse, unfitted_logit_line
 
@@ -66,6 +68,7 @@ CLARIFY = {
 }
 DOMAINS = LEARNED | HELD_OUT
 TAUGHT = LEARNED | CLARIFY
+SETS = ",".join(DOMAINS)
 FIT = "tydiqa_goldp_en"
 K = 10
 QUESTIONS = 200
@@ -193,17 +196,18 @@ def _gathered(
             retriever = Retriever(uec)
             retriever.add([collection.passages[id_] for id_ in chosen], ids=chosen)
             inside = [wanted[row] & set(chosen) for row in rows]
+            some = rng.permutation(len(others))[: max(4, size // 4) if size else None].tolist()
             store, asked = retriever.store.snapshot(), [texts[row] for row in rows]
             own = [part[rows] for part in parts]
-            found = Examples.concatenate(labelled_examples(method, store, asked, own, inside, K))
-            yield Cell(collection.name, "answerable", size, found)
-            gone = without_answers(method, store, asked, own, inside, K)
-            yield Cell(collection.name, "removed", size, Examples.concatenate(gone))
-            some = rng.permutation(len(others))[: max(4, size // 4) if size else None].tolist()
-            asked, own = [others[row] for row in some], [part[some] for part in foreign]
-            nothing = [frozenset[str]()] * len(some)
-            found = Examples.concatenate(labelled_examples(method, store, asked, own, nothing, K))
-            yield Cell(collection.name, "other", size, found)
+            strange, nothing = [others[row] for row in some], [frozenset[str]()] * len(some)
+            theirs = [part[some] for part in foreign]
+            found = {
+                "answerable": labelled_examples(method, store, asked, own, inside, K),
+                "removed": without_answers(method, store, asked, own, inside, K),
+                "other": labelled_examples(method, store, strange, theirs, nothing, K),
+            }
+            for kind, examples in found.items():
+                yield Cell(collection.name, kind, size, Examples.concatenate(examples))
 
 
 def chosen_questions(collection: Collection, most: int) -> list[str]:
@@ -249,8 +253,7 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
     views = []
     for collection in collections:
         queries = list(collection.queries)[:most]
-        retriever = Retriever(uec)
-        retriever.add(list(collection.passages.values()), ids=list(collection.passages))
+        retriever = index_collection(uec, collection)
         parts = uec.encode([collection.queries[query] for query in queries], "query")
         view = retriever.store.snapshot()
         own = compare(uec.fitted, view, parts)
@@ -293,43 +296,28 @@ def learn(
     return replace(start.relearn(Examples.concatenate(weighted)), unanswerable=gone)
 
 
-def certainty(model: ConfidenceModel, examples: Examples, k: int):
-    """Confidence at k, whether one of the first k hits is relevant, and that the corpus answers."""
+def certainty(model: ConfidenceModel, examples: Examples) -> tuple[np.ndarray, ...]:
+    """Confidence in four hits, whether one of them is relevant, and that the corpus answers."""
     sure = model.probabilities(examples.features)
-    last = min(k, examples.relevant.shape[1])
-    return (
-        sure.confidence_at_k[:, last - 1],
-        examples.relevant[:, :last].any(axis=1),
-        sure.in_corpus,
-    )
+    right = examples.relevant[:, :4].any(axis=1)
+    return sure.confidence_at_k[:, min(4, examples.relevant.shape[1]) - 1], right, sure.in_corpus
 
 
 def figures(model: ConfidenceModel, cells: Sequence[Cell]) -> dict[str, float]:
     """What holds of one collection under a model."""
-    from sklearn.metrics import roc_auc_score
-
-    out: dict[str, float] = {}
     whole = {c.kind: c.examples for c in cells if not c.size}
-    for k in (1, 4, 10):
-        sure, right, _ = certainty(model, whole["answerable"], k)
-        gone, _, _ = certainty(model, whole["removed"], k)
-        out[f"level at {k}"] = float(sure.mean() - right.mean())
-        out[f"30 % removed, at {k}"] = float(0.7 * (sure.mean() - right.mean()) + 0.3 * gone.mean())
-    sure, right, held = certainty(model, whole["answerable"], 4)
-    _, _, without = certainty(model, whole["removed"], 4)
-    out["right answered"] = float((sure[right] > 0.5).mean())
-    out["others' answered"] = float((certainty(model, whole["other"], 4)[0] > 0.5).mean())
-    out["AUROC removed"] = float(
-        roc_auc_score([1] * len(held) + [0] * len(without), [*held, *without])
-    )
-    for label, sizes in (("5 or 20", (5, 20)), ("100 or 600", (100, 600))):
-        for kind, name in (("answerable", "right"), ("other", "others'")):
-            part = [c.examples for c in cells if c.size in sizes and c.kind == kind]
-            if part:
-                sure, right, _ = certainty(model, Examples.concatenate(part), 4)
-                chosen = sure[right] if kind == "answerable" else sure
-                out[f"{name} answered of {label}"] = float((chosen > 0.5).mean())
-    return out
+    sure, right, held = certainty(model, whole["answerable"])
+    gone, _, without = certainty(model, whole["removed"])
+    other, _, _ = certainty(model, whole["other"])
+    level = float(sure.mean() - right.mean())
+    labels = [1] * len(held) + [0] * len(without)
+    return {
+        "level": level,
+        "30 % removed": 0.7 * level + 0.3 * float(gone.mean()),
+        "right answered": float((sure[right] > 0.5).mean()),
+        "others' answered": float((other > 0.5).mean()),
+        "AUROC removed": float(roc_auc_score(labels, [*held, *without])),
+    }
 
 
 def learned_elsewhere(
@@ -348,80 +336,61 @@ def learned_elsewhere(
     return learn(others, start, mix)
 
 
-def as_asked(cells: Sequence[Cell], name: str) -> list[Cell]:
-    """Those of a collection whose questions are as they are."""
-    return [cell for cell in cells if cell.collection == name and not cell.wording]
-
-
 def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -> ConfidenceModel:
     """Print what holds leaving domains out, and learn from everything that may be learned from."""
     mix = MIX_WITH_WORDS if kind == "words" else MIX
-    print(f"## {kind}\n")
-    rows: list[dict[str, float]] = []
-    names: list[str] = []
-    for number, cells in enumerate(groups):
+    rows: dict[str, list[float]] = {}
+    for number, cells in enumerate(groups, 1):
         for name in dict.fromkeys(c.collection for c in cells if c.collection in DOMAINS):
             model = learned_elsewhere(groups, name, start, mix)
-            rows.append(figures(model, as_asked(cells, name)))
-            names.append(f"{name} ({number + 1})")
-    keys = list(rows[0])
-    print("| collection (ensemble) | " + " | ".join(keys) + " |")
-    print("|" + "---|" * (len(keys) + 1))
-    for name, row in zip(names, rows, strict=True):
-        print(f"| {name} | " + " | ".join(f"{row.get(key, np.nan):.2f}" for key in keys) + " |")
-    for label, summary in (("mean of sizes", np.nanmean), ("worst size", np.nanmax)):
-        values = [summary(np.abs([row.get(key, np.nan) for row in rows])) for key in keys]
-        print(f"| {label} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
-    print(flush=True)
+            as_asked = [c for c in cells if c.collection == name and not c.wording]
+            found = figures(model, as_asked)
+            rows[f"{name} ({number})"] = [*found.values()]
+    rows["mean of sizes"] = np.abs([*rows.values()]).mean(axis=0).tolist()
+    table = [[name, *(f"{value:.3f}" for value in row)] for name, row in rows.items()]
+    print_table(kind, ["collection (ensemble)", *found], table)
     known = [cell for cells in groups for cell in cells if cell.collection in TAUGHT]
     return learn(known, start, mix)
 
 
 def run(
-    data: Path,
-    ensembles: Sequence[Sequence[Encoder]],
-    sets: Sequence[Sequence[str]],
-    most: int,
-    passages: Sequence[int],
+    data: Path, ensembles: Sequence[UEC], names: Sequence[str], most: int, passages: int
 ) -> dict[str, object]:
-    """Study ensembles of each kind on collections of their own; return what was learned.
+    """Study ensembles of each kind; return what was learned.
 
-    `passages`: of a collection at most, for each ensemble, beside those that are relevant.
+    `passages`: of a collection at most, beside those that are relevant.
     """
-    warnings.simplefilter("ignore")
     pairs = load_collection(data / FIT, "train").pairs()
+    collections = [loaded(data / name, passages) for name in names]
     learned: dict[str, object] = {}
     for kind in ("fitted", "words", "unfitted"):
-        groups, temperatures = [], []
-        for encoders, names, size in zip(ensembles, sets, passages, strict=True):
-            specs = tuple(encoder.spec for encoder in encoders)
-            if ("bm25" in specs) != (kind == "words"):
-                continue
-            uec = UEC(list(encoders))
-            collections = [loaded(data / name, size) for name in names]
-            if specs == DEFAULT_ENCODERS:
+        chosen = [
+            uec
+            for uec in ensembles
+            if ("bm25" in [e.spec for e in uec.encoders]) == (kind == "words")
+        ]
+        temperatures = []
+        for uec in chosen:
+            if tuple(encoder.spec for encoder in uec.encoders) == DEFAULT_ENCODERS:
                 uec.fitted = UEC().fitted
             elif kind != "unfitted":
                 uec.fit(pairs)
             if kind != "unfitted":
-                temperature = uec.fitted.confidence_model.temperature
+                temperatures.append(uec.fitted.confidence_model.temperature)
             else:
-                temperature = temperature_of(
-                    uec, [c for c in collections if c.name in LEARNED], most
-                )
-            print(f"{', '.join(uec.names)}, {kind}: temperature {temperature:.3f}")
-            temperatures.append(temperature)
-            groups.append((uec, collections))
-        if not groups:
+                uec.fitted = UEC(uec.encoders).fitted
+                taught = [c for c in collections if c.name in LEARNED]
+                temperatures.append(temperature_of(uec, taught, most))
+        if not chosen:
             continue
         cells, shared = [], float(np.exp(np.mean(np.log(temperatures))))
-        for (uec, collections), own in zip(groups, temperatures, strict=True):
-            start = shipped_model(kind)
+        start = shipped_model(kind)
+        for uec, own in zip(chosen, temperatures, strict=True):
             model = replace(start, temperature=shared if kind == "unfitted" else own)
             cells.append(list(cells_of(uec, model, collections, most)))
             for name in CLARIFY if kind == "words" else ():
                 cells[-1] += clarify_cells(uec, model, data / name, most)
-        start = replace(shipped_model(kind), temperature=shared if kind == "unfitted" else 1.0)
+        start = replace(start, temperature=shared if kind == "unfitted" else 1.0)
         learned[kind] = study(kind, cells, start).metadata()
     return learned
 
@@ -451,25 +420,19 @@ def cells_of(
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     ensemble: Annotated[list[str], typer.Option(help="Models, comma-separated.")],
-    sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ",".join(DOMAINS),
+    sets: Sets = SETS,
     most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = QUESTIONS,
     passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = ALL,
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put the model into the package."""
-    encoders = [[cached(load_encoder(name)) for name in names.split(",")] for names in ensemble]
-    count = len(encoders)
-    learned = run(data, encoders, [sets.split(",")] * count, most, [passages] * count)
+    warnings.simplefilter("ignore")
+    ensembles = [unfitted(names.split(",")) for names in ensemble]
+    learned = run(data, ensembles, sets.split(","), most, passages)
     if write:
         save(learned)
-
-
-def cached(encoder: Encoder) -> Encoder:
-    if encoder.spec == "bm25":
-        return encoder
-    return CachedEncoder(encoder, cache_folder() / "embeddings")
 
 
 def save(learned: dict[str, object]) -> None:

@@ -20,12 +20,10 @@ import typer
 
 from benchmarks.paper.data import Collection, load_collection
 from benchmarks.paper.metrics import mean_ndcg
-from benchmarks.quality.options import CACHE, Cache, Data, Markdown
+from benchmarks.quality.shared import Data, ask_all, unfitted, with_questions
 from benchmarks.tables import print_table
-from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import shipped_model
-from uec_rag.encoders import CachedEncoder
-from uec_rag.encoders.base import TermEncoder
+from uec_rag import UEC
+from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
 
@@ -42,45 +40,29 @@ class Found:
     Attributes
     ----------
     ndcg : float
-    within, relevance : array, shape (n, k)
-    relevant : array of bool, shape (n, k)
-    confidence : array, shape (n,)
-        Of the first four hits.
+    level : float
+        How far mean confidence in four hits is above the share that has a relevant one.
+    brier : float
+        Of that confidence.
     """
 
     ndcg: float
-    within: np.ndarray
-    relevance: np.ndarray
-    relevant: np.ndarray
-    confidence: np.ndarray
+    level: float
+    brier: float
 
-    @property
-    def right(self) -> np.ndarray:
-        """Whether one of the first four is relevant."""
-        return self.relevant[:, :4].any(axis=1)
-
-    def brier(self) -> tuple[float, float]:
-        """Of relevance and of confidence."""
-        return (
-            float(np.mean((self.relevance - self.relevant) ** 2)),
-            float(np.mean((self.confidence - self.right) ** 2)),
+    @classmethod
+    def of(cls, uec: UEC, collection: Collection) -> Found:
+        """Ask the questions."""
+        result = ask_all(uec, collection, _K)
+        wanted, sure = collection.relevant.values(), result.confidence_at_k[:, 3]
+        right = np.array(
+            [
+                not own.keys().isdisjoint(ids[:4])
+                for ids, own in zip(result.ids, wanted, strict=True)
+            ]
         )
-
-
-def search(uec: UEC, collection: Collection) -> Found:
-    """Index a collection and ask its questions."""
-    retriever = Retriever(uec)
-    retriever.add(list(collection.passages.values()), ids=list(collection.passages))
-    result = retriever.search(list(collection.queries.values()), k=_K)
-    wanted = collection.relevant.values()
-    relevant = [[i in own for i in ids] for ids, own in zip(result.ids, wanted, strict=True)]
-    return Found(
-        mean_ndcg(collection, result.ids),
-        result.model_variance,
-        result.relevance,
-        np.array(relevant),
-        result.confidence_at_k[:, 3],
-    )
+        brier = float(np.mean((sure - right) ** 2))
+        return cls(mean_ndcg(collection, result.ids), float(sure.mean() - right.mean()), brier)
 
 
 def halves(collection: Collection) -> list[Collection]:
@@ -88,11 +70,7 @@ def halves(collection: Collection) -> list[Collection]:
     names = list(collection.queries)
     order = np.random.default_rng(0).permutation(len(names))
     return [
-        replace(
-            collection,
-            queries={names[i]: collection.queries[names[i]] for i in sorted(part)},
-            relevant={names[i]: collection.relevant[names[i]] for i in sorted(part)},
-        )
+        with_questions(collection, [names[i] for i in sorted(part)])
         for part in (order[::2], order[1::2])
     ]
 
@@ -101,63 +79,52 @@ def own_pairs(uec: UEC, collection: Collection) -> list[str]:
     """A row of the table: as shipped, and fitted on half the questions, asked the rest."""
     shipped = uec.fitted
     known, asked = halves(collection)
-    found = [search(uec, asked)]
+    found = [Found.of(uec, asked)]
     uec.fit(known.pairs())
-    found.append(search(uec, asked))
+    found.append(Found.of(uec, asked))
     uec.fitted = shipped
     cells = [collection.name, str(len(known.pairs()))]
     cells += [f"{one.ndcg:.3f}" for one in found]
-    cells += [f"{one.confidence.mean() - one.right.mean():+.2f}" for one in found]
-    return cells + [f"{one.brier()[1]:.3f}" for one in found]
+    cells += [f"{one.level:+.2f}" for one in found]
+    return cells + [f"{one.brier:.3f}" for one in found]
 
 
 def main(
     data: Data,
     own: Annotated[str, typer.Option(help="Collections that are fitted on in part.")] = OWN,
-    cache: Cache = CACHE,
     write: Annotated[bool, typer.Option(help="Write the fit into the package.")] = False,
-    markdown: Markdown = False,
 ) -> None:
     """Print the table; with --write put the fit into the package."""
     warnings.simplefilter("ignore")
-    uec = UEC(PRESETS["english"])
-    uec.encoders = [
-        encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, cache)
-        for encoder in uec.encoders
-    ]
+    uec = unfitted(PRESETS["english"])
     pairs = load_collection(data / FIT, "train").pairs()
     with patch("uec_rag.ensemble.fit.shipped_fit", return_value=None):  # it has no level to keep
         uec.fit(pairs)
     print(uec.report)
     if write:
-        save(uec, len(pairs))
+        model = replace(shipped_model("words"), temperature=uec.fitted.confidence_model.temperature)
+        save_fit("english", uec, model, f"{len(pairs):,} pairs ({LICENCE})")
     uec.fitted = UEC().fitted
     names = [name for name in own.split(",") if name]
     if names:
         table = [own_pairs(uec, load_collection(data / name)) for name in names]
         header = ["collection", "pairs", "nDCG@10, shipped", "own", "level, shipped", "own"]
         header += ["Brier, shipped", "own"]
-        print_table("As shipped, and fitted on pairs of its own", header, table, markdown=markdown)
+        print_table("As shipped, and fitted on pairs of its own", header, table)
 
 
-def save(uec: UEC, pairs: int) -> None:
-    """Write the fit into the package, with the confidence model that `UEC()` uses."""
+def save_fit(preset: str, uec: UEC, model: ConfidenceModel, pairs: str) -> None:
+    """Write a fit into the package, with a confidence model and what it was fitted on."""
     assert uec.report is not None
-    assert uec.fitted.confidence_model is not None
-    source = f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})"
-    report = replace(
-        uec.report,
-        encoding_seconds=0.0,
-        fitting_seconds=0.0,
-        source=source,
-        pairs=(),
-        shares=(),
-        deviations=(),
+    source = f"as it comes with uec-rag, fitted on {pairs}"
+    report = replace(uec.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source)
+    report = replace(report, pairs=(), shares=(), deviations=())
+    fitted, folder = (
+        replace(uec.fitted, report=report, confidence_model=model),
+        SHIPPED_FITS / preset,
     )
-    temperature = uec.fitted.confidence_model.temperature
-    model = replace(shipped_model("words"), temperature=temperature)
-    fitted = replace(uec.fitted, report=report, confidence_model=model)
-    write_ensemble(SHIPPED_FITS / "english", uec.encoders, fitted, uec.options)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_ensemble(folder, uec.encoders, fitted, uec.options)
 
 
 if __name__ == "__main__":

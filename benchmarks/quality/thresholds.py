@@ -1,6 +1,6 @@
 """What a plain score threshold answers, as LangChain and LlamaIndex users set it, beside ours.
 
-    python -m benchmarks.quality.thresholds DATA [--picture docs/images/thresholds.png]
+    python -m benchmarks.quality.thresholds DATA
 
 LangChain's `search_type="similarity_score_threshold"` and LlamaIndex's
 `SimilarityPostprocessor(similarity_cutoff=...)` answer where the best cosine of a model is above a
@@ -27,11 +27,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from benchmarks.quality.shared import Data, Sets, index_collection, shipped
 from benchmarks.quality.shipped_confidence import (
     ALL,
     DOMAINS,
     MIX_WITH_WORDS,
-    cached,
+    SETS,
     cells_of,
     chosen_questions,
     learned_elsewhere,
@@ -39,10 +40,8 @@ from benchmarks.quality.shipped_confidence import (
     strange_questions,
 )
 from benchmarks.tables import print_table
-from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
-from uec_rag.encoders import DEFAULT_ENCODERS, load_encoder
 from uec_rag.retrieval.search import compare
 
 K, LABELS, DRAWS, FOREIGN = 4, 100, 20, 0.3
@@ -113,18 +112,15 @@ def systems_of(
     data: Path, names: Sequence[str], most: int, passages: int
 ) -> dict[str, dict[str, Answers]]:
     """Of each collection the cosine's answers and confidence's."""
-    uec = UEC([cached(load_encoder(name)) for name in DEFAULT_ENCODERS])
-    uec.fitted = UEC().fitted
-    shipped = shipped_model("words")
-    start = replace(shipped, temperature=uec.fitted.confidence_model.temperature)
+    uec = shipped()
+    start = replace(shipped_model("words"), temperature=uec.fitted.confidence_model.temperature)
     collections = [loaded(data / name, passages) for name in names]
     cells = list(cells_of(uec, start, collections, most))
     found = {}
     for place, collection in enumerate(collections):
         model = learned_elsewhere([cells], collection.name, start, MIX_WITH_WORDS)
         uec.fitted = replace(uec.fitted, confidence_model=model)
-        retriever = Retriever(uec)
-        retriever.add(list(collection.passages.values()), ids=list(collection.passages))
+        retriever = index_collection(uec, collection)
         asked = chosen_questions(collection, most)
         others = strange_questions(collections, place, most)
         texts = [collection.queries[name] for name in asked] + others
@@ -165,12 +161,11 @@ WAYS = (
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
-    sets: Annotated[str, typer.Option(help="Collections.")] = ",".join(DOMAINS),
+    data: Data,
+    sets: Sets = SETS,
     risk: Annotated[float, typer.Option(help="Wrong answers among those given.")] = 0.1,
     most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 200,
     passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = ALL,
-    picture: Annotated[Path | None, typer.Option(help="Draw it there.")] = None,
 ) -> None:
     """Print the tables."""
     warnings.simplefilter("ignore")
@@ -197,58 +192,13 @@ def main(
     for way, of_sets in rows.items():
         worst = np.max(of_sets, axis=0)[1:3]
         table.append([way, *(f"{v:.3f}" for v in (*np.mean(of_sets, axis=0), *worst))])
-    print_table(f"Risk {risk:g}, mean of {len(names)} collections", header, table, markdown=True)
+    print_table(f"Risk {risk:g}, mean of {len(names)} collections", header, table)
     header = ["collection", *WAYS]
     table = [
         [name, *(f"{of[place][0]:.2f}, {of[place][1]:.2f} wrong" for of in rows.values())]
         for place, name in enumerate(names)
     ]
-    print_table("Answered, and wrong of these", header, table, markdown=True)
-    if picture is not None:
-        draw(found, rows, risk, picture)
-
-
-def curve(systems: Sequence[Answers]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean share of wrong answers where each collection answers its surest questions."""
-    shares = np.linspace(0.02, 1, 99)
-    risks = []
-    for one in systems:
-        order = np.argsort(-one.sure, kind="stable")
-        weight = one.weight[order]
-        answered = np.cumsum(weight)
-        wrong = np.cumsum(weight * ~one.right[order])
-        risks.append(np.interp(shares, answered, wrong / answered))
-    return shares, np.mean(risks, axis=0)
-
-
-def draw(
-    found: dict[str, dict[str, Answers]],
-    rows: dict[str, list[list[float]]],
-    risk: float,
-    picture: Path,
-) -> None:
-    """Risk over coverage of both, and where each way to set the number lands."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
-    for system, colour in (("cosine", "#b35806"), ("confidence", "#2166ac")):
-        axes.plot(*curve([of[system] for of in found.values()]), color=colour)
-    axes.axhline(risk, color="#999999", linewidth=0.8, linestyle=":")
-    marks = dict(zip(WAYS[:6], "osD^*P", strict=True))
-    for way, mark in marks.items():
-        answered, wrong = np.array(rows[way])[:, :2].T
-        colour = "#b35806" if way.startswith("cosine") else "#2166ac"
-        axes.scatter(answered, wrong, 14, color=colour, marker=mark, alpha=0.35, linewidths=0)
-        axes.scatter(answered.mean(), wrong.mean(), 80, color=colour, marker=mark, label=way)
-    axes.set(
-        xlabel="share of the questions that is answered",
-        ylabel="wrong answers, of those given",
-        xlim=(0, 1),
-        ylim=(0, None),
-    )
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(picture, dpi=110)
+    print_table("Answered, and wrong of these", header, table)
 
 
 if __name__ == "__main__":

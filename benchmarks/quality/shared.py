@@ -1,0 +1,127 @@
+"""What scripts share: their arguments, ensembles that cache, indexes, questions to manuals."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import numpy as np
+import typer
+
+from benchmarks.paper.data import Collection
+from benchmarks.paper.metrics import mean_ndcg
+from uec_rag import UEC, Retriever, SearchResult
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders.base import TermEncoder
+from uec_rag.encoders.packages import cache_folder
+from uec_rag.retrieval.result import Result
+from uec_rag.stores.base import Passage
+
+SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
+FITTED_ON = "tydiqa_goldp_en"
+CACHE = cache_folder() / "embeddings"
+TABLES = Path(__file__).parent / "questions"
+
+Data: TypeAlias = Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")]
+Manuals: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="MANUALS", help="Folder of the manuals, see `manuals`.")
+]
+Models: TypeAlias = Annotated[
+    list[str], typer.Option(help="A model to take in; give it several times.")
+]
+Fit: TypeAlias = Annotated[str, typer.Option(help="Collection whose train split is fitted on.")]
+Sets: TypeAlias = Annotated[str, typer.Option(help="Collections to report, comma-separated.")]
+Queries: TypeAlias = Annotated[int, typer.Option(help="Asked of each collection at most.")]
+
+
+def cached(encoder: Encoder) -> Encoder:
+    """The encoder, which looks for vectors on disk before it makes them."""
+    return encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, CACHE)
+
+
+def unfitted(names: Sequence[str]) -> UEC:
+    """An ensemble of models, not fitted."""
+    return UEC([cached(load_encoder(name)) for name in names])
+
+
+def shipped(preset: str = "english") -> UEC:
+    """The ensemble of a preset, fitted as it comes with the package."""
+    uec = UEC(preset)
+    uec.encoders = [cached(encoder) for encoder in uec.encoders]
+    return uec
+
+
+def index_of(uec: UEC, passages: Sequence[Passage]) -> Retriever:
+    """An index of passages."""
+    index = Retriever(uec, fit=False)
+    index.add([p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages])
+    return index
+
+
+def index_collection(uec: UEC, collection: Collection) -> Retriever:
+    """An index of a collection."""
+    index = Retriever(uec, fit=False)
+    index.add([*collection.passages.values()], ids=[*collection.passages])
+    return index
+
+
+def ask_all(uec: UEC, collection: Collection, k: int) -> SearchResult:
+    """What all questions of a collection find in it."""
+    return index_collection(uec, collection).search([*collection.queries.values()], k)
+
+
+def ndcg10(uec: UEC, collection: Collection) -> float:
+    """nDCG@10 of an ensemble on a collection."""
+    return mean_ndcg(collection, ask_all(uec, collection, 10).ids)
+
+
+def with_questions(collection: Collection, names: Sequence[str]) -> Collection:
+    """A collection with some of its questions."""
+    return replace(
+        collection,
+        queries={name: collection.queries[name] for name in names},
+        relevant={name: collection.relevant[name] for name in names},
+    )
+
+
+def sampled(collection: Collection, queries: int) -> Collection:
+    """A collection with a fixed sample of its questions."""
+    names = [*collection.queries]
+    if len(names) <= queries:
+        return collection
+    chosen = np.random.default_rng(0).permutation(len(names))[:queries]
+    return with_questions(collection, [names[row] for row in sorted(chosen)])
+
+
+def read_tables(*names: str) -> list[dict[str, str]]:
+    """The rows of tables of questions."""
+    texts = [(TABLES / f"{name}.csv").read_text(encoding="utf-8") for name in names]
+    return [row for text in texts for row in csv.DictReader(text.splitlines())]
+
+
+def expected_texts(row: dict[str, str]) -> list[str]:
+    """The texts of which a passage that answers a question has one."""
+    return [text.strip() for text in row["passage"].split("|") if text.strip()]
+
+
+def has_any(passage: Passage, texts: Sequence[str]) -> bool:
+    """Whether a passage or the name of its file has one of some texts, in any case and layout."""
+    whole = _plain(f"{passage.metadata.get('source', '')}\n{passage.text}")
+    return any(_plain(text) in whole for text in texts)
+
+
+def _plain(text: str) -> str:
+    """Without case, and without what lays a page out: breaks of lines, quotes and Markdown."""
+    text = re.sub("[`*|]", "", text)
+    quotes = {ord(mark): '"' for mark in "\u201c\u201d"} | {ord(m): "'" for m in "\u2018\u2019"}
+    return " ".join(text.translate(quotes).casefold().split())
+
+
+def is_found(row: dict[str, str], result: Result) -> bool:
+    """Whether one of the hits answers a question to a manual."""
+    texts = expected_texts(row)
+    return any(has_any(passage, texts) for passage in result.passages)
