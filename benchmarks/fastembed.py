@@ -1,6 +1,6 @@
 """Encoding beside fastembed: the same model file, tokenizer and passages, taking turns.
 
-    python -m benchmarks.fastembed FOLDER --python venv/bin/python --markdown
+    python -m benchmarks.fastembed FOLDER --python venv/bin/python
 
 FOLDER is one of documents; its first passages are encoded. PYTHON has fastembed installed, such as
 that of an environment of its own. Each round runs a process for each system, which encodes a few
@@ -80,7 +80,6 @@ def main(
     python: Annotated[Path, typer.Option(help="A Python that has fastembed.")],
     texts: Annotated[int, typer.Option(help="Passages to encode.")] = 256,
     rounds: Annotated[int, typer.Option(help="How often each system has its turn.")] = 3,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
 ) -> None:
     """Print the table."""
     [model] = {path.parent for path in (cache_folder() / "models").glob("bot-brain-*/model.onnx")}
@@ -115,7 +114,7 @@ def main(
         for name, pairs in found.items()
     ]
     header = ["", "passages a second", "range", "peak memory, MB", "cosine to ours"]
-    print_table(f"Encoding {len(some)} passages, {NAME}", header, rows, markdown=markdown)
+    print_table(f"Encoding {len(some)} passages, {NAME}", header, rows)
 
 
 if __name__ == "__main__":

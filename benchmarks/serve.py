@@ -1,6 +1,6 @@
 """`uec-rag serve` under load: many clients on loopback, questions that are new or asked again.
 
-python -m benchmarks.serve --markdown
+python -m benchmarks.serve
 
 Each client sends its next question when it has the answer to the last one: a new one, or one of a
 hundred that were asked before. What a question takes in each stage is the server's own count, from
@@ -30,8 +30,8 @@ import numpy as np
 import typer
 import uvicorn
 
-from benchmarks.search import machine
 from benchmarks.tables import print_table
+from benchmarks.timing import machine
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
@@ -117,7 +117,6 @@ def main(
     passages: Annotated[int, typer.Option(help="Corpus size, about.")] = 5000,
     clients: Annotated[int, typer.Option(help="At the same time.")] = 50,
     seconds: Annotated[float, typer.Option(help="Of each row.")] = 60,
-    markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
 ) -> None:
     """Start a server, and ask it."""
     warnings.simplefilter("ignore")
@@ -140,7 +139,7 @@ def main(
             process.join()
     header = ["asked before", "clients", "answers", "errors", "answers/s", "p50 ms", "p99 ms"]
     header += [*(f"{stage}, ms" for stage in STAGES), "the rest, ms"]
-    print_table(f"{machine()}; {passages} passages", header, rows, markdown=markdown)
+    print_table(f"{machine()}; {passages} passages", header, rows)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,12 @@ import numpy as np
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.properties import cached_property
 from uec_rag.encoders import Encoded
-from uec_rag.stores import LocalStore
+from uec_rag.stores import LocalStore, Passage
 
 WIDTH = 384
+K = 10
 _CENTRES = 2000
+_BLOCK = 10_000
 _SPREAD = 0.8  # of a passage around its cluster's centre, over the centre's own length
 
 
@@ -92,6 +94,13 @@ class Corpus:
     def passages(self, start: int, stop: int) -> list[Gaussian]:
         """Each encoder's Gaussians of some passages."""
         return self._parts(range(start, stop), "passage")
+
+    def fill(self, index: Retriever, count: int, text: str = "") -> None:
+        """Add the first passages to an index."""
+        for start in range(0, count, _BLOCK):
+            rows = range(start, min(count, start + _BLOCK))
+            passages = [Passage(str(row), f"{row}{text}") for row in rows]
+            index.add_encoded(passages, self.passages(rows.start, rows.stop))
 
     def queries(self, count: int) -> list[Gaussian]:
         """Each encoder's Gaussians of the first queries."""

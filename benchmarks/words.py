@@ -1,4 +1,4 @@
-"""What words beside vectors cost: whole searches with and without them, and bytes a passage.
+"""What words beside vectors cost: whole searches with and without them.
 
 The same vectors under two ensembles, one encoder of 384 dimensions and the same beside "bm25".
 Passages are made of words whose frequencies follow Zipf's law, queries of six words of their
@@ -12,20 +12,17 @@ the median over the rounds. A query is timed after it is encoded.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
-from benchmarks.search import interleaved, machine
-from benchmarks.synthetic import Corpus, with_encodings
+from benchmarks.synthetic import Corpus, K, with_encodings
 from benchmarks.tables import print_table
+from benchmarks.timing import machine, take_turns
 from uec_rag import UEC, Gaussian, Retriever
-from uec_rag.base.counts import Counts
 from uec_rag.encoders import Encoded
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores import LocalStore, Passage
@@ -34,9 +31,7 @@ _VOCABULARY = 200_000
 _PASSAGE, _QUERY = 60, 6  # words
 _QUERIES = 16
 _AT_ONCE = 20_000
-_BATCH = 1000
 _CONSONANTS, _VOWELS = "bcdfghjklmnprstvwz", "aeiou"
-_K = 10
 
 
 class Texts:
@@ -105,24 +100,6 @@ def build(uec: UEC, corpus: Corpus, texts: Texts, count: int, folder: Path) -> R
     return Retriever(uec, LocalStore(folder))
 
 
-def saved_bytes(folder: Path) -> tuple[int, int]:
-    """Bytes of the words' files, and of all arrays."""
-    sizes = {file.name: file.stat().st_size for file in folder.glob("*.npy")}
-    words = sum(size for name, size in sizes.items() if name.startswith("terms"))
-    return words, sum(sizes.values())
-
-
-def indexing(uec: UEC, texts: Texts) -> tuple[float, float]:
-    """Seconds a passage takes to be split into words, and to be put among others."""
-    given = [texts.passage(number) for number in range(_AT_ONCE)]
-    start = time.process_time()
-    terms = uec.encoders[1].encode(given, "passage").terms
-    split = time.process_time() - start
-    for first in range(0, _AT_ONCE, _BATCH):
-        Counts.from_terms(terms[first : first + _BATCH])
-    return split / _AT_ONCE, (time.process_time() - start - split) / _AT_ONCE
-
-
 def searches(
     retriever: Retriever, corpus: Corpus, texts: Texts, batch: int
 ) -> Callable[[], list[SearchResult]]:
@@ -136,7 +113,7 @@ def searches(
         for numbers in batches
     ]
     views = [(with_encodings(retriever, *each), each[0]) for each in asked]
-    return lambda: [view.search(queries, _K) for view, queries in views]
+    return lambda: [view.search(queries, K) for view, queries in views]
 
 
 def main(
@@ -146,62 +123,19 @@ def main(
     indexes: Annotated[
         Path | None, typer.Option(help="Folder where indexes are, or are kept for the next time.")
     ] = None,
-    processor: Annotated[
-        bool, typer.Option(help="Time of the processor: for a machine that has other work.")
-    ] = False,
-    markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
 ) -> None:
-    """Print the tables."""
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = (indexes or Path(temporary)) / str(passages)
-        clock = time.process_time if processor else time.perf_counter
-        asked = [int(batch) for batch in batches.split(",")]
-        _main(passages, asked, rounds, folder, clock, markdown)
-
-
-def _main(
-    passages: int,
-    batches: list[int],
-    rounds: int,
-    folder: Path,
-    clock: Callable[[], float],
-    markdown: bool,
-) -> None:
-    described, console = machine(), Console(stderr=True)
-    corpus, texts = Corpus(1), Texts()
-    without, with_words = ensembles(corpus, texts, folder)
-    console.print(f"{passages:,} passages ...")
-    plain = build(without, corpus, texts, passages, folder / "vectors")
-    hybrid = build(with_words, corpus, texts, passages, folder / "words")
-    rows = []
-    for batch in batches:
-        found = interleaved(
-            {
-                "vectors": searches(plain, corpus, texts, batch),
-                "and words": searches(hybrid, corpus, texts, batch),
-            },
-            rounds,
-            clock,
-        )
-        seconds, ratio = found["and words"]
-        rows.append(
-            [
-                f"{passages:,}",
-                str(batch),
-                f"{1e3 * found['vectors'][0] / _QUERIES:.3g}",
-                f"{1e3 * seconds / _QUERIES:.3g}",
-                f"{ratio:.2f}",
-            ]
-        )
+    """Print the table."""
+    described, corpus, texts, rows = machine(), Corpus(1), Texts(), []
+    folder = (indexes or Path(tempfile.mkdtemp())) / str(passages)
+    kinds = dict(zip(("vectors", "words"), ensembles(corpus, texts, folder), strict=True))
+    held = {name: build(uec, corpus, texts, passages, folder / name) for name, uec in kinds.items()}
+    for batch in map(int, batches.split(",")):
+        asked = {name: searches(index, corpus, texts, batch) for name, index in held.items()}
+        found = take_turns(asked, rounds)
+        times = [f"{1e3 * seconds / _QUERIES:.3g}" for seconds, _ in found.values()]
+        rows.append([f"{passages:,}", str(batch), *times, f"{found['words'][1]:.2f}"])
     header = ["passages", "batch", "vectors, ms a query", "and words, ms a query", "ratio"]
-    print_table(described, header, rows, markdown=markdown)
-    words, every = saved_bytes(folder / "words")
-    split, put = indexing(with_words, texts)
-    print(
-        f"{words / passages:.0f} bytes a passage of {_PASSAGE} words beside "
-        f"{(every - words) / passages:.0f} of vectors and statistics; {1e6 * split:.0f} us a "
-        f"passage to split into words, {1e6 * put:.0f} us to put among others, {_BATCH} at a time"
-    )
+    print_table(described, header, rows)
 
 
 if __name__ == "__main__":
