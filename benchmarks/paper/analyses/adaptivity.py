@@ -17,7 +17,14 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.paper.analyses.base import Result, mean_within, searched, within
+from benchmarks.paper.analyses.base import (
+    Result,
+    fitted_posterior,
+    gaussians,
+    mean_within,
+    searched,
+    within,
+)
 from benchmarks.paper.data import Collection, sample_collection
 from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown
@@ -26,11 +33,10 @@ from benchmarks.paper.systems.baselines import Relevance, simplex_grid
 from benchmarks.paper.systems.lineup import Lineup
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import softmax
-from uec_rag.encoders import Encoder, Role
+from uec_rag.encoders import Encoder
 from uec_rag.ensemble.convolution import Trace, Uniform, convolve_shared
-from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import Likelihood
-from uec_rag.laplace.pairs import Negatives, check_pairs
+from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior
 
 
@@ -166,17 +172,9 @@ def _posteriors(
 ) -> list[Posterior]:
     order = np.random.default_rng(0).permutation(len(lineup.pairs))[:_PAIRS]
     kept = np.random.default_rng(seed).permutation(order)[: round(_SHARE * len(order))]
-    pairs = check_pairs([lineup.pairs[index] for index in kept])
+    pairs = [lineup.pairs[index] for index in kept]
     return [
-        fit_posterior(
-            pairs,
-            encoder.encode(pairs.queries, "query"),
-            encoder.encode(pairs.passages, "passage"),
-            encoder.gain,
-            structure="diag",
-            **kind,
-            seed=seed,
-        )
+        fitted_posterior(encoder, pairs, structure="diag", **kind, seed=seed)
         for encoder in encoders
     ]
 
@@ -193,24 +191,11 @@ def ask(
         One per encoder.
     collection : Collection
     """
-    queries, passages = list(collection.queries.values()), list(collection.passages)
-    place = {name: index for index, name in enumerate(passages)}
-    texts = list(collection.passages.values())
-    sides_of: tuple[tuple[list[str], Role], ...] = ((queries, "query"), (texts, "passage"))
-    sides = [
-        [
-            posterior.gaussian(encoded)
-            for encoder, posterior in zip(encoders, posteriors, strict=True)
-            for encoded in [encoder.encode(own, role)]
-        ]
-        for own, role in sides_of
-    ]
-    standard = [p.standardise_log_trace(q) for p, q in zip(posteriors, sides[0], strict=True)]
-    gains = [
-        {place[name]: float(gain) for name, gain in collection.relevant[query].items()}
-        for query in collection.queries
-    ]
-    return Asked(sides[0], sides[1], np.stack(standard, axis=1), Relevance.of(gains))
+    queries = gaussians(encoders, posteriors, [*collection.queries.values()], "query")
+    passages = gaussians(encoders, posteriors, [*collection.passages.values()], "passage")
+    standard = [p.standardise_log_trace(q) for p, q in zip(posteriors, queries, strict=True)]
+    relevance = Relevance.of_collection(collection)
+    return Asked(queries, passages, np.stack(standard, axis=1), relevance)
 
 
 def _measure(run: Sequence[Asked], rule: str) -> dict[str, NDArray[np.float64]]:

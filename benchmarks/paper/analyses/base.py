@@ -11,10 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.paper.data import Collection
-from benchmarks.paper.plan import LANGUAGES, Group
+from benchmarks.paper.plan import LANGUAGES, Group, Pair
 from benchmarks.paper.results import Json
 from benchmarks.paper.tasks import Retrieval
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.ensemble import UEC
+from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.pairs import Pairs, check_pairs
+from uec_rag.laplace.posterior import Posterior
 
 Result = Mapping[str, Any]
 """An analysis as it is read from a run's folder."""
@@ -71,6 +76,25 @@ def looked_into(groups: Sequence[Group], *, paper: bool) -> tuple[UEC, list[Coll
     """UEC.paper of the main group, or UEC of the subset; with the collections it searches."""
     group = groups[0] if paper else subset(groups)
     return group.lineup.paper() if paper else group.lineup.fitted(), searched(group)
+
+
+def encode_pairs(encoder: Encoder, pairs: Pairs) -> tuple[Encoded, Encoded]:
+    """Queries and passages of some pairs."""
+    return encoder.encode(pairs.queries, "query"), encoder.encode(pairs.passages, "passage")
+
+
+def fitted_posterior(encoder: Encoder, pairs: Sequence[Pair], **options: Any) -> Posterior:
+    """The posterior of one encoder; `options` are those of `fit_posterior`."""
+    checked = check_pairs(pairs)
+    return fit_posterior(checked, *encode_pairs(encoder, checked), encoder.gain, **options)
+
+
+def gaussians(
+    encoders: Sequence[Encoder], posteriors: Sequence[Posterior], texts: Sequence[str], role: Role
+) -> list[Gaussian]:
+    """Each encoder's Gaussians of some texts."""
+    encoded = [encoder.encode(texts, role) for encoder in encoders]
+    return [posterior.gaussian(e) for posterior, e in zip(posteriors, encoded, strict=True)]
 
 
 def quality(row: Result) -> list[str]:

@@ -84,12 +84,7 @@ def _shown(text: str) -> str:
 
 def _cases(collection: Collection, systems: Sequence[System]) -> list[Case]:
     queries, texts = list(collection.queries.values()), list(collection.passages.values())
-    place = {name: index for index, name in enumerate(collection.passages)}
-    gains = [
-        {place[name]: float(gain) for name, gain in collection.relevant[query].items()}
-        for query in collection.queries
-    ]
-    relevance = Relevance.of(gains)
+    relevance = Relevance.of_collection(collection)
     ranks = [_best(relevance, relevance.ranks(s.similarities(queries, texts))) for s in systems]
     (*members, uec), answers = [rank for rank, _ in ranks], ranks[-1][1]
     return [

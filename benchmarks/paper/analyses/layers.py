@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.paper.analyses.base import Result, within
+from benchmarks.paper.analyses.base import Result, encode_pairs, within
 from benchmarks.paper.analyses.calibration import error_auroc, measure_probabilities
 from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown, paper_rows
 from benchmarks.paper.systems import NotApplicable
-from uec_rag.base.gaussian import PROBIT, FloatArray
+from uec_rag.base.gaussian import PROBIT
 from uec_rag.encoders import Encoder, SentenceTransformerEncoder, load_encoder
 from uec_rag.laplace.fit import first_as_good
 from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll, variance_scale
@@ -125,16 +125,14 @@ def layers(
     some = check_pairs([pairs[index] for index in order])
     answered = np.random.default_rng(0).permutation(len(some.queries))[: _FIT + _TUNE]
     share = round(len(answered) * _FIT / (_FIT + _TUNE))
-    embedded = _embeddings(embedder, some)
+    similar = _similarities(embedder, some)
     test = _hits(embedder, check_pairs(proxy[:_TEST]))
     found = layer_ablation(
         encoder,
-        _triples(
-            some, training_pairs(some, np.sort(answered[:share]), VectorSimilarities(*embedded), 0)
-        ),
+        _triples(some, training_pairs(some, np.sort(answered[:share]), similar, 0)),
         _triples(
             some,
-            held_out_pairs(some, np.sort(answered[share:]), VectorSimilarities(*embedded), _HITS),
+            held_out_pairs(some, np.sort(answered[share:]), similar, _HITS),
         ),
         test,
     )
@@ -194,16 +192,11 @@ def _resamples(queries: Sequence[str]) -> list[NDArray[np.int64]]:
 
 def _hits(encoder: Encoder, pairs: Pairs) -> list[Triple]:
     rows = np.arange(len(pairs.queries))
-    return _triples(
-        pairs, held_out_pairs(pairs, rows, VectorSimilarities(*_embeddings(encoder, pairs)), _HITS)
-    )
+    return _triples(pairs, held_out_pairs(pairs, rows, _similarities(encoder, pairs), _HITS))
 
 
-def _embeddings(encoder: Encoder, pairs: Pairs) -> tuple[FloatArray, FloatArray]:
-    return (
-        encoder.encode(pairs.queries, "query").embedding,
-        encoder.encode(pairs.passages, "passage").embedding,
-    )
+def _similarities(encoder: Encoder, pairs: Pairs) -> VectorSimilarities:
+    return VectorSimilarities(*(side.embedding for side in encode_pairs(encoder, pairs)))
 
 
 def _triples(pairs: Pairs, labelled: LabelledPairs) -> list[Triple]:

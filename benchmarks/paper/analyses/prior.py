@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.paper.analyses.base import Result, number, searched
+from benchmarks.paper.analyses.base import Result, fitted_posterior, number, searched
 from benchmarks.paper.analyses.calibration import ERRORS, HEAD, calibrate, hard_tasks
 from benchmarks.paper.analyses.routing import given_to, owners_of, routing_auroc
 from benchmarks.paper.plan import Group, Pair
@@ -23,8 +23,6 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble.fitted import PAPER
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
-from uec_rag.laplace.fit import fit_posterior
-from uec_rag.laplace.pairs import check_pairs
 from uec_rag.laplace.posterior import Posterior
 
 PRECISIONS: Mapping[str, float | None] = {
@@ -53,15 +51,8 @@ class Fit:
             seen.append(accumulate(layer))
             return seen[0]
 
-        checked = check_pairs(pairs)
-        posterior = fit_posterior(
-            checked,
-            encoder.encode(checked.queries, "query"),
-            encoder.encode(checked.passages, "passage"),
-            encoder.gain,
-            **PAPER.posterior_options,
-            curvature=remembered,
-        )
+        options = {**PAPER.posterior_options, "curvature": remembered}
+        posterior = fitted_posterior(encoder, pairs, **options)
         return cls(posterior, seen[0].factors[0].T, encoder.gain)
 
     @property

@@ -17,7 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.paper import plots
-from benchmarks.paper.analyses.base import Result, image, mean_within, searched, subset, within
+from benchmarks.paper.analyses.base import (
+    Result,
+    encode_pairs,
+    fitted_posterior,
+    gaussians,
+    image,
+    mean_within,
+    searched,
+    subset,
+    within,
+)
 from benchmarks.paper.data import Collection
 from benchmarks.paper.plan import Group, Pair
 from benchmarks.paper.results import Json, markdown
@@ -27,12 +37,10 @@ from benchmarks.paper.systems.lineup import ProjectionOf
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import score, softmax
 from uec_rag.encoders import Encoder
-from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.convolution import Trace, Uniform, convolve_shared
-from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import check_pairs
-from uec_rag.laplace.posterior import Posterior, Structure
+from uec_rag.laplace.posterior import Structure
 
 _SEEDS = 3
 _KNOWS = 0.5  # nDCG@10 on a language's fitting pairs from which a member knows it
@@ -176,15 +184,8 @@ def owners_of(encoders: Sequence[Encoder], languages: Given) -> dict[str, int]:
     for language, pairs in languages.items():
         checked = check_pairs(pairs)
         relevance = Relevance.of([dict.fromkeys(p.tolist(), 1.0) for p in checked.positives])
-        quality = [
-            float(
-                relevance.ndcg(
-                    encoder.encode(checked.queries, "query").embedding
-                    @ encoder.encode(checked.passages, "passage").embedding.T
-                ).mean()
-            )
-            for encoder in encoders
-        ]
+        both = [encode_pairs(encoder, checked) for encoder in encoders]
+        quality = [float(relevance.ndcg(q.embedding @ c.embedding.T).mean()) for q, c in both]
         if max(quality) >= _KNOWS:
             owners[language] = int(np.argmax(quality))
     return owners
@@ -203,16 +204,11 @@ def given_to(
 
 def _ask(encoders: Sequence[Encoder], collection: Collection) -> _Asked:
     queries, texts = list(collection.queries.values()), list(collection.passages.values())
-    place = {name: index for index, name in enumerate(collection.passages)}
-    gains = [
-        {place[name]: float(gain) for name, gain in collection.relevant[query].items()}
-        for query in collection.queries
-    ]
     cosines = [
         e.encode(queries, "query").embedding @ e.encode(texts, "passage").embedding.T
         for e in encoders
     ]
-    return _Asked(collection, cosines, Relevance.of(gains))
+    return _Asked(collection, cosines, Relevance.of_collection(collection))
 
 
 def _try(
@@ -270,8 +266,10 @@ def _fit_and_ask(
     fitted = uec.fit(dict(zip(uec.names, given, strict=True))).fitted
     weights = fitted.evidence_weights
     assert weights is not None
+    unscaled = {"structure": setting.structure, "negatives": "random", "scaled": False}
     raw = [
-        _unscaled(e, own, setting.structure, seed) for e, own in zip(encoders, given, strict=True)
+        fitted_posterior(e, own, **unscaled, seed=seed)
+        for e, own in zip(encoders, given, strict=True)
     ]
     ndcg: dict[str, list[NDArray[np.float64]]] = {rule: [] for rule in RULES}
     coefficients: dict[str, list[NDArray[np.float64]]] = {rule: [] for rule in RULES}
@@ -279,13 +277,13 @@ def _fit_and_ask(
     for own in asked:
         texts = list(own.collection.queries.values())
         parts = uec.encode(texts, "query")
-        unscaled = _gaussians(encoders, raw, texts, "query")
+        plain = gaussians(encoders, raw, texts, "query")
         z = fitted.standardise_traces(parts)
         standard[own.collection.name] = z
         best = np.stack([cosine.max(axis=1) for cosine in own.cosines], axis=1)
         weighed = {
-            "uniform": Uniform()(unscaled),
-            "trace": Trace()(unscaled),
+            "uniform": Uniform()(plain),
+            "trace": Trace()(plain),
             "z": softmax(-z),
             "evidence": fitted.weigh(weights, parts, own.cosines, best),
         }
@@ -294,8 +292,8 @@ def _fit_and_ask(
             mu = np.sum([(p * w)[:, None] * cosine for p, w, cosine in blocks], axis=0)
             ndcg[rule].append(own.relevance.ndcg(mu))
             coefficients[rule].append(pi.mean(axis=0).astype(np.float64))
-        passages = _gaussians(encoders, raw, [*own.collection.passages.values()], "passage")
-        sides = _in_one_space(unscaled), _in_one_space(passages)
+        passages = gaussians(encoders, raw, [*own.collection.passages.values()], "passage")
+        sides = _in_one_space(plain), _in_one_space(passages)
         for rule, weigh in SHARED.items():
             query, candidates = (convolve_shared(side, weigh(side)) for side in sides)
             ndcg[rule].append(own.relevance.ndcg(score(query, candidates, _BETA)))
@@ -330,29 +328,6 @@ def routing_auroc(standard: Mapping[str, FloatArray], owners: Mapping[str, int])
                 labels = np.repeat([0, 1], [len(here), len(there)])
                 found.append(roc_auc_score(labels, np.concatenate([here, there])))
     return float(np.mean(found))
-
-
-def _unscaled(
-    encoder: Encoder, pairs: Sequence[Pair], structure: Structure, seed: int
-) -> Posterior:
-    checked = check_pairs(pairs)
-    return fit_posterior(
-        checked,
-        encoder.encode(checked.queries, "query"),
-        encoder.encode(checked.passages, "passage"),
-        encoder.gain,
-        structure=structure,
-        negatives="random",
-        scaled=False,
-        seed=seed,
-    )
-
-
-def _gaussians(
-    encoders: Sequence[Encoder], posteriors: Sequence[Posterior], texts: Sequence[str], role: Role
-) -> list[Gaussian]:
-    encoded = [encoder.encode(texts, role) for encoder in encoders]
-    return [posterior.gaussian(e) for posterior, e in zip(posteriors, encoded, strict=True)]
 
 
 def _in_one_space(parts: Sequence[Gaussian]) -> list[Gaussian]:

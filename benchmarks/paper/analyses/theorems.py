@@ -27,7 +27,7 @@ from benchmarks.paper import plots
 from benchmarks.paper.analyses.base import Result, image, number
 from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown
-from uec_rag.base.gaussian import PROBIT, Gaussian
+from uec_rag.base.gaussian import PROBIT
 
 
 def run(groups: Sequence[Group]) -> Json:
@@ -103,20 +103,6 @@ class GaussianPairs:
     query_variance: Floats
     mean: Floats
     variance: Floats
-
-    @classmethod
-    def of(cls, queries: Gaussian, candidates: Gaussian) -> GaussianPairs:
-        """Every query with every candidate; meant for some tens of each.
-
-        Means that have unit length up to single precision get it in double: rounding would
-        otherwise pass for a residual.
-        """
-        shape = (len(queries), len(candidates), queries.dimension)
-        means = [_unit_again(side.mean.astype(np.float64)) for side in (queries, candidates)]
-        variances = [side.variance.astype(np.float64) for side in (queries, candidates)]
-        q = (np.broadcast_to(part[0][:, None], shape) for part in (means, variances))
-        c = (np.broadcast_to(part[1][None], shape) for part in (means, variances))
-        return cls(*q, *c)
 
     def scaled(self, factor: float) -> GaussianPairs:
         """The same means, all variances times `factor`."""
@@ -228,7 +214,7 @@ def measure(
     name, holds
         See `Scaling`.
     draw : callable
-        eps -> GaussianPairs. For real Gaussians: ``GaussianPairs.of(q, c).scaled``.
+        eps -> GaussianPairs.
     residual : callable
         `wasserstein_residual` or `jeffreys_residual`.
     epsilons : array, shape (E,)
@@ -381,8 +367,3 @@ def _means(dimension: int, queries: int, candidates: int, seed: int) -> tuple[Fl
     other /= np.linalg.norm(other, axis=-1, keepdims=True)
     cosine = (np.arange(candidates) / candidates)[None, :, None]
     return np.broadcast_to(q, other.shape), cosine * q + np.sqrt(1 - cosine**2) * other
-
-
-def _unit_again(means: Floats) -> Floats:
-    norm: Floats = np.linalg.norm(means, axis=1, keepdims=True)
-    return means / norm if np.allclose(norm, 1, rtol=0, atol=1e-5) else means

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.paper.data import Collection
 from uec_rag.base.gaussian import FloatArray
 
 if TYPE_CHECKING:
@@ -405,6 +406,17 @@ class Relevance:
             np.array(passage, dtype=np.int64),
             np.array(gain, dtype=np.float64),
             len(relevant),
+        )
+
+    @classmethod
+    def of_collection(cls, collection: Collection) -> Relevance:
+        """Build from a collection's own judgements."""
+        place = {name: index for index, name in enumerate(collection.passages)}
+        return cls.of(
+            [
+                {place[name]: float(gain) for name, gain in collection.relevant[query].items()}
+                for query in collection.queries
+            ]
         )
 
     def ranks(self, similarity: FloatArray) -> NDArray[np.int64]:
