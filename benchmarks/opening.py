@@ -5,7 +5,6 @@ python -m benchmarks.opening --passages 200000
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -40,7 +39,6 @@ def measure(count: int, folder: Path) -> dict[str, float]:
     query = _gaussians(rng, 1)
     small, some, gaussians = LocalStore(), _passages(range(10_000)), _gaussians(rng, 10_000)
     found = {
-        "fsync": taken(lambda: _fsync(folder / "file"), 5),
         "add 10,000 in memory": taken(lambda: small.add(some, gaussians)),
         "search 10,000 in memory": taken(lambda: small.search(query, 10, beta=1.0), 20),
     }
@@ -75,13 +73,6 @@ def _gaussians(rng: np.random.Generator, count: int) -> Gaussian:
     mean /= np.linalg.norm(mean, axis=1, keepdims=True)
     profile = np.full((1, _WIDTH), 1e-4, dtype=np.float32)
     return Gaussian.from_factors(mean, rng.gamma(1.0, 1.0, (count, 1)), profile)
-
-
-def _fsync(file: Path) -> None:
-    with file.open("wb") as out:
-        out.write(bytes(4096))
-        out.flush()
-        os.fsync(out.fileno())
 
 
 def main(passages: Annotated[int, typer.Option(help="In the folder.")] = 200_000) -> None:

@@ -11,10 +11,8 @@ the median over the rounds. A query is timed after it is encoded.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -56,7 +54,7 @@ class Texts:
         return " ".join(np.random.default_rng([2, number]).choice(words, _QUERY, replace=False))
 
 
-def ensembles(corpus: Corpus, texts: Texts, folder: Path) -> tuple[UEC, UEC]:
+def ensembles(corpus: Corpus, texts: Texts) -> dict[str, UEC]:
     """An ensemble without words and one with, fitted on texts that are not in the corpus."""
     beyond = range(10**9, 10**9 + 400)
     pairs = [(texts.query(i), texts.passage(i)) for i in beyond]
@@ -67,12 +65,8 @@ def ensembles(corpus: Corpus, texts: Texts, folder: Path) -> tuple[UEC, UEC]:
         role = "query" if len(given[0].split()) == _QUERY else "passage"
         return corpus._vectors(0, made_up, role)
 
-    def fitted(name: str, members: list[Any]) -> UEC:
-        if not (folder / name).exists():
-            UEC(members).fit(pairs).save(folder / name)
-        return UEC.load(folder / name, encoders={"vectors": vectors})
-
-    return fitted("fit", [vectors]), fitted("fit with words", [vectors, "bm25"])
+    members = {"vectors": [vectors], "words": [vectors, "bm25"]}
+    return {name: UEC(some).fit(pairs) for name, some in members.items()}
 
 
 def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -> list[Gaussian]:
@@ -87,17 +81,14 @@ def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -
     return parts
 
 
-def build(uec: UEC, corpus: Corpus, texts: Texts, count: int, folder: Path) -> Retriever:
-    """An index of the first passages, saved in a folder and opened again, or opened at once."""
-    if not folder.exists():
-        retriever = Retriever(uec, LocalStore())
-        for start in range(0, count, _AT_ONCE):
-            numbers = range(start, min(count, start + _AT_ONCE))
-            passages = [Passage(str(i), str(i)) for i in numbers]
-            retriever.add_encoded(passages, encoded(uec, corpus, texts, numbers, "passage"))
-        folder.mkdir(parents=True)
-        retriever.store.save(folder)
-    return Retriever(uec, LocalStore(folder))
+def build(uec: UEC, corpus: Corpus, texts: Texts, count: int) -> Retriever:
+    """An index of the first passages."""
+    index = Retriever(uec, LocalStore())
+    for start in range(0, count, _AT_ONCE):
+        numbers = range(start, min(count, start + _AT_ONCE))
+        passages = [Passage(str(i), str(i)) for i in numbers]
+        index.add_encoded(passages, encoded(uec, corpus, texts, numbers, "passage"))
+    return index
 
 
 def searches(
@@ -120,15 +111,11 @@ def main(
     passages: Annotated[int, typer.Option(help="How many.")] = 1_000_000,
     batches: Annotated[str, typer.Option(help="Queries at a time.")] = "1,8",
     rounds: Annotated[int, typer.Option(help="Of which the median is taken.")] = 9,
-    indexes: Annotated[
-        Path | None, typer.Option(help="Folder where indexes are, or are kept for the next time.")
-    ] = None,
 ) -> None:
     """Print the table."""
     described, corpus, texts, rows = machine(), Corpus(1), Texts(), []
-    folder = (indexes or Path(tempfile.mkdtemp())) / str(passages)
-    kinds = dict(zip(("vectors", "words"), ensembles(corpus, texts, folder), strict=True))
-    held = {name: build(uec, corpus, texts, passages, folder / name) for name, uec in kinds.items()}
+    kinds = ensembles(corpus, texts)
+    held = {name: build(uec, corpus, texts, passages) for name, uec in kinds.items()}
     for batch in map(int, batches.split(",")):
         asked = {name: searches(index, corpus, texts, batch) for name, index in held.items()}
         found = take_turns(asked, rounds)

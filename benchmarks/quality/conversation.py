@@ -167,9 +167,9 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
     `cached`: encodes the passages, which is not measured.
     """
     retriever, ensembles = Retriever(cached), [UEC() for _ in range(3)]
-    for uec in ensembles:
-        uec.fitted = cached.fitted
     retriever.add(passages)
+    for uec in ensembles:
+        uec.fitted = retriever.uec.fitted
     times = np.empty((len(turns[: _TIMED + 2]), 3))
     for row, turn in enumerate(turns[: _TIMED + 2]):
         ensembles[1].encode(turn.before, "query")

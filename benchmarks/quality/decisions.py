@@ -8,10 +8,9 @@ the threshold, too, is chosen without it, as the lowest at which 1.6 % of the or
 answerable questions are asked back. In ordinary collections questions are asked once as they are
 and once of the corpus without their answers. In conversations the last turn alone is underspecified
 if it depends on earlier turns; it and its rewrite are learned from, not reported. "Before" are the
-decisions without asking back. "Unanswerable above" is the share of the unanswerable that are surer
-than the least sure of the surest 85 % of the answerable. After asking back a person chooses the
-reading that holds what they meant, and the share of questions whose first passage of that reading
-is right is given beside that of the first hit.
+decisions without asking back. After asking back a person chooses the reading that holds what they
+meant, and the share of questions whose first passage of that reading is right is given beside that
+of the first hit.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ SHARE = {"clarify": 1.0, "conv": 2.0}  # how much a set counts in learning; othe
 OTHERS = 0.15
 PENALTY = 0.01
 NEEDLESS = 0.014  # share of ordinary answerable questions to ask back; sets left out have .019
-ANSWERED = 0.85
 K = 4
 LABELS = ("answerable", "underspecified", "unanswerable")
 
@@ -232,13 +230,8 @@ def figures(
     known = part["answerable"] | part["underspecified"]
     there = [name for name in LABELS if part[name].any()]
     out = {f"{name} right": float((action[part[name]] == name).mean()) for name in there}
-    out["balanced accuracy"] = float(np.mean(list(out.values())))
     out["answerable asked"] = float(asked[part["answerable"]].mean())
     out["asked rightly"] = float(part["underspecified"][asked].mean()) if asked.any() else np.nan
-    if part["unanswerable"].any():
-        sure = np.array([one.confidence for one in examples])
-        enough = np.quantile(sure[part["answerable"]], 1 - ANSWERED)
-        out["unanswerable above"] = float((sure[part["unanswerable"]] > enough).mean())
     if part["underspecified"].any():
         out["AUROC"] = float(roc_auc_score(part["underspecified"][known], told[known]))
         some = [one for one in examples if one.label == "underspecified"]

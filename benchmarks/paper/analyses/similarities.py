@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,10 +142,18 @@ SIMILARITIES: dict[str, Callable[[Gaussian, Gaussian], FloatArray]] = {
 
 
 def run_similarities(groups: Sequence[Group], *, paper: bool = False) -> Json:
-    """Compare the Gaussians of UEC, or of UEC.paper, with every similarity."""
+    """Compare the very same Gaussians of UEC, or of UEC.paper, with every similarity."""
     uec, collections = looked_into(groups, paper=paper)
-    rows = compare_similarities(uec, collections)
-    return {"collections": [c.name for c in collections], "rows": [asdict(row) for row in rows]}
+    system, embedded = Ensemble("UEC", "UEC", uec), []
+    for collection in collections:
+        texts = list(collection.queries.values()), list(collection.passages.values())
+        embedded.append((collection, *system.compared(*texts)))
+    for _, queries, passages in embedded:  # multiplied out once, outside what is timed
+        _ = queries.variance, passages.variance
+    rows = [_measure(name, uec.fitted.beta, embedded) for name in SIMILARITIES]
+    for row in rows:
+        row["relative"] = row["seconds"] / rows[0]["seconds"]
+    return {"collections": [c.name for c in collections], "rows": rows}
 
 
 def section_similarities(result: Result, path: Path) -> Iterator[str]:
@@ -164,64 +173,18 @@ def section_similarities(result: Result, path: Path) -> Iterator[str]:
     )
 
 
-@dataclass(frozen=True)
-class SimilarityRow:
-    """One similarity, means over the collections.
-
-    Attributes
-    ----------
-    name : str
-    ndcg10, recall10, auc10 : float
-    seconds : float
-        For all scores of all collections, best of three where that is short.
-    relative : float
-        Time over s_hat's.
-    """
-
-    name: str
-    ndcg10: float
-    recall10: float
-    auc10: float
-    seconds: float
-    relative: float
-
-
-def compare_similarities(uec: UEC, collections: Sequence[Collection]) -> list[SimilarityRow]:
-    """Search collections with every similarity of the very same Gaussians.
-
-    Parameters
-    ----------
-    uec : UEC
-        Fitted.
-    collections : sequence of Collection
-    """
-    system = Ensemble("UEC", "UEC", uec)
-    embedded = []
-    for collection in collections:
-        texts = list(collection.queries.values()), list(collection.passages.values())
-        embedded.append((collection, *system.compared(*texts)))
-    for _, queries, passages in embedded:  # multiplied out once, outside what is timed
-        _ = queries.variance, passages.variance
-    measured = {name: _measure(name, uec.fitted.beta, embedded) for name in SIMILARITIES}
-    unit = measured["uec"][1]
-    return [
-        SimilarityRow(name, *quality, seconds=seconds, relative=seconds / unit)
-        for name, (quality, seconds) in measured.items()
-    ]
-
-
 def _measure(
     name: str, beta: float, embedded: Sequence[tuple[Collection, Gaussian, Gaussian]]
-) -> tuple[tuple[float, float, float], float]:
-    quality, total = [], 0.0
+) -> dict[str, Any]:
+    """Means of the metrics over the collections, and the seconds of all scores."""
+    compare = partial(score, beta=beta) if name == "uec" else SIMILARITIES[name]
+    found, seconds = [], 0.0
     for collection, queries, passages in embedded:
-        compare = partial(score, beta=beta) if name == "uec" else SIMILARITIES[name]
-        total += fastest(partial(compare, queries, passages))
-        found = ranking(compare(queries, passages), list(collection.passages), 100)
-        result = score_retrieval(collection, found.ids, found.confidence)
-        quality.append((result.ndcg10, result.recall10, result.auc10))
-    ndcg, recall, auc = np.mean(quality, axis=0).tolist()
-    return (ndcg, recall, auc), total
+        seconds += fastest(partial(compare, queries, passages))
+        ranked = ranking(compare(queries, passages), list(collection.passages), 100)
+        found.append(asdict(score_retrieval(collection, ranked.ids, ranked.confidence)))
+    means = {metric: float(np.mean([row[metric] for row in found])) for metric in METRICS}
+    return {"name": name, **means, "seconds": seconds}
 
 
 def run_search_times(groups: Sequence[Group]) -> Json:

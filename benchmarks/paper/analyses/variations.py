@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,47 +11,38 @@ import numpy as np
 from benchmarks.paper import plots
 from benchmarks.paper.analyses.base import METRICS, Result, image, looked_into, number, quality
 from benchmarks.paper.data import Collection
-from benchmarks.paper.metrics import score_retrieval
 from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown
 from benchmarks.paper.systems import Ensemble, variation
+from benchmarks.paper.tasks import Retrieval
 from uec_rag.ensemble import UEC
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One setting, means over the collections.
-
-    Attributes
-    ----------
-    name : str
-    ndcg10, recall10, auc10 : float
-    """
-
-    name: str
-    ndcg10: float
-    recall10: float
-    auc10: float
 
 
 def outcome(
     name: str, uec: UEC, collections: Sequence[Collection], *, calibrated: bool = False
-) -> Outcome:
-    """Measure one ensemble on collections."""
-    system = Ensemble(name, "UEC", uec, calibrated=calibrated)
-    results = []
-    for collection in collections:
-        found = system.search(list(collection.queries.values()), collection.passages, 100)
-        scores = score_retrieval(collection, found.ids, found.confidence)
-        results.append((scores.ndcg10, scores.recall10, scores.auc10))
-    return Outcome(name, *np.mean(results, axis=0).tolist())
+) -> Json:
+    """Measure one ensemble on collections: means of its metrics."""
+    tasks = [Retrieval(collection) for collection in collections]
+    found = [task.evaluate(Ensemble(name, "UEC", uec, calibrated=calibrated)) for task in tasks]
+    return {"name": name, **{key: float(np.mean([row[key] for row in found])) for key in METRICS}}
 
 
 def run_ablation(groups: Sequence[Group], *, paper: bool = False) -> Json:
-    """Measure UEC, or UEC.paper, without its parts."""
+    """Measure UEC, or UEC.paper, whole, without s_hat, without its coefficients, and without both.
+
+    Where confidence is the retriever's, leaving that out is a row of its own.
+    """
     uec, collections = looked_into(groups, paper=paper)
-    rows = ablation(uec, collections, calibrated=not paper)
-    return {"collections": [c.name for c in collections], "rows": [asdict(row) for row in rows]}
+    plain: dict[str, Any] = {"coefficients": "uniform"}
+    kinds = {
+        "- similarity": variation(uec, beta=0.0),
+        "- coefficients": variation(uec, **plain),
+        "- similarity, coefficients": variation(uec, beta=0.0, **plain),
+    }
+    rows = [outcome("UEC", uec, collections, calibrated=not paper)]
+    rows += [outcome("- confidence", uec, collections)] * (not paper)
+    rows += [outcome(name, other, collections) for name, other in kinds.items()]
+    return {"collections": [c.name for c in collections], "rows": rows}
 
 
 def section_ablation(result: Result, path: Path) -> Iterator[str]:
@@ -67,40 +57,27 @@ def section_ablation(result: Result, path: Path) -> Iterator[str]:
     )
 
 
-def ablation(uec: UEC, collections: Sequence[Collection], *, calibrated: bool) -> list[Outcome]:
-    """Measure an ensemble whole, without s_hat, without its coefficients, and without both.
-
-    Parameters
-    ----------
-    uec : UEC
-        Fitted.
-    collections : sequence of Collection
-    calibrated : bool
-        Whether confidence is the retriever's; then leaving that out is a row of its own.
-    """
-    plain: dict[str, Any] = {"coefficients": "uniform"}
-    rows = [outcome("UEC", uec, collections, calibrated=calibrated)]
-    if calibrated:
-        rows.append(outcome("- confidence", uec, collections))
-    return [
-        *rows,
-        outcome("- similarity", variation(uec, beta=0.0), collections),
-        outcome("- coefficients", variation(uec, **plain), collections),
-        outcome("- similarity, coefficients", variation(uec, beta=0.0, **plain), collections),
-    ]
-
-
 BETAS = (0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 TEMPERATURES = (0.01, 0.05, 0.1, 0.5, 1.0, 1.5, 1.8, 3.0, 10.0)
 
 
 def run_sensitivity(groups: Sequence[Group], *, paper: bool = False) -> Json:
-    """Measure UEC, or UEC.paper, over a range of each knob."""
+    """Measure UEC, or UEC.paper, over a range of beta, and of the trace rule's temperature T.
+
+    The top score is the confidence.
+    """
     uec, collections = looked_into(groups, paper=paper)
-    curves = sensitivity(uec, collections)
+    trace: dict[str, Any] = {"coefficients": "trace"}
+    curves = {
+        "beta": {beta: variation(uec, beta=beta) for beta in BETAS},
+        "temperature": {t: variation(uec, **trace, temperature=t) for t in TEMPERATURES},
+    }
     return {
         "collections": [collection.name for collection in collections],
-        "curves": {knob: [asdict(row) for row in rows] for knob, rows in curves.items()},
+        "curves": {
+            knob: [outcome(f"{value:g}", other, collections) for value, other in kinds.items()]
+            for knob, kinds in curves.items()
+        },
     }
 
 
@@ -120,25 +97,3 @@ def section_sensitivity(result: Result, path: Path) -> Iterator[str]:
             [[row["name"], *quality(row)] for row in rows],
         )
         yield image(f"sensitivity to {knob}", own)
-
-
-def sensitivity(uec: UEC, collections: Sequence[Collection]) -> dict[str, list[Outcome]]:
-    """Measure an ensemble over a range of beta, and of the trace rule's temperature T.
-
-    The top score is the confidence.
-
-    Parameters
-    ----------
-    uec : UEC
-        Fitted.
-    collections : sequence of Collection
-    """
-    return {
-        "beta": [outcome(f"{beta:g}", variation(uec, beta=beta), collections) for beta in BETAS],
-        "temperature": [
-            outcome(
-                f"{value:g}", variation(uec, coefficients="trace", temperature=value), collections
-            )
-            for value in TEMPERATURES
-        ],
-    }
