@@ -19,11 +19,9 @@ from benchmarks.paper.plan import (
 )
 from benchmarks.paper.run import run
 from uec_rag.cli.console import (
-    Json,
     Models,
     note,
     out,
-    print_json,
     readable_errors,
     say,
 )
@@ -63,7 +61,6 @@ def evaluate(
     quick: Annotated[
         bool, typer.Option("--quick", help="A tiny data set of our own, to see that all works.")
     ] = False,
-    json: Json = False,
 ) -> None:
     """Measure every system of the paper on a folder of test sets, and write a report.
 
@@ -83,10 +80,7 @@ def evaluate(
         if specialist and languages is not None:
             groups.append(make_group(LANGUAGES, languages, specialist, cache))
         report = run(groups, to)
-    if json:
-        print_json({"report": str(report)})
-    else:
-        out.print(f"Report: {report}", markup=False, soft_wrap=True)
+    out.print(f"Report: {report}", markup=False, soft_wrap=True)
 
 
 def _plans(

@@ -97,9 +97,7 @@ def load_collection(folder: str | os.PathLike[str], split: str | None = None) ->
     return Collection(root.name, passages, judged, relevant)
 
 
-def sample_collection(
-    collection: Collection, queries: int, passages: int, seed: int = 0
-) -> Collection:
+def sample_collection(collection: Collection, queries: int, passages: int) -> Collection:
     """Draw a smaller collection: some queries, their relevant passages, and random others.
 
     Parameters
@@ -109,7 +107,6 @@ def sample_collection(
         At most so many queries.
     passages : int
         So many passages at most, yet all that are relevant to the queries drawn.
-    seed : int
 
     Returns
     -------
@@ -118,7 +115,7 @@ def sample_collection(
     """
     if len(collection.queries) <= queries and len(collection.passages) <= passages:
         return collection
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     names = list(collection.queries)
     drawn = sorted(rng.permutation(len(names))[:queries])
     chosen = {names[index]: collection.queries[names[index]] for index in drawn}
@@ -186,7 +183,7 @@ class LabelledTexts:
 
 
 def load_scored_pairs(
-    folder: str | os.PathLike[str], split: str = "test", *, limit: int | None = None, seed: int = 0
+    folder: str | os.PathLike[str], split: str = "test", *, limit: int | None = None
 ) -> ScoredPairs:
     """Read a similarity set; its scores are brought to 0-1 by the largest in the file.
 
@@ -196,8 +193,6 @@ def load_scored_pairs(
     split : str
     limit : int, optional
         Take a random sample of so many pairs.
-    seed : int
-        Of the sample.
 
     Raises
     ------
@@ -210,7 +205,7 @@ def load_scored_pairs(
     top = max((float(str(row["score"])) for row in rows if "score" in row), default=1.0)
     # Scales start at 0; a largest score of 1 or below is on 0-1 already.
     unit = top if top > 1 else 1.0
-    some = _sample(_of_split(rows, folder, split, "score"), limit, seed)
+    some = _sample(_of_split(rows, folder, split, "score"), limit)
     return ScoredPairs(
         Path(folder).name,
         [str(row["sentence1"]) for row in some],
@@ -225,13 +220,12 @@ def load_bitext(
     split: str = "test",
     *,
     limit: int | None = None,
-    seed: int = 0,
 ) -> Bitext:
     """Read the translations from one language; arguments and errors as `load_scored_pairs`."""
     rows = _of_split(
         _rows(folder, "pairs.jsonl.gz"), folder, split, "lang", lambda row: row["lang"] == language
     )
-    some = _sample(rows, limit, seed)
+    some = _sample(rows, limit)
     return Bitext(
         f"{Path(folder).name}_{language}",
         [str(row["sentence1"]) for row in some],
@@ -245,13 +239,12 @@ def load_labelled_texts(
     *,
     limit: int | None = None,
     per_label: int | None = None,
-    seed: int = 0,
 ) -> LabelledTexts:
     """Read texts with a class, each text once.
 
     Parameters
     ----------
-    folder, split, limit, seed
+    folder, split, limit
         As in `load_scored_pairs`.
     per_label : int, optional
         Take at most so many of each class.
@@ -263,9 +256,9 @@ def load_labelled_texts(
     """
     rows = _of_split(_rows(folder, "data.jsonl.gz"), folder, split, "label")
     distinct = list({str(row["text"]): row for row in rows if str(row["text"]).strip()}.values())
-    some = _sample(distinct, limit, seed)
+    some = _sample(distinct, limit)
     if per_label is not None:
-        shuffled = _sample(distinct, len(distinct), seed)
+        shuffled = _sample(distinct, len(distinct))
         taken: dict[str, list[dict[str, object]]] = {}
         for row in shuffled:
             taken.setdefault(str(row["label"]), []).append(row)
@@ -283,7 +276,6 @@ def load_positive_pairs(
     label: object = "entailment",
     *,
     limit: int | None = None,
-    seed: int = 0,
 ) -> list[tuple[str, str]]:
     """Read the sentence pairs of one label, for fitting: entailments, or query and passage.
 
@@ -294,7 +286,7 @@ def load_positive_pairs(
     )
     return [
         (str(row["sentence1"]), str(row["sentence2"]))
-        for row in _sample(rows, limit, seed)
+        for row in _sample(rows, limit)
         if str(row["sentence1"]).strip() and str(row["sentence2"]).strip()
     ]
 
@@ -323,8 +315,8 @@ def _of_split(
     return chosen
 
 
-def _sample(rows: list[dict[str, object]], limit: int | None, seed: int) -> list[dict[str, object]]:
+def _sample(rows: list[dict[str, object]], limit: int | None) -> list[dict[str, object]]:
     if limit is None or limit > len(rows):
         return rows
-    chosen: NDArray[np.int64] = np.random.default_rng(seed).permutation(len(rows))[:limit]
+    chosen: NDArray[np.int64] = np.random.default_rng(0).permutation(len(rows))[:limit]
     return [rows[index] for index in chosen]

@@ -6,14 +6,13 @@ Each of the collections of `shipped_confidence` is judged by the model that thos
 taught, with its own questions and, as some share of all, the same ones without their answers.
 Printed are
 
-- the share of right answers over confidence: a line in log odds for each collection, of which the
-  mean and the covariance over collections are found by EM; the interval that holds at a confidence,
-  and how often the share of right answers of a collection lies in that which the others taught;
 - for thresholds of confidence, which share of all questions is answered wrongly, and answered;
 - for each share of wrong answers the threshold that keeps it on four of five collections, and what
   it does on each, if the others chose it.
 
-With --write, the distribution and the thresholds go into `uec_rag/confidence/shipped.json`.
+With --write, the thresholds go into `uec_rag/confidence/shipped.json`, and the share of right
+answers over confidence: a line in log odds for each collection, of which the mean and the
+covariance over collections are found by EM.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ SHIPPED = 0.3  # share of unanswerable questions of the level that is shipped
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 WRONG = (0.02, 0.05, 0.1, 0.15, 0.2)
 KEPT = 0.8  # share of the collections on which a threshold keeps a share of wrong answers
-_STEPS, _INSIDE = 40, (0.05, 0.95)
+_STEPS = 40
 _PRIOR = (np.array([1.0, 0.0]), np.diag([1.0, 2.0]))  # of `Calibrator.recalibrate`
 
 
@@ -134,15 +133,6 @@ def level_of(collections: Sequence[Asked]) -> Level:
     return Level(*rounded, len(collections), SHIPPED, WRONG, thresholds)
 
 
-def covered(one: Asked, others: Sequence[Asked]) -> bool:
-    """Whether the share of right answers of a collection is in the interval of the others."""
-    mean, covariance = distribution(others)
-    lines = np.random.default_rng(0).multivariate_normal(mean, covariance, 2000)
-    share = one.weight @ expit(np.outer(one.odds, lines[:, 0]) + lines[:, 1])
-    low, high = np.quantile(share, _INSIDE)
-    return bool(low <= one.weight @ one.right <= high)
-
-
 def print_all(asked: Mapping[float, Mapping[str, Asked]]) -> Level:
     """Print the tables, and return what all collections teach."""
     shipped = asked[SHIPPED]
@@ -166,21 +156,7 @@ def print_all(asked: Mapping[float, Mapping[str, Asked]]) -> Level:
         table.append([f"{wrong}", f"{level.thresholds[place]}", *means, f"{above} of {len(got)}"])
     head = ["wrong at most", "threshold", "wrong", "answered", "more wrong in"]
     print_table("Thresholds that the others choose", head, table)
-    _print_lines(asked, level)
     return level
-
-
-def _print_lines(asked: Mapping[float, Mapping[str, Asked]], level: Level) -> None:
-    intervals = [(sure, *level.share_right(sure)) for sure in (0.3, *THRESHOLDS)]
-    table = [[f"{value:.2f}" for value in row] for row in intervals]
-    print_table("Share of right answers", ["confidence", "from", "to"], table)
-    table = []
-    for unanswerable, of_share in asked.items():
-        if not unanswerable:
-            continue
-        inside = [covered(one, _others(of_share, name)) for name, one in of_share.items()]
-        table.append([f"{unanswerable:.0%}", f"{sum(inside)} of {len(inside)}"])
-    print_table("Collections whose share of right answers is inside", ["unanswerable", ""], table)
 
 
 def _others(asked: Mapping[str, Asked], name: str) -> list[Asked]:

@@ -15,13 +15,8 @@ from benchmarks.paper.systems import Ensemble
 
 def run_fit(groups: Sequence[Group]) -> Json:
     """Collect the reports of fitting."""
-    return {group.name: _fit(group) for group in groups}
-
-
-def _fit(group: Group) -> Json:
-    report = group.lineup.fitted().report
-    assert report is not None
-    return asdict(report)
+    reports = {group.name: group.lineup.fitted().report for group in groups}
+    return {name: asdict(report) for name, report in reports.items() if report}
 
 
 def section_fit(result: Result, path: Path) -> Iterator[str]:
