@@ -105,12 +105,18 @@ test-latest:
 # time; embeddings are kept in ~/.cache/uec_rag.
 TABLE = $(BIN)/python -m benchmarks.quality
 SMALL := --most 120 --passages 500
+RANKED := fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en,tydiqa_goldp_en
+RANKED := $(RANKED),squad_sample,xquad_en,xquad_ru,xquad_zh,xquad_ar,belebele_de
 
 tables: $(READY)
 	mkdir -p build/tables
 	for name in decisions level multilingual conversation subject_change; do \
 	  $(TABLE).$$name $(DATA) > build/tables/$$name.md || exit 1; \
 	done
+	$(TABLE).hybrid $(DATA) --model arctic-embed-s --shipped --sets $(RANKED) > build/tables/hybrid.md
+	$(TABLE).over $(DATA) --sets claude_docs_rag,belebele_en,fiqa_small,cranfield > build/tables/over.md
+	$(TABLE).variance $(DATA) --passages 1000 > build/tables/variance.md
+	$(TABLE).gate > build/tables/gate.md
 	$(TABLE).shipped_confidence $(DATA) --ensemble arctic-embed-s,bm25 $(SMALL) > build/tables/confidence.md
 	$(TABLE).thresholds $(DATA) $(SMALL) > build/tables/thresholds.md
 	for name in first_week advisor baselines; do \

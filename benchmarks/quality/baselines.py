@@ -14,7 +14,6 @@ the sets.
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
 
 import numpy as np
 import typer
@@ -34,11 +33,10 @@ from uec_rag.evaluation.baselines import baselines
 from uec_rag.evaluation.inspection import search_by_each_member
 from uec_rag.retrieval.labelled import confidence_at
 
+_DEPTH = 100  # hits of each member that are fused
 
-def main(
-    folder: Manuals,
-    depth: Annotated[int, typer.Option(help="Hits of each member that are fused.")] = 100,
-) -> None:
+
+def main(folder: Manuals) -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
     rows = [row for row in read_tables("first_week", "own_words") if row["kind"] != "ambiguous"]
@@ -47,7 +45,7 @@ def main(
         index = index_of(uec, passages)
         some = [row for row in rows if row["documents"] == name]
         queries = [row["question"] for row in some]
-        members = search_by_each_member(index, queries, depth)
+        members = search_by_each_member(index, queries, _DEPTH)
         result = index.search(queries)
         relevant = [
             {one.id for one in passages if has_any(one, texts)}
