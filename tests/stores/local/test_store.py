@@ -166,6 +166,17 @@ def test_a_store_of_which_most_was_deleted_is_searched_exactly_and_a_view_is_of_
         np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
 
 
+@pytest.mark.slow
+def test_full_segments_are_left_alone():
+    """As many as are merged of smaller ones, and one more."""
+    store, rng = LocalStore(), np.random.default_rng(0)
+    for first in range(0, 9 * 2**16, 2**16):
+        passages = [Passage(str(row), "text") for row in range(first, first + 2**16)]
+        store.add(passages, random_gaussian(rng, 2**16, 2))
+    assert len(store) == 9 * 2**16
+    assert store.get(["589823"])[0].text == "text"
+
+
 def test_what_a_view_has_is_copied_after_its_files_were_merged(tmp_path):
     store, rng = LocalStore(tmp_path / "index"), np.random.default_rng(0)
     store.add([passage(str(i)) for i in range(1000)], random_gaussian(rng, 1000, 32))

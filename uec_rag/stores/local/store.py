@@ -990,7 +990,8 @@ def _to_merge(parts: Sequence[Part]) -> Sequence[Part] | None:
         return None  # the last is smaller than others, and waits for more of its size
     while sum(part.count for part in run) > MOST_ROWS:
         run = run[1:]
-    return run if 2 * sum(part.count for part in run) > MOST_ROWS or len(run) == _RUN else None
+    is_full = 2 * sum(part.count for part in run) > MOST_ROWS
+    return run if len(run) == _RUN or (is_full and len(run) > 1) else None
 
 
 def _level(size: int) -> int:
