@@ -1,7 +1,7 @@
 """What a search costs beside the hybrid retrievers of LangChain and LlamaIndex, without encoding.
 
     pip install rank_bm25 llama-index-retrievers-bm25
-    python -m benchmarks.costs MANUALS MODELS --markdown
+    python -m benchmarks.costs MANUALS MODELS
 
 All retrievers have the same embedding, a black box whose vectors are at hand, and the same
 passages, of the twelve manuals. Each runs in a process of its own, in turns: the seconds until its
@@ -25,12 +25,11 @@ import numpy as np
 import typer
 from langchain_core.embeddings import Embeddings
 
-from benchmarks.opening import _private
-from benchmarks.quality.advisor import OWN_WORDS
-from benchmarks.quality.first_week import QUESTIONS, corpora_of, questions_of
-from benchmarks.quality.options import Markdown
+from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.own_model import own_encoder
+from benchmarks.quality.shared import read_tables
 from benchmarks.tables import print_table
+from benchmarks.timing import private_memory
 
 ASKED = 200
 
@@ -130,9 +129,9 @@ def measure(name: str, manuals: Path, folder: Path, count: int) -> dict[str, flo
     passages = [passage for each in corpora_of(manuals).values() for passage in each]
     drawn = np.random.default_rng(0).permutation(len(passages))[:count]
     texts = [*dict.fromkeys(passages[row].searched for row in drawn)]
-    questions = [row["question"] for row in questions_of(QUESTIONS, OWN_WORDS)][: ASKED + 1]
+    questions = [row["question"] for row in read_tables("first_week", "own_words")][: ASKED + 1]
     embedding = AtHand(folder, [*texts, *questions])
-    before, start = _private(), time.perf_counter()
+    before, start = private_memory(), time.perf_counter()
     ask = SYSTEMS[name](texts, embedding)
     ask(questions[0])
     first, times = time.perf_counter() - start, []
@@ -141,7 +140,7 @@ def measure(name: str, manuals: Path, folder: Path, count: int) -> dict[str, flo
         ask(question)
         times.append(time.perf_counter() - start)
     median = 1000 * statistics.median(times)
-    return {"seconds": first, "milliseconds": median, "megabytes": _private() - before}
+    return {"seconds": first, "milliseconds": median, "megabytes": private_memory() - before}
 
 
 def main(
@@ -151,7 +150,6 @@ def main(
     only: Annotated[str, typer.Option(help="One retriever, as JSON.")] = "",
     passages: Annotated[list[int], typer.Option(help="Numbers of passages.")] = [2000, 10_000],  # noqa: B006
     rounds: Annotated[int, typer.Option(help="Each retriever this often.")] = 3,
-    markdown: Markdown = False,
 ) -> None:
     """Print the table; each number is the least of the rounds, of which the first fills a cache."""
     warnings.simplefilter("ignore")
@@ -171,7 +169,7 @@ def main(
             least = {key: min(one[key] for one in each) for key in each[0]}
             rows.append([f"{count:,}", name, *(f"{value:.1f}" for value in least.values())])
     header = ["passages", "retriever", "seconds to the first answer", "ms a question", "MB"]
-    print_table("Costs without encoding", header, rows, markdown=markdown)
+    print_table("Costs without encoding", header, rows)
 
 
 if __name__ == "__main__":

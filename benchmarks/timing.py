@@ -25,6 +25,12 @@ def machine() -> str:
     )
 
 
+def private_memory() -> float:
+    """Private memory of this process, in megabytes (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith("RssAnon"))) / 1024
+
+
 def take_turns(
     systems: Mapping[str, Callable[[], object]],
     rounds: int,
