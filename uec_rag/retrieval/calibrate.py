@@ -315,4 +315,6 @@ def _with_answers(
     new = uec.embed([answers[column] for column in columns], "passage")
     mean, scales = corpus.mean.copy(), corpus.scales.copy()
     mean[columns], scales[columns] = new.mean, new.scales
-    return Gaussian.from_factors(mean, scales, corpus.profile, terms=corpus.terms)
+    return Gaussian.from_factors(
+        mean, scales, corpus.profile, widths=corpus.widths, terms=corpus.terms
+    )
