@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import logging
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
@@ -20,7 +21,7 @@ from tests.server.conftest import ESCAPES, HOST, SCRIPT, STRICT, TEXTS, TOKEN, m
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Gate
 from uec_rag.server import create_app
-from uec_rag.server.running import LogFormatter, listen, log_to_stderr
+from uec_rag.server.running import LogFormatter, log_to_stderr
 
 PARKING = {"question": "who may park in the yard", "k": 3}
 
@@ -343,7 +344,7 @@ def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_clos
     monkeypatch.setattr(UEC, "encode", slowly)
     opened.close = lambda: events.append("closed")
     server = uvicorn.Server(uvicorn.Config(create_app(opened), log_config=None))
-    with listen("127.0.0.1", 0) as listening, ThreadPoolExecutor(2) as pool:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(2) as pool:
         running = pool.submit(server.run, [listening])
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         asked = pool.submit(httpx.post, f"{address}/ask", json=PARKING, timeout=60)
