@@ -54,7 +54,7 @@ def mcp(
     server = create_mcp(opened, conditions, name=name, description=description)
     try:
         if http:
-            serve(http_app(server, token, names), opened, host, port)
+            serve(http_app(server, token, names), host, port)
         else:
             log_to_stderr()
             server.run("stdio")

@@ -69,7 +69,11 @@ def open_index(
     from uec_rag.stores.urls import open_store
 
     other = None if threshold is None else Gate(threshold)
-    other = other if gate is None else Gate.load(gate)
+    if gate is not None:
+        try:
+            other = Gate.load(gate)
+        except (ValueError, FileNotFoundError) as error:
+            raise ValueError(f"--gate {gate}: {error}") from None
     retriever = Retriever.load(
         index,
         read_only=not all(os.access(path, os.W_OK) for path in (index, index / DATABASE)),

@@ -57,7 +57,7 @@ def serve(
     from uec_rag.server.running import serve as run
 
     opened = open_index(index, store, trust, gate, threshold)
-    run(create_app(opened, write, token, names=names, origins=cors), opened, host, port)
+    run(create_app(opened, write, token, names=names, origins=cors), host, port)
 
 
 def explore(
