@@ -23,7 +23,6 @@ from benchmarks.paper.report import write_mteb_report
 from benchmarks.paper.run import run
 from uec_rag.cli.console import (
     Json,
-    Models,
     err,
     note,
     out,
@@ -31,6 +30,7 @@ from uec_rag.cli.console import (
     readable_errors,
     say,
 )
+from uec_rag.cli.index import Models
 from uec_rag.encoders.packages import cache_folder
 
 if TYPE_CHECKING:
