@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uec_rag.base.files import is_saved
-from uec_rag.cli.console import note, say
+from uec_rag.cli.console import say
 from uec_rag.cli.opening import own_encoders
 
 if TYPE_CHECKING:
     from uec_rag.documents.document import Document
     from uec_rag.ensemble import UEC
-    from uec_rag.retrieval import Retriever
 
 _NO_SLOPE = 0.05  # smaller slopes are shown as 0.0 in the report
 _FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
@@ -77,21 +76,4 @@ def check_output(path: Path) -> None:
     if path.exists() and not is_saved(path) and any(path.iterdir()):
         raise FileExistsError(
             f"--out: {str(path)!r} exists and was not made by uec-rag; choose another path"
-        )
-
-
-def overwrite_index(retriever: Retriever, to: Path) -> None:
-    """Save an index in place of any other, and remove a gate that was made for that one."""
-    from uec_rag.retrieval.gate import GATE_FILE
-
-    retriever.save(to)
-    try:
-        fits = retriever.gate_fits()
-    except ValueError:  # damaged
-        fits = False
-    if not fits:
-        (to / GATE_FILE).unlink()
-        note(
-            f"removed {to / GATE_FILE}, the gate of the index that was there, whose guarantee does "
-            "not hold for this one; make it again with 'uec-rag gate'"
         )

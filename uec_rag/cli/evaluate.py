@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from uec_rag.base.checks import six_digits, visible
 from uec_rag.base.environment import require
 from uec_rag.base.version import __version__
-from uec_rag.cli.console import Json, check_file, out, print_json, say
+from uec_rag.cli.console import Json, check_file, out, plain, print_json, say
 from uec_rag.cli.labels import find_noted
 from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
 from uec_rag.documents.labels import read_questions
@@ -99,7 +98,15 @@ def _show(console: Console, title: str, found: Evaluation, last: Iterable[str]) 
     def line(text: str) -> None:
         console.print(visible(text), markup=False, soft_wrap=True)
 
-    facts = found.facts
+    def table(name: str, rows: Mapping[str, Iterable[str]], columns: Iterable[str]) -> None:
+        shown = Table(name, box=None, pad_edge=False)
+        for column in columns:
+            shown.add_column(column, overflow="fold", justify="right")
+        for first, cells in rows.items():
+            shown.add_row(plain(first), *cells)
+        console.print(shown)
+
+    facts, metrics = found.facts, list(found.systems["ensemble"])
     line(title)
     line(
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
@@ -107,39 +114,32 @@ def _show(console: Console, title: str, found: Evaluation, last: Iterable[str]) 
     )
     if facts["made_up"]:
         line("The questions were made from the passages; they are harder than users' questions.")
-    metrics = list(found.systems["ensemble"])
-    rows = [[name, *map(_mean, of.values())] for name, of in found.systems.items()]
-    console.print(_table(["ranking", *metrics], rows))
+    table("ranking", {name: map(_mean, of.values()) for name, of in found.systems.items()}, metrics)
     for problem in found.doubtful:
         line(problem)
+    level, brier = found.confidence["level"], found.confidence["brier"]
     line(
-        f"Mean confidence minus the share answered correctly: "
-        f"{_mean(found.confidence['level'], sign='+')}; "
-        f"Brier score {found.confidence['brier']:.3f}."
+        f"Mean confidence minus the share answered correctly: {_mean(level, sign='+')}; "
+        f"Brier score {brier:.3f}."
     )
     if facts["asked_back"]:
         line(f"Here and below without the {facts['asked_back']} questions that are asked back.")
-    bins = [
-        [f"{one['confidence']:.2f}", f"{one['right']:.2f}", str(one["count"])]
-        for one in found.confidence["reliability"]
-    ]
-    console.print(_table(["mean confidence", "right", "questions"], bins))
+    bins = found.confidence["reliability"]
+    rows = {f"{one['confidence']:.2f}": [f"{one['right']:.2f}", str(one["count"])] for one in bins}
+    table("mean confidence", rows, ["right", "questions"])
     line(
         "Answered at each share of wrong answers: by a gate whose guarantee holds for future "
         "questions with 95% certainty, and by the best threshold for these questions, on "
         f"confidence or on the similarity of {facts['compared']}."
     )
-    shares = [
-        [str(row["risk"]), *(f"{row[name]:.0%}" for name in ("gate", "confidence", "similarity"))]
-        for row in found.risks
-    ]
-    console.print(_table(["risk", "gate", "confidence", "similarity"], shares))
-    decided = [
-        [name, *(f"{value:.3f}" for value in item.values())]
-        for name, item in found.baselines.items()
-    ]
-    header = ["decisions, thresholds chosen on these labels", "right", "wrong", "AUROC"]
-    console.print(_table(header, decided))
+    ways = ["gate", "confidence", "similarity"]
+    table(
+        "risk", {str(row["risk"]): [f"{row[way]:.0%}" for way in ways] for row in found.risks}, ways
+    )
+    decided = {
+        name: (f"{value:.3f}" for value in item.values()) for name, item in found.baselines.items()
+    }
+    table("decisions, thresholds chosen on these labels", decided, ["right", "wrong", "AUROC"])
     for said in last:
         line(said)
 
@@ -148,12 +148,3 @@ def _mean(interval: Sequence[float], sign: str = "") -> str:
     """Format a mean with half of its interval."""
     mean, low, high = interval
     return f"{mean:{sign}.3f} ±{(high - low) / 2:.3f}"
-
-
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for position, column in enumerate(header):
-        table.add_column(column, overflow="fold", justify="right" if position else "left")
-    for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
-    return table

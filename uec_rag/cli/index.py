@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uec_rag.base.checks import pluralize
-from uec_rag.cli.building import build_ensemble, check_output, fit_ensemble, overwrite_index
+from uec_rag.cli.building import build_ensemble, check_output, fit_ensemble
 from uec_rag.cli.console import Json, note, print_json, print_text, say
 from uec_rag.cli.opening import StoreUrl, Trust, open_index
 from uec_rag.documents.folder import CHARACTERS, Folder, list_first
@@ -114,18 +114,22 @@ def index(
         check_chunks(chunk_size, overlap, FEWEST_TOKENS, ("--chunk-size", "--overlap"))
     check_output(to)
     given: dict[str, Any] = {
-        "follow_symlinks": follow_symlinks,
         "exclude": exclude,
         "include": include,
-        "chunk_size": chunk_size,
-        "overlap": overlap,
+        "follow_symlinks": follow_symlinks,
     }
+    given |= {"chunk_size": chunk_size, "overlap": overlap}
     options = {name: value for name, value in given.items() if value}
+    from uec_rag.retrieval.gate import OUTDATED
+
     if update:
         retriever = open_index(to, store, trust)
         counts, found = _update(folder, retriever, options, max_characters)
     else:
-        counts, found = _make(folder, to, model, fit, options, max_characters, store)
+        retriever, found = _make(folder, to, model, fit, options, max_characters, store)
+        counts = {"passages": len(retriever), "files": len(found.documents)}
+    if not retriever.gate_fits():
+        note(OUTDATED)
     left = {"empty": found.empty, "unreadable": found.unreadable}
     if json:
         other = {"other": dict(found.other.most_common())}
@@ -150,8 +154,8 @@ def _make(
     options: Mapping[str, Any],
     max_characters: int,
     store: str | None,
-) -> tuple[dict[str, int], Folder]:
-    """Make an index of a folder; return its numbers, and what was found in the folder."""
+) -> tuple[Retriever, Folder]:
+    """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of, list_made_with, record_options, replace_files
     from uec_rag.stores.urls import open_store
@@ -173,10 +177,10 @@ def _make(
     fit_ensemble(ensemble, found.documents, pairs)
     say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
     retriever = Retriever(ensemble, engine)
-    count = replace_files(retriever, found.documents, **chunks_of(ensemble, options))
-    overwrite_index(retriever, to)
+    replace_files(retriever, found.documents, **chunks_of(ensemble, options))
+    retriever.save(to)
     record_options(to, options)
-    return {"passages": count, "files": len(found.documents)}, found
+    return retriever, found
 
 
 def _update(
@@ -184,7 +188,6 @@ def _update(
 ) -> tuple[dict[str, int], Folder]:
     """Update an index from its folder; return what has changed, and what was found."""
     from uec_rag.retrieval.files import options_of, update_files
-    from uec_rag.retrieval.gate import OUTDATED
 
     assert retriever.folder is not None
     options = options_of(retriever.folder)
@@ -195,8 +198,6 @@ def _update(
             "without --update"
         )
     changes, found, encoded = update_files(retriever, folder, max_characters=max_characters)
-    if not retriever.gate_fits():
-        note(OUTDATED)
     kinds = ("new", "changed", "removed", "unchanged")
     counts = {name: len(getattr(changes, name)) for name in kinds}
     return {**counts, "passages": len(retriever), "encoded": encoded}, found

@@ -94,6 +94,9 @@ def create_app(
         yield  # uvicorn continues only after it has answered all accepted requests
         index.close()
 
+    def count(path: str, status: int) -> None:
+        metrics.requests.labels(path, status).inc()
+
     metrics = Metrics()
     open_paths = {"/healthz", "/readyz", *_FILES, *(f"/static/{name}" for name in _STATIC)}
     app = FastAPI(
@@ -107,7 +110,7 @@ def create_app(
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 503)},
         exception_handlers=HANDLERS,
-        middleware=protections(token, names, origins, open_paths, metrics.count_request),
+        middleware=protections(token, names, origins, open_paths, count),
     )
     service, label = Service(index, metrics), write or token is not None
     app.include_router(read_routes(service, {"write": write, "label": label}))

@@ -80,18 +80,7 @@ class ReadingFound(BaseModel):
 
     title: str
     ids: list[str] = Field(description="Ids of its passages, best first.")
-    probability: float = Field(
-        description="Likelihood of the reading; the likelihoods of all subjects of the hits sum "
-        "to 1."
-    )
-
-
-class Stored(BaseModel):
-    """A passage of the index."""
-
-    id: str
-    text: str
-    metadata: dict[str, Any]
+    probability: float = Field(description="That it is meant; those of all subjects sum to 1.")
 
 
 class Part(BaseModel):
@@ -102,9 +91,12 @@ class Part(BaseModel):
     share: float = Field(description="Of the score.")
 
 
-class Hit(Stored):
+class Hit(BaseModel):
     """A passage that was found."""
 
+    id: str
+    text: str
+    metadata: dict[str, Any]
     score: float = Field(description="The similarity, reduced if it is uncertain.")
     mu: float = Field(description="Mean of the similarity.")
     sigma2: float = Field(description="Variance of the similarity.")
@@ -116,30 +108,17 @@ class Hit(Stored):
 class Answer(BaseModel):
     """The decision about the hits, and the hits, best first."""
 
-    decision: Action = Field(
-        description="Answer from the passages, ask what the question means, or say that the "
-        "documents do not answer it.",
-        examples=["abstain"],
-    )
+    decision: Action = Field(examples=["abstain"])
     reason: str = Field(examples=["The documents do not seem to answer this."])
     reason_code: Code | Literal[""] = Field(examples=["no_answer"])
     language: str = Field(description="Code of the language of the reason.", examples=["en"])
-    clarifying_question: str = Field(
-        description="The question to ask the user, if the decision is to clarify; else empty."
-    )
-    readings: list[ReadingFound] = Field(
-        description="The possible meanings of the question, if the decision is to clarify; else "
-        "empty."
-    )
+    clarifying_question: str = Field(description="Empty, unless the decision is to clarify.")
+    readings: list[ReadingFound] = Field(description="The meanings that the question may have.")
     candidates: list[str] = Field(description="Ids of the passages that the question may be about.")
     confidence: float = Field(description="Probability that the passages answer the question.")
-    threshold: float | None = Field(
-        description="The confidence above which to answer; null: never."
-    )
+    threshold: float | None = Field(description="Of an answer's confidence; null: never answers.")
     in_corpus: float = Field(description="Probability that the corpus has an answer.")
-    underspecified: float = Field(
-        description="Probability that the question does not say which reading is meant."
-    )
+    underspecified: float = Field(description="Probability that the question is ambiguous.")
     weights: dict[str, float] = Field(description="Each encoder's share of the scores.")
     exact: bool = Field(description="Whether no other passage can have a higher score.")
     passages: list[Hit]
@@ -200,9 +179,9 @@ class Problem(BaseModel):
     detail: str
 
 
-def stored(passage: Passage) -> Stored:
-    """Convert a passage."""
-    return Stored(id=passage.id, text=passage.text, metadata=shown_metadata(passage))
+def stored(passage: Passage) -> dict[str, Any]:
+    """Return a whole passage as JSON values."""
+    return {"id": passage.id, "text": passage.text, "metadata": shown_metadata(passage)}
 
 
 def turns(history: Sequence[str | Message] | None) -> list[str]:
