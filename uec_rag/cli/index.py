@@ -136,7 +136,10 @@ def index(
         numbers = {name: len(files) for name, files in left.items()}
         print_json({"path": str(to), **counts, **numbers, **other})
         return
-    said = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+    said = ", ".join(
+        f"{number:,} {name.removesuffix('s') if number == 1 else name}"
+        for name, number in counts.items()
+    )
     kinds = (f"{len(files):,} {kind}{list_first(files)}" for kind, files in left.items() if files)
     print_text("; ".join([f"{to}: {said}", *kinds]))
     if found.other:
