@@ -35,7 +35,6 @@ from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.server import create_app
-from uec_rag.server.running import listen
 
 _KNOWN = 100  # questions that are asked again
 
@@ -122,7 +121,8 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         questions = build(Path(folder, "idx"), passages)
         known, fresh = questions[:_KNOWN], iter(questions[_KNOWN:])
-        with listen("127.0.0.1", 0) as listening:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as uvicorn's own
             process = multiprocessing.get_context("spawn").Process(
                 target=serve, args=(Path(folder, "idx"), listening)
             )

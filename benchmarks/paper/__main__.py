@@ -19,12 +19,12 @@ from benchmarks.paper.plan import (
 )
 from benchmarks.paper.run import run
 from uec_rag.cli.console import (
-    Models,
     note,
     out,
     readable_errors,
     say,
 )
+from uec_rag.cli.index import Models
 from uec_rag.encoders.packages import cache_folder
 
 # The paper compares embedding models; words are none.

@@ -29,8 +29,7 @@ from benchmarks.quality.shared import (
 )
 from benchmarks.tables import print_table
 from uec_rag.confidence.model import JUDGED
-from uec_rag.evaluation.baselines import baselines
-from uec_rag.evaluation.inspection import search_by_each_member
+from uec_rag.evaluation.simpler import baselines, search_by_each_member
 from uec_rag.retrieval.labelled import confidence_at
 
 _DEPTH = 100  # hits of each member that are fused

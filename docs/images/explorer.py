@@ -76,7 +76,7 @@ def main() -> None:
         assert server.stderr is not None
         try:
             said = next(
-                filter(None, (re.search(r"open (http\S+)", line) for line in server.stderr))
+                filter(None, (re.search(r"running on (http\S+)", line) for line in server.stderr))
             )
             found = next(filter(None, map(shutil.which, BROWSERS)))
             browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

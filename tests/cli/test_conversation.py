@@ -34,7 +34,7 @@ def index(tmp_path_factory):
     return path
 
 
-def said(index, *lines, options=("--chat",)):
+def said(index, *lines, options=()):
     """What is answered to lines on standard input: a record each."""
     given = ["ask", str(index), "--json", *options]
     result = CliRunner().invoke(app, given, input="".join(f"{line}\n" for line in lines))
@@ -65,13 +65,6 @@ def test_a_conversation_goes_on_from_what_was_said(index, lines, questions, foun
 def test_a_new_subject_and_questions_of_a_file_begin_without_what_was_said(index):
     [alone] = said(index, FOLLOW_UP)
     assert said(index, "the green printer", "/new", FOLLOW_UP)[1] == alone
-    [_, alone] = said(index, "the green printer", FOLLOW_UP, options=())
-    assert alone == said(index, FOLLOW_UP, options=())[0]
-
-
-def test_a_script_gives_what_was_asked_before(index):
-    options = ("And which button?", "--history", "the green printer", "--history", "Is it broken?")
-    assert first(said(index, options=options)[0]) == "green"
 
 
 def test_on_a_terminal_it_is_a_conversation(index):

@@ -54,12 +54,6 @@ def test_a_hit_says_where_it_is_from(metadata, shown):
     assert text == f"{shown}\nSome text."
 
 
-def test_a_hit_is_shown_without_fences_and_borders_and_otherwise_as_it_is():
-    said = "Boxes ☐☐☐☐ (...)\n=====\n\n```sh\nrsync\n```\n\n| tool |\n| ---- |\n| tar |"
-    shown = str(beginning(Passage("the id", said, {}), 80))
-    assert shown == "the id\nBoxes ☐☐☐☐ (...) rsync | tool | | | | tar |"
-
-
 @pytest.mark.parametrize("width", [80, 132])
 def test_an_answer_takes_the_width_of_the_terminal_and_its_text_comes_first(
     run, index, width, monkeypatch
@@ -136,17 +130,13 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, row):
     assert result.stdout == ""
 
 
-def test_a_token_that_nothing_asks_for_is_noted(run):
-    told = run("mcp", "nowhere", "--token", "x" * 20, code=2).stderr
-    assert "note: --token, or UEC_TOKEN: not used over stdin" in told
-
-
 def test_questions_are_asked_in_turn_until_an_empty_line(index):
     asked = CliRunner().invoke(
-        app, ["ask", str(index), "-k", "1"], input="honey in the hive\nthe anchor\n\nnot asked\n"
+        app,
+        ["ask", str(index), "-k", "1"],
+        input="honey in the hive\n/new\nthe anchor\n\nnot asked\n",
     )
     assert asked.exit_code == 0
-    assert "no conversation is kept, as --chat would" in asked.stderr
     assert asked.stdout.count("=> ") == 2
     assert asked.stdout.index("bees.md") < asked.stdout.index("boats.md")
     assert "not asked" not in asked.stdout
@@ -239,12 +229,11 @@ class TestUpdating:
         assert "Reading" not in told.stderr
         (folder / "boats.md").unlink()
         told = run("index", folder, "--out", index, "--update").stdout
-        assert "0 changed, 1 removed (boats.md); 90 passages" in " ".join(told.split())
+        assert "0 changed, 1 removed, 3 unchanged, 90 passages, 0 encoded" in told
         (folder / "bees.md").write_text("...")
         told = run("index", folder, "--out", index, "--update")
         assert "left out bees.md, which holds no text" in " ".join(told.stderr.split())
-        assert "0 new, 0 changed, 0 removed; 60 passages" in told.stdout
-        assert "2 unchanged, 1 empty (bees.md)" in told.stdout
+        assert "0 removed, 2 unchanged, 60 passages, 0 encoded; 1 empty (bees.md)" in told.stdout
 
 
 def test_an_index_is_checked_without_its_models(run, few_documents, words, tmp_path):
@@ -388,8 +377,7 @@ class TestFilesThatCannotBeIndexed:
         ):
             assert said.index(named) < said.index("Indexing")
             assert said.count(named) == 1
-        assert "of 2 files" in made.stdout
-        assert "1 empty (blank.txt), 2 unreadable (bad.pdf, \\udcff.txt)" in made.stdout
+        assert "2 files; 1 empty (blank.txt); 2 unreadable (bad.pdf, \\udcff.txt)" in made.stdout
 
     def test_an_update_does_not_call_them_new(self, run, folder, words, tmp_path):
         run("index", folder, "--out", tmp_path / "idx", "--model", words)

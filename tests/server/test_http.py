@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import logging
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
@@ -20,7 +21,7 @@ from tests.server.conftest import ESCAPES, HOST, SCRIPT, STRICT, TEXTS, TOKEN, m
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Gate
 from uec_rag.server import create_app
-from uec_rag.server.running import LogFormatter, listen, log_to_stderr
+from uec_rag.server.running import LogFormatter, log_to_stderr
 
 PARKING = {"question": "who may park in the yard", "k": 3}
 
@@ -162,7 +163,6 @@ def test_passages_are_added_replaced_deleted_and_saved(client, index):
     ("body", "message"),
     [
         ({"passages": []}, "passages: List should have at least 1"),
-        ({"passages": [{"text": "x", "id": "1"}, {"text": "y"}]}, "id: expected one for every"),
         (new(a=" "), "passages.0.text: String should match pattern"),
         ({"passages": [{"text": "x"}] * 1001}, "passages: List should have at most 1000"),
         ({"passages": [{"text": "x", "metadata": {"n": 2**60}}]}, "metadata"),
@@ -179,7 +179,7 @@ def test_what_is_not_there_is_not_deleted(client, index):
     before = Retriever.load(index).changes
     found = client.delete("/passages?id=nowhere")
     assert Retriever.load(index).changes == before
-    assert (found.status_code, "none of these is in the index" in found.text) == (404, True)
+    assert found.json() == {"deleted": 0, "unknown": ["nowhere"]}
     assert client.delete("/passages").status_code == 422
 
 
@@ -343,7 +343,7 @@ def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_clos
     monkeypatch.setattr(UEC, "encode", slowly)
     opened.close = lambda: events.append("closed")
     server = uvicorn.Server(uvicorn.Config(create_app(opened), log_config=None))
-    with listen("127.0.0.1", 0) as listening, ThreadPoolExecutor(2) as pool:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(2) as pool:
         running = pool.submit(server.run, [listening])
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         asked = pool.submit(httpx.post, f"{address}/ask", json=PARKING, timeout=60)

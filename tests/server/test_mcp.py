@@ -38,7 +38,7 @@ async def over_stdio(index, *options):
 async def over_http(index, *options):
     with begun([*UEC_RAG, "mcp"], index, "--http", *options) as (address, _):
         async with (
-            streamable_http_client(address) as (read, write, *_),
+            streamable_http_client(f"{address}/mcp") as (read, write, *_),
             ClientSession(read, write) as session,
         ):
             session.told = dumped(await session.initialize())

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from tests.server.conftest import until
 from uec_rag.server.access import protections
-from uec_rag.server.running import SETTINGS, listen
+from uec_rag.server.running import SETTINGS
 
 HALF = b"GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Header: "
 
@@ -32,7 +32,7 @@ def running(**limits):
     app = Starlette(routes=[Route("/page", page)], middleware=protections(None))
     settings = SETTINGS | limits | {"log_config": None}
     server = uvicorn.Server(uvicorn.Config(app, **settings))
-    with listen("127.0.0.1", 0) as listening, ThreadPoolExecutor(1) as pool:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
         done = pool.submit(server.run, [listening])
         until(lambda: server.started)
         try:

@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import socket
 import sys
 import time
 import warnings
@@ -17,7 +18,6 @@ from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
 from uec_rag.server import create_app
-from uec_rag.server.running import listen
 
 pytestmark = FORKED
 
@@ -166,7 +166,7 @@ def test_what_was_accepted_of_several_writers_that_are_killed_is_kept(tmp_path, 
     made = Retriever(UEC(["bm25"]))
     made.add(["A document that nobody writes."], ["stays"])
     made.save(tmp_path / "index")
-    with listen("127.0.0.1", 0) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         writers = Writers(tmp_path, f"http://127.0.0.1:{listening.getsockname()[1]}")
         names = [f"{kind}{n}" for kind, count in WRITERS.items() for n in range(count)]
         logs = {name: Path(tmp_path / f"{name}.log") for name in names}

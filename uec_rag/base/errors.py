@@ -20,13 +20,6 @@ def corruption(path: Path, what: str) -> IndexCorrupted:
     return IndexCorrupted(f"path: {str(path)!r} {what}")
 
 
-class SavedMeanwhile(BlockingIOError):
-    """Raised if another process has changed what was to be replaced.
-
-    Nothing was changed, since that would undo what it did. Make the change again.
-    """
-
-
 class FingerprintMismatch(ValueError):
     """Raised if saved vectors come from other models, revisions or posteriors."""
 

@@ -136,11 +136,6 @@ def read_bytes(file: Path) -> bytes:
         raise corruption(file, "is missing; save again.") from error
 
 
-def write_json(file: Path, value: object) -> None:
-    """Write JSON as UTF-8."""
-    file.write_text(json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8")
-
-
 def read_json(file: Path) -> dict[str, Any]:
     """Read a JSON object from a regular file.
 

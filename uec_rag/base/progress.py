@@ -5,30 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 from uec_rag.base.forks import free_after_fork
 
 _PATIENCE = 2.0  # seconds without a bar
-
-
-class _Hidden:
-    """A bar that is not shown."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def update(self, count: int = 1) -> None:
-        """Do nothing."""
-
-    def set_description(self, what: str) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:  # noqa: ANN401
@@ -45,7 +26,7 @@ def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:
     """
     # In a program for Windows without a console, there is no stderr.
     if sys.stderr is None or show is False or (show is None and not sys.stderr.isatty()):
-        return _Hidden()
+        return _bar()(disable=True)
     if show is None:
         return _bar()(None, what, total, leave=False, delay=_PATIENCE)
     from tqdm.auto import tqdm as in_notebooks_too  # type: ignore[import-untyped]

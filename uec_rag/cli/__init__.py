@@ -2,10 +2,9 @@
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from uec_rag.base.version import __version__
 from uec_rag.cli import (
@@ -13,7 +12,6 @@ from uec_rag.cli import (
     check,
     demo,
     evaluate,
-    explore,
     gate,
     index,
     mcp,
@@ -21,7 +19,8 @@ from uec_rag.cli import (
     questions,
     serve,
 )
-from uec_rag.cli.console import ENCODERS, readable_errors
+from uec_rag.cli.console import readable_errors
+from uec_rag.cli.opening import ENCODERS
 
 app = typer.Typer(
     name="uec-rag",
@@ -34,20 +33,6 @@ app = typer.Typer(
 )
 
 
-class _Command(TyperCommand):
-    """A command that rejects blank values, since an empty path would mean the current folder."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-        fields = self.make_parser(ctx).parse_args([*args])[0]
-        for parameter in self.get_params(ctx):
-            values = fields.get(str(parameter.name))
-            for value in values if isinstance(values, list) else [values]:
-                if isinstance(value, str) and not value.strip():
-                    wrong: Any = parameter
-                    raise typer.BadParameter("expected a text that is not blank", ctx, wrong)
-        return super().parse_args(ctx, args)
-
-
 for command in (
     demo.demo,
     index.index,
@@ -56,12 +41,12 @@ for command in (
     questions.questions,
     check.check,
     serve.serve,
-    explore.explore,
+    serve.explore,
     mcp.mcp,
     evaluate.evaluate,
     models.fetch,
 ):
-    app.command(cls=_Command)(readable_errors(command))
+    app.command()(readable_errors(command))
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from uec_rag.cli.answers import LEGEND, print_answer
-from uec_rag.cli.console import (
-    GatePath,
-    Index,
-    Json,
-    StoreUrl,
-    Threshold,
-    Trust,
-    check_deciding,
-    check_gate_decides,
-    open_index,
-    print_json,
-    say,
-)
+from uec_rag.cli.console import Json, print_json, say
+from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, clarifying_question, find_readings
 
@@ -40,14 +27,6 @@ def ask(
     question: Annotated[
         str | None, typer.Argument(help="In quotes; without it, prompts for questions.")
     ] = None,
-    history: Annotated[
-        list[str],
-        typer.Option(metavar="TURN", help="What was asked before, oldest first; repeatable."),
-    ] = [],  # noqa: B006
-    chat: Annotated[
-        bool,
-        typer.Option("--chat", help="Treat the questions as a conversation, as on a terminal."),
-    ] = False,
     k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
     gate: GatePath = None,
     threshold: Threshold = None,
@@ -57,66 +36,46 @@ def ask(
 ) -> None:
     """Print the decision, confidence and best passages for a question.
 
-    Without a question, prompts for questions until an empty line or the end of the input. On a
-    terminal, this is a conversation: follow-ups are searched with the questions before them. If you
-    are asked what you mean, reply with its number or name, or in other words. /new begins another
-    subject. With --json, each answer is one line.
+    Without a question, prompts for questions until an empty line or the end of the input. This is a
+    conversation: follow-ups are searched with the questions before them. If you are asked what you
+    mean, reply with its number or name, or in other words. /new begins another subject. With
+    --json, each answer is one line.
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
-    check_deciding(index, gate, threshold)
     from uec_rag.retrieval.tool import answer_record
 
     retriever = open_index(index, store, trust, gate, threshold)
-    check_gate_decides(retriever, gate or index, is_own=gate is None and threshold is None)
-    first = [] if question is None else [question]
+    if threshold is None and retriever.gate is not None:
+        say(f"The gate decides (omit it with --threshold 0.5). {retriever.gate.report}")
 
-    def answer(asked: str, before: Sequence[str], within: Reading | None = None) -> Decision:
+    def answer(asked: str, before: Sequence[str] = (), within: Reading | None = None) -> Decision:
         """Search for a question, print the result and return the decision."""
         [result] = retriever.search([asked], k=k, history=[before], within=within)
         if json:
-            print_json(answer_record(result), on_one_line=chat or not first)
+            print_json(answer_record(result), on_one_line=question is None)
         else:
             print_answer(result, first=1000, others=240)
         return result.decision
 
-    if chat or (not first and sys.stdin.isatty()):
-        say(
-            f"Ask a question, then follow-up questions. {_NEW} starts a new subject, an empty "
-            "line quits."
-        )
-        _converse(answer, chain(first, _questions()), history)
+    if question is not None:
+        answer(question)
     else:
-        if not first:
-            say(
-                "Each line is a question of its own; no conversation is kept, as --chat would. An "
-                "empty line quits."
-            )
-        for asked in first or _questions():
-            answer(asked, history)
+        say(f"Ask a question, then follow-up questions. {_NEW} starts a new subject.")
+        _converse(answer)
     if not json:
         say(LEGEND)
 
 
-def _converse(
-    search: Callable[[str, Sequence[str], Reading | None], Decision],
-    lines: Iterable[str],
-    history: Sequence[str],
-) -> None:
+def _converse(search: Callable[[str, Sequence[str], Reading | None], Decision]) -> None:
     """Answer lines of input as a conversation.
 
     `search`: function of a question, the turns before it, and its chosen reading or None.
     """
-    turns, before, asked, meant = [*history], [*history], "", list[Reading]()
-    for line in lines:
+    turns, before, asked, meant = list[str](), list[str](), "", list[Reading]()
+    for line in _questions():
         if line == _NEW:
             turns, meant = [], []
-            continue
-        if re.fullmatch(r"/\w+", line):
-            say(f"Unknown command {line}. {_NEW} starts a new subject, an empty line quits.")
-            continue
-        if line.isdecimal() and meant and not 0 < int(line) <= len(meant):
-            say(f"Choose a number from 1 to {len(meant)}, or say which is meant.")
             continue
         named = list[Reading]()
         with suppress(UnknownReading):

@@ -1,4 +1,4 @@
-"""Making, fitting and filling an index with progress bars, for `demo` and `index`."""
+"""Making and fitting the ensemble of an index, and the folder that it is saved in."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from uec_rag.base.checks import pluralize
-from uec_rag.base.files import ENSEMBLE, is_saved
-from uec_rag.base.progress import progress_bar
-from uec_rag.cli.console import note, own_encoders, say
+from uec_rag.base.files import is_saved
+from uec_rag.cli.console import say
+from uec_rag.cli.opening import own_encoders
 
 if TYPE_CHECKING:
+    from uec_rag.documents.document import Document
     from uec_rag.ensemble import UEC
-    from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.gate import Gate
-    from uec_rag.stores.base import Passage
 
-
-_AT_ONCE = 64  # passages per step of a progress bar
+_NO_SLOPE = 0.05  # smaller slopes are shown as 0.0 in the report
+_FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
 
 
 def build_ensemble(models: Sequence[str] | None) -> UEC:
@@ -49,78 +46,34 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
     return uec
 
 
-def load_ensemble(path: Path) -> UEC:
-    """Load the ensemble that --uec names; FileNotFoundError if there is none."""
-    if not (path / ENSEMBLE).is_file():
-        raise FileNotFoundError(
-            f"--uec: there is no ensemble in {str(path)!r}; expected a folder that UEC.save wrote"
+def fit_ensemble(
+    uec: UEC, documents: Sequence[Document], pairs: Sequence[tuple[object, ...]] | None
+) -> None:
+    """Fit an ensemble on pairs or, if it is not fitted, on headings, if there are enough."""
+    from uec_rag.documents import fitting_pairs
+
+    made = fitting_pairs(documents) if pairs is None and not uec.is_fitted else []
+    used = made if pairs is None else pairs
+    if pairs is None and len(made) < _FEWEST_PAIRS:
+        return
+    say(f"Fitting the ensemble on {len(used)} (question, passage) pairs ...")
+    uec.fit(used)
+    slopes = zip(uec.names, uec.fitted.slopes, strict=True)
+    if pairs and (lost := [name for name, slope in slopes if slope < _NO_SLOPE]):
+        raise ValueError(
+            f"--fit: {', '.join(lost)} cannot distinguish these passages from others (slope 0); "
+            "expected texts that answer, not ids, in a language that the model knows"
         )
-    say(f"Loading the ensemble {path} ...")
-    from uec_rag.ensemble import UEC
-
-    return UEC.load(path)
 
 
-def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
-    """Fit an ensemble on validated (query, passage[, label]) pairs."""
-    say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
-    uec.fit(pairs)
-
-
-def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
-    """Add passages with a progress bar."""
-    say(f"Indexing {pluralize(len(passages), 'passage')} ...")
-    with progress_bar("Indexing passages", len(passages)) as bar:
-        for start in range(0, len(passages), _AT_ONCE):
-            some = passages[start : start + _AT_ONCE]
-            retriever.add(
-                [passage.text for passage in some],
-                ids=[passage.id for passage in some],
-                metadatas=[passage.metadata for passage in some],
-            )
-            bar.update(len(some))
-
-
-def check_writable(folder: Path, argument: str) -> None:
-    """Raise an error if a folder cannot be created or written to, before any work is done."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+def check_output(path: Path) -> None:
+    """Raise an error if a folder cannot be written, or holds what uec-rag did not save."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
     if not there.is_dir():
-        raise NotADirectoryError(f"{argument}: expected a folder, got {str(folder)!r}, a file")
+        raise NotADirectoryError(f"--out: expected a folder, got {str(path)!r}, a file")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"{argument}: {str(folder)!r} cannot be written; choose another path")
-
-
-def check_output(path: Path, argument: str = "--out") -> None:
-    """Raise an error if a path would replace anything that uec-rag did not save."""
-    if path.exists() and not is_saved(path) and (path.is_file() or any(path.iterdir())):
+        raise PermissionError(f"--out: {str(path)!r} cannot be written; choose another path")
+    if path.exists() and not is_saved(path) and any(path.iterdir()):
         raise FileExistsError(
-            f"{argument}: {str(path)!r} exists and was not made by uec-rag; choose another path"
-        )
-    check_writable(path, argument)
-
-
-def gate_of(index: Retriever, other: Retriever) -> tuple[Gate | None, bool]:
-    """Load the gate of an index, and return whether it fits another; False if it is damaged.
-
-    If there is no gate, it is None and fits.
-    """
-    from uec_rag.retrieval.gate import Gate
-
-    try:
-        gate = Gate.load_from(index.folder)
-        return gate, gate is None or gate.fits(other)
-    except ValueError:  # damaged
-        return None, False
-
-
-def overwrite_index(retriever: Retriever, to: Path) -> None:
-    """Save an index in place of any other, and remove a gate that was made for that one."""
-    retriever.save(to)
-    from uec_rag.retrieval.gate import GATE_FILE
-
-    if not gate_of(retriever, retriever)[1]:
-        (to / GATE_FILE).unlink()
-        note(
-            f"removed {to / GATE_FILE}, the gate of the index that was there, whose guarantee does "
-            "not hold for this one; make it again with 'uec-rag gate'"
+            f"--out: {str(path)!r} exists and was not made by uec-rag; choose another path"
         )

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.cli.answers import LEGEND, print_answer
-from uec_rag.cli.building import add_passages, build_ensemble
+from uec_rag.cli.building import build_ensemble
 from uec_rag.cli.console import Json, out, print_json, say
 
 QUESTIONS = (
@@ -30,14 +30,14 @@ def demo(
 
     Example: uec-rag demo
     """
-    from uec_rag.documents import passages_of
     from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
     from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.files import replace_files
     from uec_rag.retrieval.tool import answer_record
 
     say("Three questions name a function, two a name that many share, one is about France.")
     retriever = Retriever(build_ensemble(None))
-    add_passages(retriever, passages_of(gather_corpus(passages), size=CHUNK_SIZE))
+    replace_files(retriever, gather_corpus(passages), size=CHUNK_SIZE)
     results = retriever.search(QUESTIONS, k=3)
     if json:
         answers = [answer_record(result) for result in results]

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
-from uec_rag.base.checks import six_digits
+from uec_rag.base.checks import six_digits, visible
 from uec_rag.base.environment import require
-from uec_rag.cli.console import (
-    Index,
-    Json,
-    StoreUrl,
-    Trust,
-    check_file,
-    check_index,
-    note,
-    open_index,
-    out,
-    plain,
-    print_json,
-    print_text,
-    say,
-)
+from uec_rag.base.version import __version__
+from uec_rag.cli.console import Json, check_file, out, plain, print_json, say
 from uec_rag.cli.labels import find_noted
+from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
 from uec_rag.documents.labels import read_questions
 
 if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation
     from uec_rag.retrieval import Retriever
 
+
+_PAGE = 120  # characters of a line
 
 Questions = Annotated[
     Path | None,
@@ -48,7 +41,7 @@ def evaluate(
     index: Index,
     questions: Questions = None,
     against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write everything to one HTML page.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write it to an HTML page, too.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
     store: StoreUrl = None,
     trust: Trust = False,
@@ -56,8 +49,8 @@ def evaluate(
 ) -> None:
     """Measure an index: ranking, confidence, what could be answered.
 
-    The ensemble is compared with each of its members and with their reciprocal rank fusion. --html
-    and --json also contain what could be answered at which risk. The index is not changed.
+    The ensemble is compared with each of its members and with their reciprocal rank fusion. The
+    index is not changed.
 
     Example: uec-rag evaluate idx questions.csv --html report.html
     """
@@ -66,78 +59,92 @@ def evaluate(
     if against is not None and questions is None:
         raise ValueError("--against: two indexes are compared by labels; give QUESTIONS")
     asked = None if questions is None else read_questions(questions, labelled=True)
-    name = None if questions is None else questions.name
-    check_index(index)
-    if against is not None:
-        check_index(against, "--against")
-    require("serve", "ir-measures", "jinja2")
+    name = "questions made from the passages" if questions is None else questions.name
+    require("serve", "ir-measures")
     from uec_rag.evaluation.evaluate import compare
     from uec_rag.evaluation.evaluate import evaluate as measure
-    from uec_rag.evaluation.report import evaluation_page
 
     def opened(folder: Path, place: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
-        retriever, complete = open_index(folder, place, trust), against is not None
-        if asked is None or name is None:
-            return retriever, None
-        return retriever, find_noted(asked, retriever, name, complete=complete).relevant
+        retriever = open_index(folder, place, trust)
+        labels = None if asked is None else find_noted(asked, retriever, name)
+        if labels is not None and against is not None:
+            labels.check_complete(f"{name}, asked of {folder}")
+        return retriever, None if labels is None else labels.relevant
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.
     mine = opened(index, store)
     other = None if against is None else opened(against, None)
-    evaluation = measure(*mine, k=k)
-    for problem in evaluation.doubtful:
-        note(problem)
-    difference = None
-    if other is not None and against is not None:
-        difference = compare(evaluation, measure(*other, k=k)) | {"index": against.name}
-    if html is not None:
-        page = evaluation_page(evaluation, difference, index=index.absolute().name, questions=name)
-        html.write_text(page, encoding="utf-8")
-    if json:
-        comparison = {} if difference is None else {"against": difference}
-        print_json(six_digits(asdict(evaluation) | comparison))
-        return
-    _print(evaluation)
-    if questions is None:
-        print_text(mine[0].report)
+    found = measure(*mine, k=k)
+    difference = None if other is None else compare(found, measure(*other, k=k))
+    title = f"{index.absolute().name}, uec-rag {__version__}: {name}"
+    last = [] if asked is not None else [mine[0].report]
     if difference is not None:
-        mean, low, high = difference["difference"]
-        print_text(
-            f"nDCG@{k} minus that of {against}: {mean:+.3f} ({low:+.3f} to {high:+.3f}), "
-            f"{difference['questions']} questions."
-        )
-    say(f"Written to {html}." if html else "With --html report.html all of it is on one page.")
+        said = _mean(difference["difference"], sign="+")
+        last.append(f"nDCG@{k} minus that of {against}: {said}.")
+    if html is not None:
+        page = Console(file=io.StringIO(), record=True, width=_PAGE, highlight=False)
+        _show(page, title, found, last)
+        page.save_html(str(html))
+        say(f"Written to {html}.")
+    if json:
+        print_json(six_digits(asdict(found) | ({"against": difference} if difference else {})))
+    else:
+        _show(out, title, found, last)
 
 
-def _print(evaluation: Evaluation) -> None:
-    facts = evaluation.facts
-    if facts["made_up"]:
-        note("the questions were made from the passages and are harder than users' questions")
-    print_text(
+def _show(console: Console, title: str, found: Evaluation, last: Iterable[str]) -> None:
+    """Print an evaluation on a terminal or a page."""
+
+    def line(text: str) -> None:
+        console.print(visible(text), markup=False, soft_wrap=True)
+
+    def table(name: str, rows: Mapping[str, Iterable[str]], columns: Iterable[str]) -> None:
+        shown = Table(name, box=None, pad_edge=False)
+        for column in columns:
+            shown.add_column(column, overflow="fold", justify="right")
+        for first, cells in rows.items():
+            shown.add_row(plain(first), *cells)
+        console.print(shown)
+
+    facts, metrics = found.facts, list(found.systems["ensemble"])
+    line(title)
+    line(
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
-        f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95 % interval."
+        f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95% interval."
     )
-    metrics = list(next(iter(evaluation.systems.values())))
-    ranking = _table("", *metrics)
-    for name, of in evaluation.systems.items():
-        cells = (f"{mean:.3f} ±{(high - low) / 2:.3f}" for mean, low, high in of.values())
-        ranking.add_row(plain(name), *cells)
-    out.print(ranking)
-    mean, low, high = evaluation.confidence["level"]
-    print_text(
-        f"Mean confidence minus the share answered correctly: {mean:+.3f} ±{(high - low) / 2:.3f}; "
-        f"Brier score {evaluation.confidence['brier']:.3f}."
+    if facts["made_up"]:
+        line("The questions were made from the passages; they are harder than users' questions.")
+    table("ranking", {name: map(_mean, of.values()) for name, of in found.systems.items()}, metrics)
+    for problem in found.doubtful:
+        line(problem)
+    level, brier = found.confidence["level"], found.confidence["brier"]
+    line(
+        f"Mean confidence minus the share answered correctly: {_mean(level, sign='+')}; "
+        f"Brier score {brier:.3f}."
     )
-    decided = _table("decisions, thresholds chosen on these labels", "right", "wrong", "AUROC")
-    for name, item in evaluation.baselines.items():
-        decided.add_row(plain(name), *(f"{value:.3f}" for value in item.values()))
-    out.print(decided)
     if facts["asked_back"]:
-        note(f"confidence is measured without the {facts['asked_back']} questions asked back about")
+        line(f"Here and below without the {facts['asked_back']} questions that are asked back.")
+    bins = found.confidence["reliability"]
+    rows = {f"{one['confidence']:.2f}": [f"{one['right']:.2f}", str(one["count"])] for one in bins}
+    table("mean confidence", rows, ["right", "questions"])
+    line(
+        "Answered at each share of wrong answers: by a gate whose guarantee holds for future "
+        "questions with 95% certainty, and by the best threshold for these questions, on "
+        f"confidence or on the similarity of {facts['compared']}."
+    )
+    ways = ["gate", "confidence", "similarity"]
+    table(
+        "risk", {str(row["risk"]): [f"{row[way]:.0%}" for way in ways] for row in found.risks}, ways
+    )
+    decided = {
+        name: (f"{value:.3f}" for value in item.values()) for name, item in found.baselines.items()
+    }
+    table("decisions, thresholds chosen on these labels", decided, ["right", "wrong", "AUROC"])
+    for said in last:
+        line(said)
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for position, column in enumerate(columns):
-        table.add_column(column, overflow="fold", justify="right" if position else "left")
-    return table
+def _mean(interval: Sequence[float], sign: str = "") -> str:
+    """Format a mean with half of its interval."""
+    mean, low, high = interval
+    return f"{mean:{sign}.3f} ±{(high - low) / 2:.3f}"

@@ -8,25 +8,10 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.base.errors import SavedMeanwhile
-from uec_rag.cli.console import (
-    Index,
-    Json,
-    StoreUrl,
-    Trust,
-    check_file,
-    check_index,
-    note,
-    open_index,
-    print_json,
-    print_text,
-    say,
-)
+from uec_rag.cli.console import Json, check_file, note, print_json, print_text, say
 from uec_rag.cli.labels import find_noted
+from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
 from uec_rag.documents.labels import read_questions
-
-_CERTAINTY = 0.95
-
 
 Questions = Annotated[
     Path | None,
@@ -45,11 +30,7 @@ Wrong = Annotated[
 ]
 Risk = Annotated[
     float | None,
-    typer.Option(help="Instead: at most this share of the answers is wrong, with --certainty."),
-]
-Certainty = Annotated[
-    float | None,
-    typer.Option(help="Probability that --max-risk is kept.", show_default=str(_CERTAINTY)),
+    typer.Option(help="Instead: at most this share of the answers is wrong, with 95% certainty."),
 ]
 
 
@@ -61,7 +42,6 @@ def gate(
     ] = None,
     max_wrong: Wrong = None,
     max_risk: Risk = None,
-    certainty: Certainty = None,
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
     ] = 4,
@@ -83,53 +63,32 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
     """
-    if certainty is not None and max_risk is None:
-        raise ValueError("--certainty: expected --max-risk with it; --max-wrong is kept on average")
-    sure = _CERTAINTY if certainty is None else certainty
     from uec_rag.evaluation.labels import doubtful_labels, too_few_labels
     from uec_rag.retrieval.gate import GATE_FILE, Gate, check_target
+    from uec_rag.retrieval.label_file import LABELS_FILE
     from uec_rag.retrieval.labelled import LabelledSearch
 
-    check_target(max_wrong, max_risk, sure)
+    check_target(max_wrong, max_risk, 0.95)
     own = index / GATE_FILE
     to = own if to is None else to
-    check_index(index)
     check_file(to, "--out")
-    questions = _labels_of(index) if questions is None else questions
+    questions = index / LABELS_FILE if questions is None else questions
     asked = read_questions(questions, labelled=True)
     retriever = open_index(index, store, trust)
     labels = find_noted(asked, retriever, questions.name)
     relevant = [*labels.relevant.values()]
-    changes = retriever.changes
     searched = LabelledSearch.from_queries(retriever, [*labels.relevant], relevant, k=k)
     for said in doubtful_labels(searched.result, searched.relevant, k):
         note(said)
-    made = Gate.from_search(searched, max_risk, sure, max_wrong=max_wrong)
+    made = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(f"{too_few_labels(searched, made.guarantee)}, or save it with --force")
-    if retriever.changes != changes and not made.fits(retriever):
-        raise SavedMeanwhile(
-            "no gate was saved: the index changed while the questions were being searched, so "
-            "the gate's guarantee would not hold for it; run 'uec-rag gate' again"
-        )
     replace(made, labels=labels.digests).save(to)
     if json:
         print_json({"path": str(to), **made.metadata(), "report": made.report})
-    else:
-        print_text(made.report)
-        use = "" if to.absolute() == own.absolute() else f" --gate {to}"
-        use += "" if store is None else f" --store {store}"
-        say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
-
-
-def _labels_of(index: Path) -> Path:
-    """Return the table of an index's labels; FileNotFoundError if there is none."""
-    from uec_rag.retrieval.label_file import LABELS_FILE
-
-    if not (index / LABELS_FILE).is_file():
-        raise FileNotFoundError(
-            f"QUESTIONS: {str(index)!r} has no labels; give some on the page of 'uec-rag explore', "
-            "with Retriever.label or POST /labels, or pass a table"
-        )
-    return index / LABELS_FILE
+        return
+    print_text(made.report)
+    use = "" if to == own else f" --gate {to}"
+    use += "" if store is None else f" --store {store}"
+    say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from uec_rag.base.checks import pluralize
@@ -13,32 +14,22 @@ if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
 
 
-def find_noted(
-    asked: Mapping[str, Collection[str]],
-    retriever: Retriever,
-    table: str,
-    *,
-    complete: bool = False,
-) -> Labels:
+def find_noted(asked: Mapping[str, Collection[str]], retriever: Retriever, table: str) -> Labels:
     """Find what labels name in an index; note what is gone, or has changed since its gate was made.
 
-    `complete`: whether labels that name nothing are an error.
+    `table`: name of the table of the labels.
     """
     from uec_rag.retrieval.gate import Gate
 
     labels = find_labels(asked, retriever.passages(), table)
-    if complete:
-        labels.check_complete(f"{table}, asked of {retriever.folder}")
     if labels.gone:
         note(
             f"{table}: {pluralize(len(labels.gone), 'label')} not in the index, first "
             f"{labels.gone[0]!r}; questions without another answer are left out"
         )
-    try:
-        gate = Gate.load_from(retriever.folder)
-    except ValueError:  # damaged
-        gate = None
-    before = {} if gate is None else gate.labels
+    before: Mapping[str, str] = {}
+    with suppress(ValueError):  # the gate is damaged
+        before = getattr(Gate.load_from(retriever.folder), "labels", {})
     changed = sorted(n for n, text in labels.digests.items() if before.get(n, text) != text)
     if changed:
         note(

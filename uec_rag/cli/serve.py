@@ -1,4 +1,4 @@
-"""`uec-rag serve`: an index over HTTP, for programs."""
+"""`uec-rag serve` and `uec-rag explore`: an index over HTTP, and on a page in the browser."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.address import HOST, PORT, Host, Names, Port, Token, server_names
-from uec_rag.cli.console import (
-    GatePath,
-    Index,
-    StoreUrl,
-    Threshold,
-    Trust,
-    check_deciding,
-    open_index,
-)
+from uec_rag.base.environment import require
+from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
+
+HOST, PORT = "127.0.0.1", 8000
+
+Host = Annotated[
+    str, typer.Option(help="The address to listen on; if others can reach it, --token is required.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")]
+Token = Annotated[
+    str | None, typer.Option(envvar="UEC_TOKEN", help="The secret that every request must send.")
+]
+Names = Annotated[
+    list[str],
+    typer.Option("--allow-host", help="A host name of the server, such as that of a proxy."),
+]
 
 
 def serve(
@@ -46,12 +52,42 @@ def serve(
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
-    check_deciding(index, gate, threshold)
-    origins = [origin.rstrip("/") for origin in cors]
-    names = server_names(host, token, allow_host, origins)
+    names = server_names(host, token, allow_host, cors)
     from uec_rag.server import create_app
     from uec_rag.server.running import serve as run
 
     opened = open_index(index, store, trust, gate, threshold)
-    app = create_app(opened, write, token, names=names, origins=origins)
-    run(app, opened, host, port, "serving on %s")
+    run(create_app(opened, write, token, names=names, origins=cors), host, port)
+
+
+def explore(
+    index: Index,
+    host: Host = HOST,
+    port: Port = 8001,
+    token: Token = None,
+    allow_host: Names = [],  # noqa: B006
+    store: StoreUrl = None,
+    trust: Trust = False,
+) -> None:
+    """Show an index on a page in the browser: ask, label, set the threshold.
+
+    It is the page of 'uec-rag serve --write'. Nothing leaves this machine, unless --host or --store
+    names another one.
+
+    Example: uec-rag explore idx
+    """
+    serve(index, host, port, token, allow_host, write=True, store=store, trust=trust)
+
+
+def server_names(
+    host: str, token: str | None, names: list[str], origins: list[str] | None = None
+) -> list[str]:
+    """Check who may ask a server, and return its names.
+
+    Raises ImportError, which says what to install, if the libraries of the servers are missing.
+    """
+    require("serve", "fastapi", "mcp", "prometheus-client", "uvicorn")
+    from uec_rag.server.access import check_access, names_of
+
+    check_access(host, token, names, origins or ())
+    return [*names_of(host), *names]

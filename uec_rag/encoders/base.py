@@ -23,7 +23,6 @@ LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
 Float32Array: TypeAlias = npt.NDArray[np.float32]
 
 _ROLES = ("query", "passage")
-_CHUNK_ROWS = 256  # rows of a list that are converted to an array at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,21 +221,11 @@ def check_vectors(
         If the shape is not (rows, dimension), a value is NaN or infinite, or a row is zero.
     """
     array = _as_floats(vectors, encoder)
-    if array.ndim != 2:
+    width = array.shape[-1] if array.ndim == 2 else 0
+    if len(array) != rows or not width or dimension not in (None, width):
         raise ValueError(
             f"encoder {encoder!r} returned an array of shape {array.shape} for {rows} texts; "
-            f"expected two dimensions: ({rows}, d)"
-        )
-    if len(array) != rows:
-        raise ValueError(
-            f"encoder {encoder!r} returned {len(array)} vectors for {rows} texts; "
-            "expected one vector per text"
-        )
-    width = array.shape[1]
-    if width == 0 or (dimension is not None and width != dimension):
-        expected = "at least 1" if dimension is None else f"{dimension}, as in earlier calls"
-        raise ValueError(
-            f"encoder {encoder!r} returned vectors of width {width}; expected {expected}"
+            f"expected ({rows}, {dimension or 'd'}), one vector per text"
         )
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
@@ -262,18 +251,7 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
     if hasattr(vectors, "detach"):  # a tensor, on any device and of any precision
         vectors = vectors.detach().cpu().float().numpy()
     try:
-        # Masked values become NaN: `numpy.asarray` would drop the mask.
-        if isinstance(vectors, list | tuple) and any(map(np.ma.isMaskedArray, vectors)):
-            vectors = np.ma.stack(vectors)
-        if isinstance(vectors, np.ma.MaskedArray):
-            vectors = np.ma.filled(vectors.astype(float), np.nan)
-        if isinstance(vectors, list) and len(vectors) > _CHUNK_ROWS:
-            # In chunks, between which other threads can run.
-            starts = range(0, len(vectors), _CHUNK_ROWS)
-            chunks = [np.asarray(vectors[start : start + _CHUNK_ROWS]) for start in starts]
-            array = np.concatenate(chunks)
-        else:
-            array = np.asarray(vectors)
+        array = np.asarray(vectors)
     except ValueError as error:  # rows of different width
         raise ValueError(
             f"encoder {encoder!r} returned rows that do not form an array ({error}); "

@@ -1,6 +1,5 @@
 """Encoders that expose nothing but vectors: functions, APIs, and embeddings of frameworks."""
 
-import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeGuard
@@ -105,15 +104,7 @@ class BlackBoxEncoder(IdentityHead):
         self._dimension: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the source; PicklingError if it cannot be pickled."""
-        try:
-            pickle.dumps(self.source)
-        except Exception as error:
-            raise pickle.PicklingError(
-                f"encoder {self.name!r} cannot be pickled ({error}); make it from a module-level "
-                "function, or save the ensemble or index that uses it, and load that with "
-                "encoders= in the other process."
-            ) from error
+        """Pickle the source and the name."""
         return partial(BlackBoxEncoder, name=self.name), (self.source,)
 
     @property

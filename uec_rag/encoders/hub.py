@@ -86,7 +86,7 @@ def _load_folder(folder: Path, device: str | None) -> SentenceTransformer:
     except (OSError, ValueError, KeyError) as error:
         raise OSError(
             f"folder {folder} contains no model that sentence-transformers can load: {error}"
-            f"{_needs_code(error)}"
+            f"{_NEEDS_CODE if 'trust_remote_code' in str(error) else ''}"
         ) from error
 
 
@@ -104,11 +104,11 @@ def _load_from_hub(name: str, device: str | None, fetch: bool) -> SentenceTransf
             trust_remote_code=False,
             local_files_only=not (fetch and _hub_is_reachable()),
         )
-    except ValueError as error:
-        if not (advice := _needs_code(error)):
+    except (OSError, ValueError) as error:
+        if "trust_remote_code" in str(error):
+            raise OSError(f"cannot load encoder {name!r}: {error}{_NEEDS_CODE}") from error
+        if isinstance(error, ValueError):
             raise
-        raise OSError(f"cannot load encoder {name!r}: {error}{advice}") from error
-    except OSError as error:
         raise OSError(
             f"cannot load encoder {name!r}: it is not a local folder, and there is no such model "
             "on the hub or the hub is unreachable. Check the spelling, the network (HF_ENDPOINT "
@@ -117,13 +117,10 @@ def _load_from_hub(name: str, device: str | None, fetch: bool) -> SentenceTransf
         ) from error
 
 
-def _needs_code(error: Exception) -> str:
-    if "trust_remote_code" not in str(error):
-        return ""
-    return (
-        "\nCode shipped with a model is never run: if you trust it, load the model as "
-        "SentenceTransformer(..., trust_remote_code=True) and pass that instead of its name"
-    )
+_NEEDS_CODE = (
+    "\nCode shipped with a model is never run: if you trust it, load the model as "
+    "SentenceTransformer(..., trust_remote_code=True) and pass that instead of its name"
+)
 
 
 def without_revision(source: str) -> str:
@@ -207,14 +204,6 @@ def place(
         dtype = "float32" if model.device.type == "cpu" else "float16"
     if dtype is not None:
         model.to(getattr(torch, dtype))
-
-
-def check_settings(dtype: str | None, batch_size: int) -> None:
-    """Raise ValueError unless a precision and a batch size are valid."""
-    if dtype not in (None, "float32", "float16", "bfloat16"):
-        raise ValueError(f"dtype must be 'float32', 'float16' or 'bfloat16', got {dtype!r}")
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
 
 
 # The settings of a transformer that affect its output. The whole configuration would also depend

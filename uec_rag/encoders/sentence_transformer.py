@@ -1,9 +1,6 @@
 """Encoders around a SentenceTransformer from the hub, from a folder, or already in memory.
 
 They also record the input of the model's last linear layer, which the Laplace posterior is over.
-
-sentence-transformers batches the texts. On a CPU, batches of long texts are smaller, since one that
-exceeds the caches is slower (benchmarks/encode.py).
 """
 
 import sys
@@ -56,8 +53,7 @@ class SentenceTransformerEncoder(NotCopied):
     dtype
         By default float16 on an accelerator and float32 on a CPU; a model in memory keeps its own.
     batch_size
-        Largest number of texts per forward pass. Texts of similar length form a batch; on a CPU,
-        batches of long texts are smaller.
+        Largest number of texts per forward pass. Texts of similar length form a batch.
     query_prompt, passage_prompt
         Text to prepend to each input. By default the prompt of the model's configuration, else that
         of a known family (e5, bge, arctic-embed), else none. "" disables a prompt.
@@ -90,7 +86,6 @@ class SentenceTransformerEncoder(NotCopied):
     ) -> None:
         if last_layer not in ("projection", "ffn"):
             raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
-        hub.check_settings(dtype, batch_size)
         loaded_here = isinstance(model_or_name, (str, Path))
         source, model = hub.load_model(model_or_name, device, fetch)
         own_prompts = query_prompt is None and passage_prompt is None
@@ -158,7 +153,7 @@ class SentenceTransformerEncoder(NotCopied):
                 output = encode(
                     window,
                     prompt=self.prompts[role],
-                    batch_size=self._batch_size(window),
+                    batch_size=self.batch_size,
                     show_progress_bar=False,
                     truncate_dim=self.tap.output_width,
                 )
@@ -166,16 +161,8 @@ class SentenceTransformerEncoder(NotCopied):
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
 
-    def _batch_size(self, texts: list[str]) -> int:
-        """Return the number of texts of a forward pass."""
-        if self.model.device.type != "cpu":
-            return self.batch_size
-        mean = sum(map(len, texts)) // len(texts)
-        return max(1, min(self.batch_size, _CPU_CHARACTERS // max(1, mean)))
-
 
 _WINDOW = 512  # texts between two updates of the progress bar
-_CPU_CHARACTERS = 6000  # of the texts of a forward pass on a CPU, on average
 
 _Captured: TypeAlias = "dict[str, Tensor]"
 _Register: TypeAlias = "Callable[[_Captured, Callable[[], bool]], Sequence[RemovableHandle]]"

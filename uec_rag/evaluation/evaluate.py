@@ -15,22 +15,21 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.known_vectors import with_caches
-from uec_rag.evaluation.baselines import baselines
-from uec_rag.evaluation.inspection import (
+from uec_rag.evaluation.labels import doubtful_labels
+from uec_rag.evaluation.simpler import (
     Floats,
+    baselines,
     finds,
     fuse,
     reciprocal_ranks,
     search_by_each_member,
     search_by_member,
 )
-from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval.labelled import confidence_at, questions_from_passages
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
-_CERTAINTY, _LEVEL = 0.95, 0.95
 _DEPTH = 100  # hits that are searched for an answer
 _DRAWS, _BATCH = 2_000, 32
 
@@ -53,7 +52,7 @@ class Evaluation:
         For each risk, the share of questions answered by a gate with its guarantee, and by the best
         thresholds of confidence and of the best member's similarity on these questions.
     baselines : dict of str to dict
-        What plainer searches would decide, see `uec_rag.evaluation.baselines`.
+        What plainer searches would decide, see `uec_rag.evaluation.simpler`.
     ndcg : list of float
         nDCG of each answerable question, to compare two indexes.
     answers : list of str
@@ -119,14 +118,13 @@ def evaluate(
     if members:
         rankings["reciprocal rank fusion"], _ = fuse([*members.values()], reciprocal_ranks)
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
-    asked = np.array([decision.action == "clarify" for decision in result.decisions])
-    kept = np.flatnonzero(~asked | asked.all()).tolist()
-    confidence = confidence_at(result, JUDGED)[kept]
-    right = finds(result.ids, relevant, JUDGED)[kept]
     best = _best_member(view, scores)
     members = members or {best: search_by_member(view, best, queries, JUDGED)}
+    asked = np.array([decision.action == "clarify" for decision in result.decisions])
+    kept = np.flatnonzero(~asked | asked.all()).tolist()
     members = {name: _rows(one, kept) for name, one in members.items()}
-    wanted = [relevant[row] for row in kept]
+    found, wanted = _rows(result, kept), [relevant[row] for row in kept]
+    confidence, right = confidence_at(found, JUDGED), finds(found.ids, wanted, JUDGED)
     return Evaluation(
         facts={
             "questions": len(queries),
@@ -142,9 +140,13 @@ def evaluate(
             name: {metric: _interval(values) for metric, values in of.items()}
             for name, of in scores.items()
         },
-        confidence=_calibration(confidence, right),
+        confidence={
+            "level": _interval(confidence - right),
+            "brier": float(np.mean((confidence - right) ** 2)),
+            "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
+        },
         risks=_coverage_by_risk(confidence, right, members[best], wanted),
-        baselines=baselines(members, _rows(result, kept), confidence, wanted),
+        baselines=baselines(members, found, confidence, wanted),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
         doubtful=[] if labels is None else doubtful_labels(result, relevant),
@@ -160,15 +162,6 @@ def _search(view: Retriever, queries: Sequence[str], depth: int) -> SearchResult
             results += view.search(queries[rows], depth)
             bar.update(len(queries[rows]))
     return SearchResult(results)
-
-
-def _calibration(confidence: Floats, right: NDArray[np.bool_]) -> dict[str, Any]:
-    """Compare confidence with whether the answers were right; see `Evaluation.confidence`."""
-    return {
-        "level": _interval(confidence - right),
-        "brier": float(np.mean((confidence - right) ** 2)),
-        "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
-    }
 
 
 def _rows(result: SearchResult, rows: Sequence[int]) -> SearchResult:
@@ -207,8 +200,7 @@ def _interval(values: Floats) -> list[float]:
     rng = np.random.default_rng(0)
     drawn = rng.integers(len(values), size=(_DRAWS, len(values)))
     means = values[drawn].mean(axis=1)
-    tail = (1 - _LEVEL) / 2
-    return [float(values.mean()), *np.quantile(means, [tail, 1 - tail]).tolist()]
+    return [float(values.mean()), *np.quantile(means, [0.025, 0.975]).tolist()]
 
 
 def _coverage_by_risk(
@@ -220,13 +212,12 @@ def _coverage_by_risk(
     """Compute the share answered at each risk, by a gate and by the best thresholds."""
     cosine = similar.mu.max(axis=1, initial=-np.inf).astype(np.float64)
     of_cosine = finds(similar.ids, relevant, JUDGED)
-    gates = {risk: risk_threshold(confidence, right, risk, 1 - _CERTAINTY) for risk in RISKS}
+    gates = {risk: risk_threshold(confidence, right, risk, 0.05) for risk in RISKS}
     return [
         {
             "risk": risk,
             "gate": gate.answered / gate.queries,
             "threshold": gate.threshold if gate.is_controlled else None,
-            "questions_needed": gate.needed,
             "confidence": _coverage(confidence, right, risk),
             "similarity": _coverage(cosine, of_cosine, risk),
         }

@@ -1,23 +1,18 @@
-"""Reports from labelled questions: a gate's curve as numbers, an evaluation as a page."""
+"""What a gate could guarantee for labelled questions, as numbers for a page."""
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from uec_rag.base.checks import visible
-from uec_rag.base.version import __version__
 from uec_rag.confidence.risk import reliability, risk_over_coverage
 from uec_rag.documents.labels import find_labels, read_questions
-from uec_rag.evaluation.evaluate import Evaluation
 from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.labelled import LabelledSearch
@@ -113,29 +108,3 @@ def gate_state(gate: Gate) -> dict[str, Any]:
     """Return the threshold, the number of hits and, if it has one, the guarantee of a gate."""
     guarantee = {} if gate.guarantee is None else gate.guarantee.metadata()
     return {**guarantee, "threshold": gate.threshold, "k": gate.k}
-
-
-def evaluation_page(
-    evaluation: Evaluation,
-    against: Mapping[str, Any] | None = None,
-    *,
-    index: str,
-    questions: str | None = None,
-) -> str:
-    """Render an evaluation as one self-contained HTML page, including the plots.
-
-    `against`: the result of `compare`, with the name of the other index as "index". `index`: name
-    of the index. `questions`: name of the file of questions; None if they were generated.
-    """
-    from jinja2 import Environment
-
-    page = files(__package__).joinpath("report.html").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    about = {
-        "Index": f"{index}, {evaluation.facts['passages']:,} passages",
-        "Ensemble": ", ".join(evaluation.facts["members"]),
-        "Questions": questions or "made from the passages, which are harder than users' are",
-        "Measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, with uec-rag {__version__}",
-    }
-    about = {name: visible(value) for name, value in about.items()}
-    return environment.from_string(page).render(found=evaluation, against=against, about=about)

@@ -14,24 +14,16 @@ import logging
 import re
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPBearer
-from starlette.authentication import (
-    AuthCredentials,
-    AuthenticationBackend,
-    AuthenticationError,
-    SimpleUser,
-)
+from fastapi.security.utils import get_authorization_scheme_param
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -123,11 +115,10 @@ def protections(
     count : callable
         Called with the path and the status of each answer.
     """
-    hosts = [*_LOCAL, *names]
     guards = [
         Middleware(Answers, count=count, most=ANSWER),
-        Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
-        Middleware(OriginCheck, names=names, origins=origins),
+        Middleware(TrustedHostMiddleware, allowed_hosts=[*_LOCAL, *names], www_redirect=False),
+        Middleware(Guard, token=token, names=names, origins=origins, open_paths=open_paths),
         Middleware(RequestBodyLimitMiddleware, max_body_size=BODY),
         Middleware(SlowBodies, seconds=_SECONDS),
     ]
@@ -139,48 +130,48 @@ def protections(
             allow_headers=["Authorization", "Content-Type"],
         )
         guards.insert(1, cross)
-    if token is not None:
-        backend = Bearer(token, open_paths)
-        guards.insert(-2, Middleware(AuthenticationMiddleware, backend, on_error=_unauthorised))
     return guards
 
 
-class Bearer(AuthenticationBackend):
-    """A check of the token, in constant time."""
+class Guard:
+    """ASGI middleware that refuses other sites' pages, and requests without token or one length.
 
-    def __init__(self, token: str, open_paths: Collection[str]) -> None:
-        self._token, self._open = token.encode(), open_paths
+    Its arguments are those of `protections`.
+    """
 
-    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, SimpleUser] | None:
-        """Return who asks; AuthenticationError if the token is not that of the server."""
-        # A proxy or an application that this one is mounted in may add to the path.
-        if conn.scope["path"].removeprefix(conn.scope.get("root_path", "")) in self._open:
-            return None
-        sent = await HTTPBearer(auto_error=False)(conn)
-        if sent is None or not hmac.compare_digest(sent.credentials.encode(), self._token):
-            raise AuthenticationError(
-                "Authorization: expected 'Bearer TOKEN' with the server's token."
-            )
-        return AuthCredentials(["authenticated"]), SimpleUser("client")
-
-
-def _unauthorised(_: HTTPConnection, error: AuthenticationError) -> Response:
-    return JSONResponse({"detail": str(error)}, 401, {"WWW-Authenticate": "Bearer"})
-
-
-class OriginCheck:
-    """ASGI middleware that refuses requests of other sites' pages, which could write."""
-
-    def __init__(self, app: ASGIApp, names: Collection[str], origins: Collection[str]) -> None:
-        self.app, self.names, self.origins = app, names, origins
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        names: Collection[str],
+        origins: Collection[str],
+        open_paths: Collection[str],
+    ) -> None:
+        self.app, self.token, self.names = app, token, names
+        self.origins, self.open_paths = origins, open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request or pass it on."""
-        app = self.app
-        if scope["type"] == "http" and self._is_foreign(scope["method"], Headers(scope=scope)):
-            detail = "Origin: a page of another site may not ask this server."
-            app = JSONResponse({"detail": detail}, 403)
-        await app(scope, receive, send)
+        refused = self._refusal(scope) if scope["type"] == "http" else None
+        await (refused or self.app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if self._is_foreign(scope["method"], headers):
+            return _refuse(403, "Origin: a page of another site may not ask this server.")
+        if {"content-length", "transfer-encoding"}.issubset(headers.keys()):
+            # The server and a proxy may disagree on where it ends: what is behind it is unread.
+            detail = "Content-Length, Transfer-Encoding: expected one of them."
+            return _refuse(400, detail, {"Connection": "close"})
+        # A proxy or an application that this one is mounted in may add to the path.
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if self.token is None or path in self.open_paths:
+            return None
+        kind, sent = get_authorization_scheme_param(headers.get("authorization"))
+        if kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), self.token.encode()):
+            return None
+        detail = "Authorization: expected 'Bearer TOKEN' with the server's token."
+        return _refuse(401, detail, {"WWW-Authenticate": "Bearer"})
 
     def _is_foreign(self, method: str, headers: Headers) -> bool:
         origin = headers.get("origin")
@@ -192,8 +183,12 @@ class OriginCheck:
         return not own and origin not in self.origins
 
 
+def _refuse(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"detail": detail}, status, headers)
+
+
 class SlowBodies:
-    """ASGI middleware for the time in which a body must arrive, and the length that it has."""
+    """ASGI middleware for the time in which a body must arrive."""
 
     def __init__(self, app: ASGIApp, seconds: float) -> None:
         self.app, self.seconds = app, seconds
@@ -202,13 +197,6 @@ class SlowBodies:
         """Pass a request on, whose body is waited for as long as is allowed."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-            return
-        if {"content-length", "transfer-encoding"}.issubset(Headers(scope=scope).keys()):
-            # The server and a proxy may disagree on where it ends: what is behind it is unread.
-            detail = "Content-Length, Transfer-Encoding: expected one of them."
-            await JSONResponse({"detail": detail}, 400, {"Connection": "close"})(
-                scope, receive, send
-            )
             return
         end, more = asyncio.get_running_loop().time() + self.seconds, True
 
@@ -237,6 +225,8 @@ class Answers:
 
     def __init__(self, app: ASGIApp, count: Callable[[str, int], None], most: int) -> None:
         self.app, self.count, self.most = app, count, most
+        detail = f"The answer has more than {most:,} bytes; ask for fewer passages (k)."
+        self._too_long = _refuse(422, detail, HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and note its answer."""
@@ -252,7 +242,10 @@ class Answers:
                 refused = int(headers.get("content-length", 0)) > self.most
                 status = 422 if refused else message["status"]
                 if refused:
-                    await _too_long(self.most)(scope, receive, send)
+                    detail = (
+                        f"The answer has more than {self.most:,} bytes; ask for fewer passages."
+                    )
+                    await _refuse(422, detail, HEADERS)(scope, receive, send)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             if not refused:
@@ -265,8 +258,3 @@ class Answers:
             milliseconds = (time.perf_counter() - begun) * 1000
             self.count(path, status)
             requests.info("%s %s %d %.0f ms", scope["method"], path, status, milliseconds)
-
-
-def _too_long(most: int) -> Response:
-    detail = f"The answer has more than {most:,} bytes; ask for fewer passages (k)."
-    return JSONResponse({"detail": detail}, 422, HEADERS)

@@ -24,7 +24,6 @@ from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.gate import GATE_FILE
 from uec_rag.retrieval.label_file import LabelFile
 from uec_rag.retrieval.labelled import LabelledSearch
-from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server.access import protections
 from uec_rag.server.errors import HANDLERS
@@ -95,6 +94,9 @@ def create_app(
         yield  # uvicorn continues only after it has answered all accepted requests
         index.close()
 
+    def count(path: str, status: int) -> None:
+        metrics.requests.labels(path, status).inc()
+
     metrics = Metrics()
     open_paths = {"/healthz", "/readyz", *_FILES, *(f"/static/{name}" for name in _STATIC)}
     app = FastAPI(
@@ -108,7 +110,7 @@ def create_app(
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 503)},
         exception_handlers=HANDLERS,
-        middleware=protections(token, names, origins, open_paths, metrics.count_request),
+        middleware=protections(token, names, origins, open_paths, count),
     )
     service, label = Service(index, metrics), write or token is not None
     app.include_router(read_routes(service, {"write": write, "label": label}))
@@ -132,20 +134,6 @@ class Service:
         self._searched = lru_cache(1)(
             lambda name, table, k, changes: search_table(index, name, table, k)
         )
-
-    async def found(self, question: Question) -> Result:
-        """Search for a question."""
-        await asyncio.to_thread(check_conditions, question.filter)
-        with span("request", k=question.k) as note, self.metrics.seconds.time():
-            [result] = await self.index.asearch(
-                [question.question],
-                question.k,
-                filter=question.filter,
-                history=[turns(question.history)],
-                within=question.within,
-            )
-            note(result.trace_attributes, **outcome([result.decision]))
-        return result
 
     async def alone(self, work: Callable[[], _T]) -> _T:
         """Run in a thread what takes long or changes the index, one such request at a time."""
@@ -181,7 +169,16 @@ def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
     @routes.post("/ask")
     async def ask(question: Question) -> Answer:
         """Find passages, and decide whether they answer the question."""
-        result = await service.found(question)
+        await asyncio.to_thread(check_conditions, question.filter)
+        with span("request", k=question.k) as note, service.metrics.seconds.time():
+            [result] = await index.asearch(
+                [question.question],
+                question.k,
+                filter=question.filter,
+                history=[turns(question.history)],
+                within=question.within,
+            )
+            note(result.trace_attributes, **outcome([result.decision]))
         service.metrics.count_decision(result.decision, index.gate)
         return Answer(**answer_record(result))
 
@@ -244,13 +241,15 @@ def label_routes(service: Service, *, allowed: bool) -> APIRouter:
     async def teaching(asked: Asked) -> list[dict[str, Any]]:
         """List the questions without a label that a label would teach most."""
 
-        def chosen() -> list[Result]:
+        def chosen() -> list[dict[str, Any]]:
             questions = [*asked.questions, *service.headings()]
             labels = service.labels.read()
-            return questions_to_label(service.index, questions, labels, asked.most)
+            return [
+                {"question": one.query, "confidence": one.decision.confidence}
+                for one in questions_to_label(service.index, questions, labels, asked.most)
+            ]
 
-        results = await service.alone(chosen)
-        return [{"question": one.query, "confidence": one.decision.confidence} for one in results]
+        return await service.alone(chosen)
 
     return routes
 
@@ -263,13 +262,10 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
     @routes.post("/passages", status_code=201)
     async def add(new: NewPassages) -> dict[str, list[str]]:
         """Add all of the passages or none, replacing those with the same ids. Returns their ids."""
-        texts = [passage.text for passage in new.passages]
-        metadatas = [passage.metadata for passage in new.passages]
-        ids = [passage.id for passage in new.passages if passage.id is not None]
-        if ids and len(ids) < len(texts):
-            raise HTTPException(422, "id: expected one for every passage, or for none.")
-        added = await service.alone(lambda: add_passages(index, texts, ids or None, metadatas))
-        return {"ids": added}
+        texts, ids, metadatas = zip(
+            *((one.text, one.id, one.metadata) for one in new.passages), strict=True
+        )
+        return {"ids": await service.alone(lambda: add_passages(index, texts, ids, metadatas))}
 
     @routes.delete("/passages")
     async def delete(
@@ -281,12 +277,9 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
             with index.changing():
                 there = {passage.id for passage in index.get(id)}
                 unknown = [name for name in id if name not in there]
-                return {"deleted": index.delete([*there]) if there else 0, "unknown": unknown}
+                return {"deleted": index.delete([*there]), "unknown": unknown}
 
-        done = await service.alone(change)
-        if not done["deleted"]:
-            raise HTTPException(404, "id: none of these is in the index; nothing was deleted.")
-        return done
+        return await service.alone(change)
 
     @routes.post("/report")
     async def report(given: Table) -> Json:
@@ -298,8 +291,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
         """Save the gate with a guarantee for these questions; it decides from then on."""
         if (given.max_wrong is None) == (given.max_risk is None):
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")
-        made = await service.alone(lambda: _save_gate(service, given))
-        return gate_state(made)
+        return await service.alone(lambda: gate_state(_save_gate(service, given)))
 
     return routes
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from mcp.server.fastmcp import FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 from starlette.applications import Starlette
 
 from uec_rag.base.checks import six_digits, visible
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.base.version import __version__
-from uec_rag.confidence.decision import Action
-from uec_rag.confidence.sentences import Code
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO, IndexView, tool_reply
@@ -29,8 +27,6 @@ from uec_rag.server.messages import (
     Conditions,
     History,
     K,
-    ReadingFound,
-    Stored,
     Text,
     check_conditions,
     stored,
@@ -53,39 +49,6 @@ Asking = Annotated[
     ),
 ]
 Ids = Annotated[list[str], Field(min_length=1, max_length=20, description="Ids of a search.")]
-
-
-class AgentHit(BaseModel):
-    """A passage that was found."""
-
-    id: str
-    text: str = Field(description="The text, cut if it is long; `get` has all of it.")
-    title: str | None = Field(description="Title of the part of the document.")
-    page: str | None = Field(description="Page or slide of the document, if it has any.")
-    source: str | None = Field(description="Where the text is from, if that is known.")
-    relevance: float = Field(description="Probability that the passage answers the question.")
-    score: float
-
-
-class AgentAnswer(BaseModel):
-    """A decision, an instruction for the agent, and the passages that it is about, best first."""
-
-    decision: Action
-    what_to_do: str
-    reason: str
-    reason_code: Code | Literal[""]
-    confidence: float = Field(description="Probability that the passages answer the question.")
-    readings: list[ReadingFound] = Field(
-        description="The possible meanings of the question, if the user should be asked which one "
-        "is meant; pass the title of the chosen one as `within`."
-    )
-    passages: list[AgentHit]
-
-
-class Texts(BaseModel):
-    """Whole passages."""
-
-    passages: list[Stored]
 
 
 class _Server(FastMCP):
@@ -148,7 +111,7 @@ def create_mcp(
         filter: Conditions | None = None,
         history: History | None = None,
         within: Chosen | None = None,
-    ) -> Annotated[CallToolResult, AgentAnswer]:
+    ) -> CallToolResult:
         def work() -> Result:
             check_conditions(filter)
             before = turns(history)
@@ -157,8 +120,8 @@ def create_mcp(
         return _answer(await _told(work))
 
     @tool(title="Get", description="Returns whole passages by their ids." + _QUOTED)
-    async def get(ids: Ids) -> Texts:
-        return Texts(passages=[stored(one) for one in await _told(lambda: view.get(ids))])
+    async def get(ids: Ids) -> dict[str, Any]:
+        return {"passages": [stored(one) for one in await _told(lambda: view.get(ids))]}
 
     @tool(title="Sources", description="Counts the passages of each document.")
     async def sources() -> dict[str, int]:
@@ -172,28 +135,32 @@ def create_mcp(
 
 
 def _answer(result: Result) -> CallToolResult:
-    """Make the reply of `ask`: the text that every tool of this package replies, and its parts."""
+    """Make the reply of `search`: the text that every tool of this package replies, and its parts.
+
+    A program gets the decision, what to do, and the passages without the numbers of each encoder.
+    """
     decision = result.decision
     hits = [
-        AgentHit(
-            id=passage.id,
-            text=_shorten(passage),
-            title=_note(passage.metadata.get("title")),
-            page=_note(passage.metadata.get("page")),
-            source=_note(first_value(passage.metadata, SOURCE_KEYS) or None),
-            relevance=six_digits(float(result.relevance[rank])),
-            score=six_digits(float(result.scores[rank])),
-        )
+        {
+            "id": passage.id,
+            "text": _shorten(passage),
+            **{key: passage.metadata.get(key) for key in ("title", "page")},
+            "source": first_value(passage.metadata, SOURCE_KEYS) or None,
+            "relevance": float(result.relevance[rank]),
+            "score": float(result.scores[rank]),
+        }
         for rank, passage in enumerate(result.passages)
     ]
     titles = [reading["title"] for reading in decision.choices]
-    passages = [(hit.text, hit.source) for hit in hits]
-    text = tool_reply(decision.action, decision.reason, titles, passages)
-    parts = AgentAnswer(
-        **six_digits(decision.metadata()), what_to_do=WHAT_TO_DO[decision.action], passages=hits
-    )
+    texts = [(str(hit["text"]), hit["source"]) for hit in hits]
+    parts = {"what_to_do": WHAT_TO_DO[decision.action], "passages": hits}
     return CallToolResult(
-        content=[TextContent(type="text", text=text)], structuredContent=parts.model_dump()
+        content=[
+            TextContent(
+                type="text", text=tool_reply(decision.action, decision.reason, titles, texts)
+            )
+        ],
+        structuredContent=six_digits(decision.metadata() | parts),
     )
 
 
@@ -201,10 +168,6 @@ def _shorten(passage: Passage) -> str:
     """Truncate a long text, since a model reads all of a tool's result."""
     text = passage.text
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... (cut; get {passage.id!r})"
-
-
-def _note(value: object) -> str | None:
-    return None if value is None else str(value)[:_LONGEST]
 
 
 def http_app(server: FastMCP, token: str | None = None, names: Sequence[str] = ()) -> Starlette:

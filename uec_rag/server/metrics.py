@@ -47,10 +47,6 @@ class Metrics:
             "uec_rag_decisions", "Decisions of /ask.", ["action"], registry=own
         )
 
-    def count_request(self, path: str, status: int) -> None:
-        """Count a request."""
-        self.requests.labels(path, status).inc()
-
     def count_decision(self, decision: Decision, gate: Gate | None) -> None:
         """Count a decision, and record its confidence and the mean at the gate's calibration."""
         self.decisions.labels(decision.action).inc()

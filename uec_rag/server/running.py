@@ -1,14 +1,12 @@
-"""The process of a server: its port, connections and log."""
+"""The process of a server: its connections and log."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import logging.config
 import os
 import re
-import socket
 import time
 import warnings
 from threading import RLock
@@ -19,9 +17,7 @@ from starlette.types import ASGIApp
 from tqdm import tqdm  # type: ignore[import-untyped]
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.gate import OUTDATED
-from uec_rag.server.errors import log, sanitise
+from uec_rag.server.errors import sanitise
 
 # Log messages of the MCP SDK are replaced, since they repeat invalid requests with their questions.
 _SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
@@ -124,43 +120,10 @@ SETTINGS: dict[str, Any] = {
 """The settings of uvicorn."""
 
 
-def serve(app: ASGIApp, index: Retriever, host: str, port: int, said: str) -> None:
+def serve(app: ASGIApp, host: str, port: int) -> None:
     """Serve one application until the process is told to stop; what was accepted is answered.
 
-    `port`: 0 for any free port. `said`: log message, with %s for the address.
-
-    Raises OSError if the port is taken, before any request is accepted.
+    `port`: 0 for any free port, which the log names.
     """
     log_to_stderr()
-    log_gate(index)
-    with listen(host, port) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, **SETTINGS))
-        address, own = listening.getsockname()[:2]
-        log.info(said, f"http://[{address}]:{own}" if ":" in host else f"http://{address}:{own}")
-        server.run([listening])
-
-
-def log_gate(index: Retriever) -> None:
-    """Log the gate that decides, and warn if it was made for other passages."""
-    if index.gate is not None:
-        log.info("a gate decides: %s", index.gate.report)
-    if not index.gate_fits():
-        log.warning(OUTDATED)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open a port; OSError if it is taken or the address is not of this machine."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        if error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
-            raise OSError(f"--host {host}: expected an address or name of this machine.") from error
-        raise OSError(
-            f"--port {port}: cannot listen on {host} ({error.strerror}); choose another port, or 0 "
-            "for any that is free."
-        ) from error
-    # Accepted connections inherit this. Without it, the second packet of a response would wait for
-    # the client's delayed ACK.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    uvicorn.run(app, host=host, port=port, **SETTINGS)

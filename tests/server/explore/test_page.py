@@ -16,8 +16,6 @@ from tests.server.conftest import until
 from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.documents.labels import read_questions
-from uec_rag.evaluation.evaluate import evaluate
-from uec_rag.evaluation.report import evaluation_page
 from uec_rag.server import create_app
 
 pytestmark = pytest.mark.ui
@@ -476,28 +474,6 @@ def _fill(page, name, questions):
     else:
         go(page, "index")
         expect(page.locator("#facts dd").first).to_be_visible()
-
-
-def test_a_report_fits_a_page_and_a_screen(browser, index, tmp_path):
-    file = tmp_path / "report.html"
-    found = evaluate(Retriever.load(index), {**{q: [id_] for q, id_ in QUESTIONS}, LONG: []}, k=4)
-    file.write_text(
-        evaluation_page(found, index="idx", questions="a-long-name-of-questions.csv"),
-        encoding="utf-8",
-    )
-    for width in (1280, 390):
-        page = browser.new_page(viewport={"width": width, "height": 800})
-        page.goto(file.as_uri())
-        assert page.evaluate(_CLIPPED) == [], width
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert violations(page) == []
-        page.close()
-    page = browser.new_page(viewport={"width": 690, "height": 1000}, color_scheme="dark")
-    page.emulate_media(media="print")
-    page.goto(file.as_uri())
-    assert page.evaluate(_CLIPPED) == []
-    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
-    page.close()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

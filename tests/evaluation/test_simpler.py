@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers import unit
 from uec_rag import UEC, Retriever
-from uec_rag.evaluation.inspection import search_by_each_member
+from uec_rag.evaluation.simpler import search_by_each_member
 
 
 @pytest.fixture(scope="module")
