@@ -1,4 +1,4 @@
-"""What the site has beside the guides: the README as its first page, the API, and llms.txt.
+"""What the site has beside the guides: README, CONTRIBUTING, the API, and llms.txt.
 
 Called by mkdocs; see mkdocs.yml.
 """
@@ -16,6 +16,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
+TOP = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md"}  # pages that lie above docs/
 ROOMS = {
     "uec_rag": "The main names",
     "uec_rag.langchain": "LangChain",
@@ -36,15 +37,16 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         f.src_uri for f in files if re.fullmatch(r"measurements/\w[^/]*\.md", f.src_uri)
     )
     first = "measurements/README.md"
-    pages = {"index.md": (ROOT / "README.md").read_text(encoding="utf-8"), **dict(api())}
+    top = {page: (ROOT / name).read_text(encoding="utf-8") for page, name in TOP.items()}
+    pages = top | dict(api())
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     for entry in config.nav or []:
-        if "Benchmarks" in entry:
-            entry["Benchmarks"] = [first, *(page for page in measured if page != first)]
         for part in entry.get("Reference", []):
             if "Python" in part:
                 part["Python"] = [path for path in pages if path.startswith("api/")]
+            if "Measurements" in part:
+                part["Measurements"] = [first, *(page for page in measured if page != first)]
     return files
 
 
@@ -83,15 +85,13 @@ def _path(module: str, name: str) -> str:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links that hold in the repository into those of the site."""
     home = f"{config.repo_url}/blob/main/"
-    if page.file.src_uri == "index.md":
-        markdown = markdown.replace("](docs/", "](")
-        return re.sub(
-            r"\]\((?!https?:|#)((?:examples|benchmarks)/|[A-Z]+(?:\.md)?[)#])",
-            rf"]({home}\1",
-            markdown,
-        )
     up = "../" * page.file.src_uri.count("/")
-    markdown = markdown.replace(f"]({up}../README.md", f"]({up}index.md")
+    if page.file.src_uri in TOP:
+        markdown = re.sub(r"\]\((?!https?:|#|docs/)", rf"]({home}", markdown)
+        markdown = markdown.replace("](docs/", "](")
+    for ours, name in TOP.items():
+        for link in (f"]({up}../{name}", f"]({home}{name}"):
+            markdown = markdown.replace(link, f"]({up}{ours}")
     return markdown.replace(f"]({up}../", f"]({home}")
 
 

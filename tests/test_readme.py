@@ -48,7 +48,7 @@ def test_every_path_that_those_who_change_the_package_are_told_is_there(name):
 CODE = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(?:\([^`\n]*\))?`(?!`)")
 OTHERS = {  # of LangChain, LlamaIndex and Qdrant
     *("AsyncQdrantClient", "QdrantVectorStore", "langchain_pg_embedding"),
-    *("CondensePlusContextChatEngine", "MarkdownHeaderTextSplitter"),
+    *("ChatOllama", "CondensePlusContextChatEngine", "MarkdownHeaderTextSplitter"),
     "HTMLHeaderTextSplitter",
     *("MarkdownNodeParser", "MultiVectorRetriever", "ParentDocumentRetriever", "QueryEngineTool"),
     *("SelfQueryRetriever", "create_history_aware_retriever", "create_retrieval_chain"),
