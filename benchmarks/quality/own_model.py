@@ -2,13 +2,15 @@
 
     python -m benchmarks.quality.own_model level DATA MODELS
     python -m benchmarks.quality.own_model table MANUALS MODELS
+    python -m benchmarks.quality.own_model ranking DATA MODELS
 
 MODELS is a folder of SentenceTransformer models, which are black boxes here, without prompts: what
 a LangChain embedding is to this package. `level` compares the log odds of `in_corpus` over the
 questions that a fit is made of, of `UEC()` and of each model with words after such a fit, on each
 collection of DATA, and prints the line that turns the second into the first: what
 `uec_rag.ensemble.fit` has as its constants. `table` asks the questions to the twelve manuals, see
-`first_week`, of each model as it is and after a fit; no number is fitted on these.
+`first_week`, of each model as it is and after a fit; no number is fitted on these. `ranking` prints
+nDCG@10 on collections, of each model alone and fitted on their passages with words.
 """
 
 from __future__ import annotations
@@ -25,8 +27,11 @@ import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.paper.data import load_collection
+from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality.first_week import FOLDERS, KINDS, ask, passages_in
-from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, shipped
+from benchmarks.quality.hybrid import searched
+from benchmarks.quality.proof import MOST
+from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, sampled, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.confidence.model import view_examples
@@ -39,6 +44,8 @@ from uec_rag.retrieval.own_fit import fit_without_labels, pairs_from_passages
 from uec_rag.stores.base import Passage
 
 LEARNED_ON = "fiqa_small,cranfield,claude_docs_rag,medline,chroma_chunking,squad_sample"
+ENGLISH = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"
+ENGLISH += ",tydiqa_goldp_en,squad_sample,xquad_en"
 MODELS = "all-MiniLM-L6-v2,gte-small"
 
 Names = Annotated[str, typer.Option("--names", help="Models, comma-separated.")]
@@ -142,6 +149,26 @@ def table(
         rows += [_row(f"{name}, {way}", corpora, make) for way, make in ways.items()]
     header = ["", *KINDS, "mean", "AUROC", "wrong answers", "questions", "seconds of fits"]
     print_table("Right decisions", header, rows)
+
+
+@app.command()
+def ranking(data: Data, folder: Folder, names: Names = MODELS, sets: Sets = ENGLISH) -> None:
+    """Print nDCG@10 of `UEC()`, and of each model alone and fitted with words."""
+    warnings.simplefilter("ignore")
+    rows = []
+    for name in sets.split(","):
+        collection = sampled(load_collection(data / name), MOST)
+        passages = [Passage(id_, text) for id_, text in collection.passages.items()]
+        ensembles = [shipped()]
+        for model in names.split(","):
+            encoder = own_encoder(folder / model)
+            fitted = fit_without_labels(UEC([encoder, "bm25"]), passages)
+            assert fitted is not None
+            ensembles += [UEC([encoder]), fitted]
+        found = ([list(hits) for hits in searched(uec, collection)] for uec in ensembles)
+        rows.append([name, *(f"{mean_ndcg(collection, ids):.3f}" for ids in found)])
+    columns = [f"{model}{way}" for model in names.split(",") for way in (", alone", ", fitted")]
+    print_table("nDCG@10", ["collection", "UEC()", *columns], rows)
 
 
 def _row(

@@ -1,0 +1,64 @@
+"""What each function of `uec_rag.confidence.wording` is worth, by leaving it out.
+
+    python -m benchmarks.quality.wording DATA MANUALS
+
+Each is replaced in turn by one that finds nothing; nothing is learned anew. Printed are the share
+of right decisions on the manuals, and nDCG@10 of turns that depend on those before, see `proof`.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import ModuleType
+from unittest.mock import patch
+
+import typer
+
+from benchmarks.quality.first_week import KINDS
+from benchmarks.quality.proof import answers, conversations
+from benchmarks.quality.shared import Data, Manuals, shipped
+from benchmarks.tables import print_table
+from uec_rag import UEC
+
+NOTHING = {"lacks_referent": False, "extract_concept": "", "refers_back": False}
+
+
+def figures(label: str, uec: UEC, data: Data, manuals: Manuals) -> list[str]:
+    """A row of the table."""
+    told, turns = answers(uec, manuals), conversations(uec, data)
+    shares = []
+    for kind in KINDS:
+        right = [one.right for one in told if one.kind == kind]
+        shares.append(sum(right) / len(right))
+    depend = [value for name, value in turns.items() if name.endswith("dependent")]
+    return [label, *(f"{x:.3f}" for x in (*shares, sum(shares) / len(shares), *depend))]
+
+
+def importers(name: str) -> list[ModuleType]:
+    """The modules that have a function of that name."""
+    ours = [module for path, module in sys.modules.items() if path.startswith("uec_rag.")]
+    return [module for module in ours if callable(vars(module).get(name))]
+
+
+def main(data: Data, manuals: Manuals) -> None:
+    """Print the table."""
+    warnings.simplefilter("ignore")
+    uec = shipped()
+    rows = [figures("all", uec, data, manuals)]
+    for name, nothing in NOTHING.items():
+        patches = [
+            patch.object(module, name, lambda *_, nothing=nothing: nothing)
+            for module in importers(name)
+        ]
+        for one in patches:
+            one.start()
+        rows.append(figures(f"without {name}", uec, data, manuals))
+        for one in patches:
+            one.stop()
+    header = ["", *KINDS, "mean", "conv_pacific", "conv_cast", "conv_kdconv_zh"]
+    print_table("Without a function of wording", header, rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)
