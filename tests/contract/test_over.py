@@ -407,6 +407,17 @@ def test_a_fusion_of_retrievers_is_fitted_on_documents_that_are_given(make):
     assert found.decision.confidence > over.index.search(["What is the weather?"]).confidence[0]
 
 
+def test_a_chroma_without_metadata_is_fitted_and_searched():
+    client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
+    client.reset()
+    store = Chroma("plain", LangChain.Member(), client=client)
+    store.add_texts(LONG)
+    over = langchain.UECRetriever.over(store, LangChain.Member(), k=1)
+    [found] = over.invoke(LONG[3])
+    assert found.page_content == LONG[3]
+    assert over.index.uec.is_fitted
+
+
 def test_filters_are_applied_in_the_store(theirs):
     """Of a filter's passages none is among the nearest, and all are found."""
     over = theirs.index(theirs.over(theirs.store(theirs.Member()), fit=False, candidates=5))

@@ -133,3 +133,20 @@ def test_passages_of_elsewhere_fit_it_too():
     assert index.search(ASKED).sigma2.all()
     with pytest.raises(ValueError, match="passages: no fit can be made of these 3 passages"):
         index.fit_from([Passage(str(i), text) for i, text in enumerate(TEXTS[:3])])
+
+
+def test_passages_that_overlap_are_no_answers_to_each_others_questions():
+    sentences = [f"{' '.join(text.split()[:6])}." for text in TEXTS]
+    windows = [" ".join(sentences[at : at + 3]) for at in range(0, len(sentences) - 2, 2)]
+    pairs = pairs_from_passages([Passage(str(at), text) for at, text in enumerate(windows)])
+    assert pairs
+    for question, _ in pairs:
+        assert not any(question in answer for _, answer in pairs)
+
+
+def test_passages_of_one_ending_make_no_fit():
+    ending = "Ask at the desk of the house if you need anything else. It is open all day."
+    texts = [f"{' '.join(text.split()[7:15])}. {ending}" for text in TEXTS]
+    index = indexed(UEC([bag_of_words(16, "small"), "bm25"]), texts)
+    index.search(ASKED)
+    assert not index.uec.is_fitted

@@ -85,6 +85,11 @@ def question_and_history(question_input: object, history: object = None) -> tupl
     """
     question: object = question_input
     if isinstance(question_input, Mapping):
+        if "filter" in question_input:
+            raise TypeError(
+                "input: expected the filter as a keyword, invoke(question, filter={...}), or in "
+                'search_kwargs; the "filter" of a mapping would select nothing.'
+            )
         question = question_input.get("question", question_input.get("input"))
         if history is None:
             history = question_input.get("chat_history", question_input.get("history"))

@@ -28,11 +28,14 @@ class _Store(NamedTuple):
     vectors : Vectors or None
     ids : callable(count) -> list of str, or None
         Lists ids of up to `count` documents.
+    look_up : callable(ids) -> list of Document, or None
+        In place of its `get_by_ids`.
     """
 
     options: Callable[[Filter], dict[str, Any]]
     vectors: Vectors | None = None
     ids: Callable[[int], list[str]] | None = None
+    look_up: Callable[[list[str]], list[Document]] | None = None
 
 
 def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
@@ -44,14 +47,15 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
             f"the documents of {name}", lambda question, _: passages_of(retriever.invoke(question))
         )
     kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
-    options, vectors, list_ids = next(kinds, _other)(theirs)
+    options, vectors, list_ids, look_up = next(kinds, _other)(theirs)
+    look_up = look_up or theirs.get_by_ids
 
     def find(question: str, filter: Filter | None) -> list[Passage]:
         applied = {} if filter is None else options(filter)
         return passages_of(theirs.similarity_search(question, count, **applied))
 
     def get(ids: list[str]) -> list[Passage]:
-        return passages_of(theirs.get_by_ids(ids)) if ids else []  # Chroma refuses to get none
+        return passages_of(look_up(ids)) if ids else []  # Chroma refuses to get none
 
     collection = getattr(theirs, "collection_name", getattr(theirs, "_collection_name", None))
     named = f" {collection!r}" if isinstance(collection, str) else ""
@@ -92,10 +96,16 @@ def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
         found = theirs.get(ids=ids, include=["embeddings"])
         return dict(zip(found["ids"], found["embeddings"], strict=True))
 
+    def look_up(ids: list[str]) -> list[Document]:  # its own fails without metadata
+        found = theirs.get(ids=ids, include=["documents", "metadatas"])
+        rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+        return [Document(text, id=id_, metadata=known or {}) for id_, text, known in rows]
+
     return _Store(
         lambda filter: _given(necessary(filter)),
         vectors,
         lambda most: list[str](theirs.get(limit=most, include=[])["ids"]),
+        look_up,
     )
 
 

@@ -30,6 +30,7 @@ ENOUGH = 64
 _MOST_PAIRS = 300
 _MOST_READ = 20_000  # passages that questions are drawn from
 _MOST_LISTED = 2000  # the same, of another package's store
+_SENTENCE = 5  # words from which a question is taken for a sentence, which stands nowhere by chance
 _AT_ONCE = 4096  # passages in memory at a time
 
 _log = logging.getLogger("uec_rag")
@@ -40,12 +41,24 @@ def pairs_from_passages(
 ) -> list[tuple[str, str]]:
     """Make questions of passages, each with the text that answers it, in random order.
 
-    See `uec_rag.documents.questions.make_questions`.
+    See `uec_rag.documents.questions.make_questions`. Where passages overlap, the first sentence of
+    one stands in another, too, which would look like its answer, and is taken out there.
     """
     shuffled = random.Random(0).sample([*passages], len(passages))
     made = make_questions(shuffled, most)
     pairs = zip(made.questions, made.relevant, strict=True)
-    return [(question, made.answers[answers[0]]) for question, answers in pairs]
+    sentences = [question for question in made.questions if len(question.split()) >= _SENTENCE]
+    cleaned = ((q, _without(sentences, made.answers[answers[0]])) for q, answers in pairs)
+    return [(question, answer) for question, answer in cleaned if answer]
+
+
+def _without(sentences: Sequence[str], text: str) -> str:
+    """Return a text without some sentences; unchanged if it has none of them."""
+    flat = " ".join(text.split())
+    found = [sentence for sentence in sentences if sentence in flat]
+    for sentence in found:
+        flat = flat.replace(sentence, " ")
+    return flat.strip() if found else text
 
 
 def sample_passages(store: Store) -> list[Passage]:
@@ -69,7 +82,8 @@ def fit_without_labels(
     pairs = pairs_from_passages(passages)
     fitted = with_caches(uec)
     dense = [each for each in fitted.encoders if not isinstance(each, TermEncoder)]
-    if len(pairs) < MINIMUM or not dense or uec.fitted.space != "direct":
+    different = len({answer for _, answer in pairs})
+    if different < MINIMUM or not dense or uec.fitted.space != "direct":
         return None
     probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
     if not all(np.array_equal(probe.embedding, probe.features) for probe in probes):
