@@ -144,7 +144,7 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
         (None, TypeError, "got None"),
         ({"query": "badero"}, TypeError, "got {'query': 'badero'}"),
         ({"question": 7}, TypeError, "got {'question': 7}"),
-        ({"question": "badero", "filter": {}}, TypeError, "input: expected the filter as a keyword"),
+        ({"question": "badero", "filter": {}}, TypeError, "expected the filter as a keyword"),
         ({"question": ["badero"]}, TypeError, "got {'question': ['badero']}"),
     ],
 )
