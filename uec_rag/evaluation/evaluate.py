@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.environment import require
-from uec_rag.base.progress import progress_bar
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import TermEncoder
@@ -25,13 +24,17 @@ from uec_rag.evaluation.simpler import (
     search_by_each_member,
     search_by_member,
 )
-from uec_rag.retrieval.labelled import confidence_at, questions_from_passages
-from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.labelled import (
+    confidence_at,
+    questions_from_passages,
+    search_in_batches,
+)
+from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 _DEPTH = 100  # hits that are searched for an answer
-_DRAWS, _BATCH = 2_000, 32
+_DRAWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def evaluate(
             f"{sum(map(bool, relevant))} with relevant_ids."
         )
     view.uec, depth = with_caches(view.uec), max(k, _DEPTH)
-    result = _search(view, queries, depth)
+    result = search_in_batches(view, queries, depth)
     relevant = [one.merge_copies(ids) for one, ids in zip(result, relevant, strict=True)]
     rankings = {"ensemble": result.ids}
     members = search_by_each_member(view, queries, depth)
@@ -151,17 +154,6 @@ def evaluate(
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
         doubtful=[] if labels is None else doubtful_labels(result, relevant),
     )
-
-
-def _search(view: Retriever, queries: Sequence[str], depth: int) -> SearchResult:
-    """Search for questions in batches, with a progress bar."""
-    results: list[Result] = []
-    with progress_bar("Searching", len(queries)) as bar:
-        for start in range(0, len(queries), _BATCH):
-            rows = slice(start, start + _BATCH)
-            results += view.search(queries[rows], depth)
-            bar.update(len(queries[rows]))
-    return SearchResult(results)
 
 
 def _rows(result: SearchResult, rows: Sequence[int]) -> SearchResult:

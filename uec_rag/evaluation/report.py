@@ -1,4 +1,4 @@
-"""What a gate could guarantee for labelled questions, as numbers for a page."""
+"""The guarantees that a gate of labelled questions could give, as numbers for a page."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.handed import GateOfHits, judge
 from uec_rag.retrieval.labelled import without_gate
-from uec_rag.retrieval.plain import as_ensemble
+from uec_rag.retrieval.plain import as_judge
 from uec_rag.retrieval.request import Query
 
 EVENT = "uec_gate"
@@ -72,10 +72,6 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
 def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
     """Return the advisor that a chat model makes; anything else is returned unchanged."""
     return chat_advisor(advisor) if isinstance(advisor, BaseChatModel) else advisor
-
-
-def _as_ensemble(embedding: object) -> UEC | None:
-    return None if embedding is None else as_ensemble(embedding)
 
 
 class _Judged(BaseRetriever):
@@ -157,7 +153,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     'I do not know.'
     """
 
-    embedding: Annotated[UEC | None, BeforeValidator(_as_ensemble)] = None
+    embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = None
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None

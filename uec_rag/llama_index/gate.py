@@ -28,7 +28,7 @@ from uec_rag.llama_index.nodes import hits, passages_of
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.handed import GateOfHits, judge
-from uec_rag.retrieval.plain import as_ensemble
+from uec_rag.retrieval.plain import as_judge
 from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
@@ -111,10 +111,6 @@ def _restore(gate: Mapping[str, Any] | Gate | None) -> Gate | None:
     return Gate.restore(gate) if isinstance(gate, Mapping) else check_gate(gate)
 
 
-def _as_ensemble(embedding: object) -> UEC | None:
-    return None if embedding is None else as_ensemble(embedding)
-
-
 class UECGatePostprocessor(BaseNodePostprocessor):
     """Replaces nodes by a notice if a query should not be answered, in any LlamaIndex engine.
 
@@ -156,9 +152,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         default=None, exclude=True
     )
 
-    embedding: Annotated[UEC | None, BeforeValidator(_as_ensemble)] = Field(
-        default=None, exclude=True
-    )
+    embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = Field(default=None, exclude=True)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -168,7 +168,7 @@ class LabelledSearch:
         _warn_of_shared_answers(wanted)
         view = without_gate(retriever)
         corpus = view.store.corpus()
-        result = _search(view, queries, k, filter)
+        result = search_in_batches(view, queries, k, filter)
         warn_of_lost(view.store, wanted)
         return cls(view, result, wanted, k, corpus, result.size, filter)
 
@@ -264,12 +264,10 @@ class LabelledSearch:
         )
 
 
-def _search(
-    retriever: Searchable,
-    queries: Sequence[str],
-    k: int,
-    filter: Filter | None,
+def search_in_batches(
+    retriever: Searchable, queries: Sequence[str], k: int, filter: Filter | None = None
 ) -> SearchResult:
+    """Search for questions in batches, with a progress bar."""
     results: list[Result] = []
     with progress_bar("Searching", len(queries)) as bar:
         for start in range(0, len(queries), _BATCH):

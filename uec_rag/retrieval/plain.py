@@ -1,4 +1,4 @@
-"""What the adapters of frameworks share: an embedding of theirs as an ensemble or an index."""
+"""The shared parts of the adapters: an embedding of a framework as an ensemble or an index."""
 
 from __future__ import annotations
 
@@ -81,6 +81,11 @@ def as_ensemble(value: object, *, words: bool = True) -> UEC:
     ensemble = UEC([value, "bm25"] if words else [value])
     ensemble._warned = True  # do not warn that it is not fitted yet
     return ensemble
+
+
+def as_judge(embedding: object) -> UEC | None:
+    """Return the ensemble of `as_ensemble` that judges other retrievers' hits; None for None."""
+    return None if embedding is None else as_ensemble(embedding)
 
 
 def as_index(

@@ -2,7 +2,7 @@
 
 A question with turns before it may be searched in several views: alone, with the turns on the
 latest subject, and with all (`Query.views`). A reply to a clarifying question is parsed together
-with the question that was asked back about (`Query.of`).
+with the question that was asked back about (`Query.parse`).
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 run             searches for each question in its views, and decides in the clearest
 in_context    combines each query with its turns
 rank          finds the hits of queries, in blocks: a `Ranking` for each block
-fetch       looks up the candidates of its query, if the store is remote
+view_for    looks at the passages; in a remote store, at the candidates of its query
 compare     computes the similarity of every encoder to every column
 weigh       computes the coefficients, that is, the weight of each encoder
 fuse        sums them to the ensemble's mean similarities mu_s
 top_k       finds the columns with the highest s_hat, and their passages
 contribute  looks up each encoder's similarity to the hits, and the words that they match
+left_out    finds what competes with the few passages that a filter leaves
 features_of computes the features from which probabilities are estimated
 assess        estimates P(the corpus answers), P(these hits do), P(underspecified): an
 `Assessment` for each query

@@ -89,7 +89,7 @@ class SourceStore(Store):
 
     @property
     def contents(self) -> str:
-        """Where the passages are, and what encodes them."""
+        """The place of the passages, and the models that encode them."""
         encoders = [
             name
             for name, encoder in zip(self.uec.names, self.uec.encoders, strict=True)

@@ -144,7 +144,7 @@ class Store(Protocol):
 
     @property
     def contents(self) -> str:
-        """What there is, in words."""
+        """A description of the contents."""
         return f"{len(self)} passages"
 
     def corpus(self) -> str:

@@ -1,4 +1,4 @@
-"""What the Gaussians of all passages of a store have in common."""
+"""The properties that the Gaussians of all passages of a store share."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def words_name(block: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """What a collection's metadata say about its points.
+    """The description of a collection's points, kept in its metadata.
 
     Attributes
     ----------
