@@ -54,6 +54,12 @@ def test_a_hit_says_where_it_is_from(metadata, shown):
     assert text == f"{shown}\nSome text."
 
 
+def test_a_hit_is_shown_without_fences_and_borders_and_otherwise_as_it_is():
+    said = "Boxes ☐☐☐☐ (...)\n=====\n\n```sh\nrsync\n```\n\n| tool |\n| ---- |\n| tar |"
+    shown = str(beginning(Passage("the id", said, {}), 80))
+    assert shown == "the id\nBoxes ☐☐☐☐ (...) rsync | tool | | | | tar |"
+
+
 @pytest.mark.parametrize("width", [80, 132])
 def test_an_answer_takes_the_width_of_the_terminal_and_its_text_comes_first(
     run, index, width, monkeypatch

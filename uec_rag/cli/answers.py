@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ LEGEND = (
 
 _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 _PLACES = ("page", "slide", "sheet")
+# Fences of code, underlines and borders of tables.
+_MARKS = re.compile(r"^[^\S\n]*(?:`{3}|~{3}).*$|([-=_~^*+|] ?)\1{2,}", re.MULTILINE)
 
 
 def print_answer(result: Result, *, first: int, others: int) -> None:
@@ -47,14 +50,13 @@ def print_answer(result: Result, *, first: int, others: int) -> None:
 
 
 def beginning(passage: Passage, characters: int) -> Text:
-    """Format the source and the beginning of a passage."""
+    """Format the source and the beginning of a passage, without fences and borders."""
     fields = passage.metadata
     source = visible(str(fields.get("source", passage.id)))
     location = [visible(f"{name} {fields[name]}") for name in _PLACES if name in fields]
     title = visible(str(fields.get("title", source)))
+    body = _MARKS.sub(" ", visible(body_of(passage)))
     text = Text().append(", ".join([source, *location]), style="bold")
     if title not in (source, *location, fields.get("sheet")):
         text.append(f" - {title}")
-    return text.append(
-        "\n" + textwrap.shorten(visible(body_of(passage)), characters, placeholder=" ...")
-    )
+    return text.append("\n" + textwrap.shorten(body, characters, placeholder=" ..."))
