@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Self, cast
 
 import msgspec
 
+from uec_rag.base.forks import free_after_fork
 from uec_rag.base.properties import cached_property
+
+# msgspec 0.22 crashes if two threads convert to a type for the first time together.
+_CONVERTING = free_after_fork(threading.Lock(), inner=True)
 
 
 class Record:
@@ -51,7 +56,8 @@ class Record:
         the others.
         """
         try:
-            record = msgspec.convert(metadata, cls)
+            with _CONVERTING:
+                record = msgspec.convert(metadata, cls)
             _check_keys(record, metadata)
             json.dumps(metadata, allow_nan=False)
         except (msgspec.ValidationError, TypeError, ValueError) as error:

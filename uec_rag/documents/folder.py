@@ -66,6 +66,10 @@ class _Outcome(msgspec.Struct):
     error: str = ""
 
 
+# Made here, since msgspec 0.22 crashes if two threads make one together.
+_OUTCOMES = msgspec.json.Decoder(_Outcome)
+
+
 def _content_of(root: Path, source: str, *, follow_symlinks: bool) -> bytes:
     """Read a regular file of a folder; OSError or ValueError if that is not possible.
 
@@ -368,7 +372,7 @@ class _Process:
         line = process.stdout.readline()
         clock.cancel()
         if line.endswith(b"\n"):
-            return msgspec.json.decode(line, type=_Outcome)
+            return _OUTCOMES.decode(line)
         self.end()
         late = time.monotonic() - begun >= self._seconds
         why = f"took longer than {self._seconds:g} seconds" if late else "crashed"
