@@ -70,7 +70,6 @@ def test_the_summary_says_what_was_found(words, given, structure, likelihood):
     # 160 fitting queries; as a softmax in whole batches of 64, as pairs with two negatives each.
     assert summary.pairs == 128 if likelihood == "in_batch" else 460 < summary.pairs <= 480
     assert 0 < summary.nll < np.log(2)
-    assert np.isfinite(summary.log_marginal_likelihood)
 
 
 @EVERY_KIND
@@ -103,22 +102,6 @@ def test_the_scale_is_the_likeliest_after_held_out_pairs_and_what_is_usual(
     assert plain == pytest.approx(posterior.summary.nll, abs=1e-4)
     assert with_prior <= min(nll(factor)[1] for factor in (0.25, 0.5, 2.0, 4.0)) + 1e-5
     assert nll(1e-9)[0] == pytest.approx(posterior.summary.nll_deterministic, abs=1e-4)
-
-
-@EVERY_KIND
-def test_the_variance_does_not_make_held_out_pairs_less_likely(given, structure, likelihood):
-    """By more than the standard error that the choice of the prior precision may give away."""
-    for encoder in (BlackBoxEncoder(bag_of_words(16, "coarse")), LinearHead()):
-        summary = fit(encoder, given, structure=structure, likelihood=likelihood).summary
-        assert summary.nll < summary.nll_deterministic + 0.03
-
-
-@pytest.mark.parametrize("structure", ["kron", "diag"])
-def test_an_overconfident_encoder_is_told_so(given, structure):
-    """In-batch slopes are steep; against the hardest passages that is too sure."""
-    encoder = BlackBoxEncoder(bag_of_words(16, "coarse"))
-    summary = fit(encoder, given, structure=structure, likelihood="in_batch").summary
-    assert summary.nll < summary.nll_deterministic - 0.05
 
 
 @EVERY_KIND
@@ -160,14 +143,6 @@ def test_texts_unlike_those_it_was_fitted_on_are_less_certain(given, structure):
     )
     assert foreign.min() > own.max()
     assert foreign.mean() > own.mean() + 3
-
-
-def test_thirty_two_pairs_are_enough(words):
-    rng = np.random.default_rng(0)
-    few = [(" ".join(rng.choice(WORDS, 3)), " ".join(rng.choice(WORDS, 8))) for _ in range(32)]
-    for likelihood in ("pairs", "in_batch"):
-        summary = fit(words, few, likelihood=likelihood).summary
-        assert np.isfinite([summary.slope, summary.scale, summary.nll]).all()
 
 
 def templated(half):
@@ -213,17 +188,3 @@ def test_over_many_small_fits_variance_slope_and_fresh_pairs_stay_sane(some, str
             surprise.append(nll)
     with_variance, without = np.mean(surprise, axis=0)
     assert with_variance < without + 0.01
-
-
-def test_the_summary_says_where_not_the_pairs_but_a_prior_decided(words, given):
-    plenty = fit(BlackBoxEncoder(bag_of_words(16, "coarse")), pairs(600)).summary
-    assert "slope" not in plenty.by_prior
-    few = fit(BlackBoxEncoder(bag_of_words(200, "words-200")), templated(0)).summary
-    assert few.by_prior == ("slope", "variance")
-
-
-def test_given_negatives_are_fitted_on(words, given):
-    labelled = [(*pair, 1) for pair in given] + [
-        (given[i][0], given[(i + 1) % 200][1], 0) for i in range(200)
-    ]
-    assert fit(words, labelled).summary.pairs > fit(words, given).summary.pairs

@@ -4,8 +4,6 @@ The posterior's covariance is rebuilt here from the definitions, pair by pair, s
 prior precision, scale and prediction are all checked at once.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -111,22 +109,6 @@ def test_the_variance_of_a_similarity_follows_from_it(posterior, head, encoded):
         ]
     sampled = (sides[0] @ sides[1].transpose(0, 2, 1)).var(axis=0)
     np.testing.assert_allclose(sampled, moments(*gaussians)[1], rtol=0.08)
-
-
-def test_a_kron_variance_costs_one_number_per_text(head, encoded):
-    _, queries, _ = encoded
-    gaussian = fit_posterior(*encoded, head.gain).gaussian(queries)
-    assert gaussian.scales.shape == (len(queries), 1)
-    assert gaussian.profile.shape == (1, head.dimension)
-
-
-def test_the_scale_multiplies_the_variance(posterior, encoded):
-    _, queries, _ = encoded
-    wider = replace(
-        posterior, summary=replace(posterior.summary, scale=3 * posterior.summary.scale)
-    )
-    once, thrice = (p.gaussian(queries) for p in (posterior, wider))
-    np.testing.assert_allclose(thrice.variance, 3 * once.variance, rtol=1e-5)
 
 
 def test_held_out_queries_are_usual_and_unseen_features_unusual(posterior, head, encoded):

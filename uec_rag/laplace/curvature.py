@@ -19,11 +19,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, softmax
 
 from uec_rag.base.environment import require
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.properties import cached_property
 from uec_rag.encoders.base import Encoded
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import LabelledPairs
@@ -77,39 +76,17 @@ class Curvature:
     Attributes
     ----------
     pairs : int
-    loss : float
-        Negative log-likelihood of the pairs.
     factors : tuple of array
         "diag": the diagonal H (d, m) of the GGN. "kron": G (d, d), and the sum of the features'
         second moments over both texts of each pair (m, m).
     """
 
     pairs: int
-    loss: float
     factors: tuple[NDArray[np.float64], ...]
 
     def __add__(self, other: Curvature) -> Curvature:
         factors = tuple(map(np.add, self.factors, other.factors))
-        return Curvature(self.pairs + other.pairs, self.loss + other.loss, factors)
-
-    @cached_property
-    def eigenvalues(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """The eigenvalues (at least 0) and eigenvectors of G, and of the mean A; for "kron"."""
-        output, features = self.factors
-        factors = [np.linalg.eigh(factor) for factor in (output, features / (2 * self.pairs))]
-        return [(np.maximum(values, 0), vectors) for values, vectors in factors]
-
-    def log_marginal_likelihood(self, prior_precision: float) -> float:
-        """Compute the log marginal likelihood of the pairs, for a prior centred on the weights.
-
-        ``-loss - (log det(H + delta I) - log det(delta I)) / 2``
-        """
-        if len(self.factors) == 1:
-            curvature = self.factors[0]
-        else:
-            (of_g, _), (of_a, _) = self.eigenvalues
-            curvature = np.outer(of_g, of_a)
-        return -self.loss - float(np.log1p(curvature / prior_precision).sum()) / 2
+        return Curvature(self.pairs + other.pairs, factors)
 
 
 def accumulate(layer: Layer) -> Curvature:
@@ -139,19 +116,14 @@ def _batch_curvature(layer: Layer, batch: slice) -> Curvature:
     diagonal = layer.structure == "diag"
     factor: Matrix
     if layer.likelihood == "pairs":
-        labels = pairs.labels[batch]
-        logits = slope * (z * z2).sum(axis=1) + layer.intercept
-        loss = np.logaddexp(0, logits) - labels * logits
-        yes = expit(logits)
+        yes = expit(slope * (z * z2).sum(axis=1) + layer.intercept)
         w = (yes * (1 - yes))[:, None]
         if diagonal:
             factor = (w * z2**2).T @ h**2 + 2 * (w * z * z2).T @ (h * h2) + (w * z**2).T @ h2**2
         else:
             factor = (w * z2).T @ z2 + (w * z).T @ z
     else:
-        scores = slope * z @ z2.T
-        loss = logsumexp(scores, axis=1) - np.diagonal(scores)
-        p = softmax(scores, axis=1)
+        p = softmax(slope * z @ z2.T, axis=1)
         mean = p @ z2
         if diagonal:
             mean_h2 = p @ h2
@@ -166,8 +138,7 @@ def _batch_curvature(layer: Layer, batch: slice) -> Curvature:
             factor = (z2 * p.sum(axis=0)[:, None]).T @ z2 - mean.T @ mean + (weight * z).T @ z
     factor = slope**2 * gain * factor * (gain if diagonal else gain.T)
     factors = (factor,) if diagonal else (factor, h.T @ h + h2.T @ h2)
-    total = float(loss.sum(dtype=np.float64))
-    return Curvature(len(q), total, tuple(f.astype(np.float64) for f in factors))
+    return Curvature(len(q), tuple(f.astype(np.float64) for f in factors))
 
 
 def laplace_torch_curvature(layer: Layer) -> Curvature:
@@ -217,5 +188,4 @@ def laplace_torch_curvature(layer: Layer) -> Curvature:
     else:
         output, features = approximation.H_facs.kfacs[0]
         factors = [output, 2 * len(labels) * features]
-    doubles = tuple(factor.double().numpy() for factor in factors)
-    return Curvature(len(labels), float(approximation.loss), doubles)
+    return Curvature(len(labels), tuple(factor.double().numpy() for factor in factors))

@@ -20,7 +20,6 @@ from uec_rag.laplace.likelihood import (
     bernoulli_map,
     fit_in_batch_slope,
     fitting_intercept,
-    is_decided_by_prior,
     predictive_nll,
     variance_scale,
 )
@@ -83,85 +82,37 @@ def fit_posterior(
     fitting, held_out = split_queries(pairs, seed)
     similar: Similarities = VectorSimilarities(queries.embedding, passages.embedding)
     if queries.terms is not None and passages.terms is not None:
-        similar, likelihood, negatives = (
-            TermSimilarities(queries.terms, passages.terms),
-            "pairs",
-            "hard",
-        )
+        similar = TermSimilarities(queries.terms, passages.terms)
+        likelihood, negatives = "pairs", "hard"
     train = training_pairs(pairs, fitting, similar, seed, negatives)
     similarity = similar.of_pairs(train)
     if likelihood == "pairs":
         slope, intercept = bernoulli_map(similarity, train.labels)
-        plain, _ = bernoulli_map(similarity, train.labels, prior=False)
     else:
         positives = _whole_batches(train, seed)
-        within = _batch_similarities(queries, passages, positives)
-        slope, plain = fit_in_batch_slope(within), fit_in_batch_slope(within, prior=False)
-        slope, intercept = bernoulli_map(similarity, train.labels, slope)
+        slope = fit_in_batch_slope(_batch_similarities(queries, passages, positives))
+        _, intercept = bernoulli_map(similarity, train.labels, slope)
         train = positives
     test = held_out_pairs(pairs, held_out, similar)
-    similarity, nothing = similar.of_pairs(test), np.zeros(len(test))
+    similarity = similar.of_pairs(test)
     _, free = bernoulli_map(similarity, test.labels, slope)
-    deterministic = predictive_nll(similarity, nothing, test.labels, slope, free)
-    summary = PosteriorSummary(
-        slope=slope,
-        intercept=intercept,
-        pairs=len(train),
-        held_out=len(test),
-        nll=float(deterministic.mean()),
-        nll_deterministic=float(deterministic.mean()),
-        by_prior=("slope",) if is_decided_by_prior(slope, plain) else (),
-    )
+    plain = predictive_nll(similarity, np.zeros(len(test)), test.labels, slope, free)
+    nll = float(plain.mean())
+    summary = PosteriorSummary(slope, intercept, len(train), len(test), nll, nll)
     if isinstance(similar, TermSimilarities):
         empty = np.zeros((0, 0), dtype=np.float32)
         return Posterior(structure, empty, empty.reshape(int(structure == "kron"), 0), summary)
 
     layer = Layer(queries, passages, train, gain, slope, intercept, structure, likelihood)
-    posterior = _tune_posterior(layer, curvature(layer), test, similarity, summary, scaled=scaled)
-    return _standardise(posterior, queries[held_out])
-
-
-def _tune_posterior(
-    layer: Layer,
-    curvature: Curvature,
-    test: LabelledPairs,
-    similarity: FloatArray,
-    summary: PosteriorSummary,
-    *,
-    scaled: bool,
-) -> Posterior:
-    """Choose the prior precision and the scale of the variance on held-out pairs.
-
-    `similarity`: of the pairs of `test`.
-    """
-    queries, passages = layer.queries, layer.passages
     sides = distinct(queries, test.query_index), distinct(passages, test.passage_index)
-    trials = candidates(curvature, layer.gain, *sides)
-    best, scale, nll = tune(trials, similarity, test, layer.slope, scaled=scaled)
-    summary = replace(
-        summary,
-        prior_precision=best.prior_precision,
-        scale=scale,
-        nll=nll,
-        log_marginal_likelihood=curvature.log_marginal_likelihood(best.prior_precision),
-    )
-    if scaled:
-        plain, _ = variance_scale(
-            similarity, best.single, best.double, test.labels, layer.slope, prior=False
-        )
-        if is_decided_by_prior(scale, plain):
-            summary = replace(summary, by_prior=(*summary.by_prior, "variance"))
-    return Posterior(layer.structure, best.covariance, best.profile, summary)
-
-
-def _standardise(posterior: Posterior, encoded: Encoded) -> Posterior:
-    """Set the mean and deviation of the log trace to those of texts that were not fitted on."""
-    log_trace = np.log(np.maximum(posterior.gaussian(encoded).trace, 1e-30))
-    summary = replace(
-        posterior.summary,
-        log_trace_mean=float(log_trace.mean()),
-        log_trace_sd=max(float(log_trace.std()), 1e-4),
-    )
+    trials = candidates(curvature(layer), gain, *sides)
+    best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
+    summary = replace(summary, prior_precision=best.prior_precision, scale=scale, nll=nll)
+    posterior = Posterior(structure, best.covariance, best.profile, summary)
+    # Standardised by texts that were not fitted on.
+    log_trace = np.log(np.maximum(posterior.gaussian(queries[held_out]).trace, 1e-30))
+    mean, deviation = float(log_trace.mean()), max(float(log_trace.std()), 1e-4)
+    summary = replace(summary, log_trace_mean=mean, log_trace_sd=deviation)
     return replace(posterior, summary=summary)
 
 
@@ -293,7 +244,11 @@ def _kron(
     correction of Martens and Grosse, 2015), which preserves their product. Features are transformed
     to the eigenbasis of A once, since all prior precisions share it.
     """
-    (eigenvalues_g, basis_g), (eigenvalues_a, basis_a) = curvature.eigenvalues
+    output, features = curvature.factors
+    (eigenvalues_g, basis_g), (eigenvalues_a, basis_a) = (
+        np.linalg.eigh(factor) for factor in (output, features / (2 * curvature.pairs))
+    )
+    eigenvalues_g, eigenvalues_a = np.maximum(eigenvalues_g, 0), np.maximum(eigenvalues_a, 0)
     size = float(np.sqrt(eigenvalues_g.mean() * eigenvalues_a.mean()))
     size = max(size, 1e-12)
     unit_g = eigenvalues_g * (size / max(eigenvalues_g.mean(), 1e-24))

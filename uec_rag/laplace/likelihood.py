@@ -44,12 +44,11 @@ _USUAL_VARIANCE, _LOG_DEVIATION = 3.0, 1.0
 # informative default for logistic regression of Gelman et al., 2008 (2.5 at a deviation of 0.5).
 _SLOPE_SCALE = 1.25
 
-_FACTOR = 2.0
 Floats = NDArray[np.floating]
 
 
 def bernoulli_map(
-    similarity: Floats, labels: Floats, slope: float | None = None, *, prior: bool = True
+    similarity: Floats, labels: Floats, slope: float | None = None
 ) -> tuple[float, float]:
     """Find the MAP estimate of a and b in P(answer) = sigmoid(a s + b).
 
@@ -65,8 +64,6 @@ def bernoulli_map(
         1 for an answer.
     slope : float, optional
         Fixed value of a, to fit b only.
-    prior : bool
-        Whether to use the prior on a; if False, it is flat.
 
     Returns
     -------
@@ -78,7 +75,7 @@ def bernoulli_map(
     centre, spread = float(s.mean()), float(s.std()) or 1.0
     # The slope and the logit at the mean are of one scale; slope and intercept are not.
     x = (s - centre) / spread
-    weight = 1 / len(s) if prior else 0.0
+    weight = 1 / len(s)
     moving = slice(0 if slope is None else 1, 2)
 
     def loss(theta: Vector) -> tuple[float, Vector]:
@@ -97,17 +94,17 @@ def bernoulli_map(
     return fitted, float(vector[-1]) - fitted * centre
 
 
-def fit_in_batch_slope(similarity: Floats, *, prior: bool = True) -> float:
-    """Find the MAP slope of the softmax over a batch's passages.
+def fit_in_batch_slope(similarity: Floats) -> float:
+    """Find the MAP slope of the softmax over a batch's passages, with the prior of `bernoulli_map`.
 
     `similarity`, array, shape (batches, n, n): cosines of each query and each passage; column i
-    answers row i. `prior`: as in `bernoulli_map`.
+    answers row i.
     """
     from scipy.optimize import minimize_scalar
 
     s = similarity.astype(np.float64)
     answer = np.diagonal(s, axis1=1, axis2=2)
-    unit = float(s.std()) / _SLOPE_SCALE if prior else 0.0
+    unit = float(s.std()) / _SLOPE_SCALE
 
     def loss(log_slope: float) -> float:
         a = np.exp(log_slope)
@@ -132,13 +129,7 @@ def predictive_nll(
 
 
 def variance_scale(
-    similarity: Floats,
-    single: Floats,
-    double: Floats,
-    labels: Floats,
-    slope: float,
-    *,
-    prior: bool = True,
+    similarity: Floats, single: Floats, double: Floats, labels: Floats, slope: float
 ) -> tuple[float, float]:
     """Find the MAP scale of the variance, and the intercept, under the probit predictive.
 
@@ -153,8 +144,6 @@ def variance_scale(
         The variance of a pair at scale s is ``s * single + s^2 * double``.
     labels : array, shape (n,)
     slope : float
-    prior : bool
-        Whether to use the prior on the scale.
 
     Returns
     -------
@@ -164,7 +153,7 @@ def variance_scale(
     largest = _scale_for(_LARGEST_VARIANCE / slope**2, float(single.mean()), float(double.mean()))
     start = _scale_for(1 / slope**2, float(single.mean()), float(double.mean()))
     probit = PROBIT * slope**2
-    stiffness = float(prior) / (_LOG_DEVIATION**2 * len(labels))
+    stiffness = 1 / (_LOG_DEVIATION**2 * len(labels))
     # Answers only: wrong hits may be answers of queries that were fitted on, with less variance.
     answers = labels == 1
 
@@ -191,11 +180,6 @@ def variance_scale(
         [(top - 35.0, top), (None, None)],
     )
     return float(np.exp(vector[0])), float(vector[1])
-
-
-def is_decided_by_prior(found: float, without: float) -> bool:
-    """Return whether estimates with and without the prior differ by a factor of two or more."""
-    return not 1 / _FACTOR < found / without < _FACTOR
 
 
 def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slope: float) -> float:

@@ -27,6 +27,8 @@ an unlabelled answer."""
 _HELD_OUT = 0.2
 _MAX_NUMBERS = 1 << 22  # size of temporary arrays, 16 MiB
 
+Indices: TypeAlias = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class LabelledPairs:
@@ -38,8 +40,8 @@ class LabelledPairs:
     labels : float array, shape (n,)
     """
 
-    query_index: NDArray[np.int64]
-    passage_index: NDArray[np.int64]
+    query_index: Indices
+    passage_index: Indices
     labels: FloatArray
 
     def __len__(self) -> int:
@@ -53,7 +55,7 @@ class Pairs(LabelledPairs):
     Attributes
     ----------
     query_index, passage_index : int array, shape (n,)
-        Indices of each pair's texts.
+        Indices of each pair's texts; those of the queries ascend.
     labels : float array, shape (n,)
         1 if the passage answers the query, 0 if it does not.
     queries, passages : list of str
@@ -64,14 +66,12 @@ class Pairs(LabelledPairs):
     passages: list[str]
 
     @property
-    def positives(self) -> list[NDArray[np.int64]]:
+    def positives(self) -> list[Indices]:
         """The indices of the passages that answer each query."""
-        found: list[list[int]] = [[] for _ in self.queries]
-        for q, p in zip(
-            self.query_index[self.labels == 1], self.passage_index[self.labels == 1], strict=True
-        ):
-            found[q].append(int(p))
-        return [np.array(sorted(set(f)), dtype=np.int64) for f in found]
+        answers = self.labels == 1
+        counts = np.bincount(self.query_index[answers], minlength=len(self.queries))
+        parts = np.split(self.passage_index[answers], np.cumsum(counts)[:-1])
+        return [np.sort(part) for part in parts]
 
 
 def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs:
@@ -96,48 +96,44 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(f"{name}: expected (query, passage) tuples, got {type(pairs).__name__}.")
     labels: dict[tuple[str, str], int] = {}
-    row_ids: set[int] = set()
-    labelled = False
+    kinds = set[int | None]()
     for index, pair in enumerate(pairs):
         query, passage, label = _triple(pair, f"{name}[{index}]")
-        labelled |= label is not None
-        value = 1 if label is None else label
-        row_ids.add(value)
-        labels[query, passage] = max(value, labels.get((query, passage), 0))
-    if labelled and len(row_ids) == 1:
+        kinds.add(label)
+        labels[query, passage] = max(1 if label is None else label, labels.get((query, passage), 0))
+    if kinds in ({0}, {1}):
         raise ValueError(
-            f"{name}: every label is {row_ids.pop()}; expected both 0 and 1. "
+            f"{name}: every label is {kinds.pop()}; expected both 0 and 1. "
             "Leave the labels out if all pairs are answers: negatives are then mined."
         )
+    # Sorted, so that random samples do not depend on the order of the pairs.
+    labels = dict(sorted(labels.items()))
+    queries = list(dict.fromkeys(query for query, _ in labels))
+    passages = list(dict.fromkeys(passage for _, passage in labels))
     positives = sum(labels.values())
     if positives < MINIMUM:
         raise ValueError(
             f"{name}: expected at least {MINIMUM} distinct pairs of a query and its passage, "
             f"got {positives}; give more, or use the ensemble unfitted."
         )
-    answered = {query for (query, _), label in labels.items() if label}
-    if len(answered) < _FEWEST_QUERIES:
+    answered = len({query for (query, _), label in labels.items() if label})
+    if answered < _FEWEST_QUERIES:
         raise ValueError(
             f"{name}: expected at least {_FEWEST_QUERIES} distinct queries with an answer, got "
-            f"{len(answered)}; a fifth of the queries is held out to tune the variance."
+            f"{answered}; a fifth of the queries is held out to tune the variance."
         )
-    # Sorted, so that random samples do not depend on the order of the pairs.
-    labels = dict(sorted(labels.items()))
-    queries = {query: None for query, _ in labels}
-    passages = {passage: None for _, passage in labels}
     if positives == len(queries) * len(passages):
         raise ValueError(
             f"{name}: every query is paired with every passage (there are {len(passages)}), so "
             "there is no wrong passage to learn from; give pairs over different passages."
         )
-    q_of = {text: i for i, text in enumerate(queries)}
-    p_of = {text: i for i, text in enumerate(passages)}
+    q_of, p_of = ({text: i for i, text in enumerate(texts)} for texts in (queries, passages))
     return Pairs(
-        np.array([q_of[q] for q, _ in labels], dtype=np.int64),
-        np.array([p_of[p] for _, p in labels], dtype=np.int64),
-        np.array(list(labels.values()), dtype=np.float32),
-        list(queries),
-        list(passages),
+        np.array([q_of[query] for query, _ in labels], dtype=np.int64),
+        np.array([p_of[passage] for _, passage in labels], dtype=np.int64),
+        np.array([*labels.values()], dtype=np.float32),
+        queries,
+        passages,
     )
 
 
@@ -146,20 +142,18 @@ def _triple(pair: object, name: str) -> tuple[str, str, int | None]:
         raise TypeError(
             f"{name}: expected (query, passage) or (query, passage, label), got {pair!r:.80}."
         )
-    query, passage = pair[0], pair[1]
+    query, passage, label = (*pair, None)[:3]
     for role, text in (("query", query), ("passage", passage)):
         if not isinstance(text, str):
             raise TypeError(f"{name}: expected the {role} to be a string, got {text!r:.80}.")
         if not text.strip():
             raise ValueError(f"{name}: the {role} is empty.")
-    if len(pair) == 2 or pair[2] is None:
-        return query, passage, None
-    if pair[2] not in (0, 1):
-        raise ValueError(f"{name}: expected label 0 or 1, got {pair[2]!r}.")
-    return query, passage, int(pair[2])
+    if label not in (0, 1, None):
+        raise ValueError(f"{name}: expected label 0 or 1, got {label!r}.")
+    return query, passage, None if label is None else int(label)
 
 
-def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_queries(pairs: Pairs, seed: int) -> tuple[Indices, Indices]:
     """Split query indices into those to fit a posterior on and those to tune it on.
 
     20 % of the queries with an answer are held out. Queries without an answer, which cannot show
@@ -178,23 +172,15 @@ class VectorSimilarities:
     queries: FloatArray
     passages: FloatArray
 
-    def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
-        """Return similarities of queries (n,) to passages (n, p), given by index, shape (n, p)."""
-        out = np.empty(passage.shape, dtype=np.float32)
-        for part in _slices(len(query), passage.shape[1] * self.passages.shape[1]):
-            vectors = self.queries[query[part], :, None]
-            out[part] = (self.passages[passage[part]] @ vectors)[..., 0]
-        return out
+    def to_all(self, query: Indices) -> FloatArray:
+        """Return similarities of each query to every passage, shape (n, n_p), as a new array."""
+        product: FloatArray = self.queries[query] @ self.passages.T
+        return product
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
         """Return the similarity of each pair, shape (n,)."""
         sides = self.queries[pairs.query_index], self.passages[pairs.passage_index]
         product: FloatArray = np.einsum("nd,nd->n", *sides)
-        return product
-
-    def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """Return similarities of each query to every passage, shape (n, n_p), as a new array."""
-        product: FloatArray = self.queries[query] @ self.passages.T
         return product
 
 
@@ -204,22 +190,17 @@ class TermSimilarities:
     def __init__(self, queries: Terms, passages: Terms) -> None:
         self._queries, self._words = queries, Words.from_terms(passages)
 
-    def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
+    def to_all(self, query: Indices) -> FloatArray:
         """See `VectorSimilarities`."""
-        out = np.empty(passage.shape, dtype=np.float32)
-        order = np.argsort(query, kind="stable")  # to compute a query's similarities once
-        for part in _slices(len(query), len(self._words)):
-            rows, positions = np.unique(query[order[part]], return_inverse=True)
-            out[order[part]] = self.to_all(rows)[positions[:, None], passage[order[part]]]
-        return out
+        return self._words.similarities(self._queries[query])
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
         """See `VectorSimilarities`."""
-        return self.of(pairs.query_index, pairs.passage_index[:, None])[:, 0]
-
-    def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """See `VectorSimilarities`."""
-        return self._words.similarities(self._queries[query])
+        similarity = np.empty(len(pairs), dtype=np.float32)
+        for part in _slices(len(pairs), len(self._words)):
+            rows, positions = np.unique(pairs.query_index[part], return_inverse=True)
+            similarity[part] = self.to_all(rows)[positions, pairs.passage_index[part]]
+        return similarity
 
 
 Similarities: TypeAlias = VectorSimilarities | TermSimilarities
@@ -227,11 +208,7 @@ Similarities: TypeAlias = VectorSimilarities | TermSimilarities
 
 
 def training_pairs(
-    pairs: Pairs,
-    rows: NDArray[np.int64],
-    similar: Similarities,
-    seed: int,
-    negatives: Negatives = "hard",
+    pairs: Pairs, rows: Indices, similar: Similarities, seed: int, negatives: Negatives = "hard"
 ) -> LabelledPairs:
     """Label pairs of the given queries: positives, given negatives, and mined negatives.
 
@@ -241,44 +218,39 @@ def training_pairs(
     `rows`: indices of the queries. `similar`: similarities of `pairs.queries` and `pairs.passages`.
     `negatives`: "hard", or "random" to leave out the hard ones, as the paper does.
     """
-    rng = np.random.default_rng(seed)
-    batch = rng.integers(0, len(pairs.passages), (len(rows), BATCH))
-    is_positive = known_pairs(pairs, rows[:, None], batch)
-    line, first = np.arange(len(rows)), np.zeros(len(rows), dtype=np.int64)
-    places = [first]
+    count = len(pairs.passages)
+    batch = np.random.default_rng(seed).integers(0, count, (len(rows), BATCH))
+    known = np.isin(rows[:, None] * count + batch, pairs.query_index * count + pairs.passage_index)
+    random = np.zeros(len(rows), dtype=np.int64)
+    places = [random]
     if negatives == "hard":
-        similarity = similar.of(rows, batch)
-        similarity[is_positive] = -np.inf
-        places = [similarity.argmax(axis=1), first]
-    mined = [(rows, batch[line, position], ~is_positive[line, position]) for position in places]
+        hardest = np.empty(len(rows), dtype=np.int64)
+        for part in _slices(len(rows), count):
+            similarity = np.take_along_axis(similar.to_all(rows[part]), batch[part], axis=1)
+            hardest[part] = np.where(known[part], -np.inf, similarity).argmax(axis=1)
+        places = [hardest, random]
+    line = np.arange(len(rows))
+    mined = [(rows, batch[line, place], ~known[line, place]) for place in places]
     query, passage, fresh = (np.concatenate(part) for part in zip(*mined, strict=True))
-    return with_given(pairs, rows, query[fresh], passage[fresh])
+    return _with_given(pairs, rows, query[fresh], passage[fresh])
 
 
 def held_out_pairs(
-    pairs: Pairs, rows: NDArray[np.int64], similar: Similarities, hits: int = 4
+    pairs: Pairs, rows: Indices, similar: Similarities, hits: int = 4
 ) -> LabelledPairs:
     """Label pairs of the given queries: positives, and the wrong hits that rank highest.
 
     Users see hits rather than random pairs, so the variance is tuned on hits.
     """
-    positions = np.full(len(pairs.queries), -1)
-    positions[rows] = np.arange(len(rows))
-    row_of = positions[pairs.query_index]
     top = np.empty((len(rows), min(hits, len(pairs.passages))), dtype=np.int64)
     wrong = np.empty(top.shape, dtype=bool)
     for part in _slices(len(rows), len(pairs.passages)):
         similarity = similar.to_all(rows[part])
-        is_held_out = (row_of >= part.start) & (row_of < part.stop)
-        similarity[row_of[is_held_out] - part.start, pairs.passage_index[is_held_out]] = -np.inf
-        line = np.arange(len(similarity))
-        # A few successive maxima are faster than a partition of every row.
-        for hit in range(top.shape[1]):
-            top[part, hit] = best = similarity.argmax(axis=1)
-            wrong[part, hit] = np.isfinite(similarity[line, best])
-            similarity[line, best] = -np.inf
-    mined_q = np.repeat(rows, wrong.sum(axis=1))
-    return with_given(pairs, rows, mined_q, top[wrong])
+        for row, query in enumerate(rows[part]):
+            similarity[row, pairs.passage_index[pairs.query_index == query]] = -np.inf
+        top[part] = np.argsort(-similarity, axis=1, kind="stable")[:, : top.shape[1]]
+        wrong[part] = np.isfinite(np.take_along_axis(similarity, top[part], axis=1))
+    return _with_given(pairs, rows, np.repeat(rows, wrong.sum(axis=1)), top[wrong])
 
 
 def _slices(rows: int, numbers: int) -> Iterator[slice]:
@@ -288,21 +260,7 @@ def _slices(rows: int, numbers: int) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-def known_pairs(
-    pairs: Pairs, query: NDArray[np.int64], passage: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return which pairs of a query and a passage have a label; the shapes broadcast."""
-    count = len(pairs.passages)
-    keys = np.sort(pairs.query_index * count + pairs.passage_index)
-    wanted = query * count + passage
-    nearest = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)]
-    is_pair: NDArray[np.bool_] = nearest == wanted
-    return is_pair
-
-
-def with_given(
-    pairs: Pairs, rows: NDArray[np.int64], query: NDArray[np.int64], passage: NDArray[np.int64]
-) -> LabelledPairs:
+def _with_given(pairs: Pairs, rows: Indices, query: Indices, passage: Indices) -> LabelledPairs:
     """Join all labelled pairs of some queries with mined negatives."""
     is_given = np.isin(pairs.query_index, rows)
     return LabelledPairs(

@@ -32,11 +32,6 @@ class PosteriorSummary(Record):
         Number of labelled pairs that the posterior was fitted on, and that it was tuned on.
     nll, nll_deterministic : float
         Held-out negative log-likelihood per pair, with and without the variance.
-    log_marginal_likelihood : float
-        As in laplace-torch, with the prior centred on the pre-trained weights.
-    by_prior : tuple of str
-        "slope" or "variance" if the prior determines it rather than the pairs: without the prior,
-        the estimate would differ by a factor of two or more.
     """
 
     slope: float
@@ -49,15 +44,6 @@ class PosteriorSummary(Record):
     scale: float = 0.0
     log_trace_mean: float = 0.0
     log_trace_sd: float = 1.0
-    log_marginal_likelihood: float = 0.0
-    by_prior: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.scale < 0 or not self.log_trace_sd > 0:
-            raise ValueError(
-                f"scale, log_trace_sd: expected a number of at least 0 and one above 0, got "
-                f"{self.scale} and {self.log_trace_sd}."
-            )
 
 
 @dataclass(frozen=True, eq=False)
