@@ -1,15 +1,12 @@
 import ast
 import importlib
-import inspect
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import uec_rag
 from tests.helpers import python
-from uec_rag.ensemble.fitted import Chosen, FitOptions
 
 HEAVY = {
     *("numpy", "scipy", "torch", "sentence_transformers", "transformers", "laplace", "sklearn"),
@@ -61,12 +58,6 @@ def test_a_public_class_is_the_one_defined_in_its_module(name):
 def test_a_class_has_few_public_names(owner, most):
     names = [name for name in dir(getattr(uec_rag, owner)) if not name.startswith("_")]
     assert len(names) <= most
-
-
-def test_an_editor_knows_the_options_of_an_ensemble():
-    options = inspect.signature(uec_rag.UEC).parameters["chosen"].annotation
-    assert options == "Unpack[Chosen]"
-    assert [*Chosen.__annotations__] == [field.name for field in fields(FitOptions)]
 
 
 def test_an_unknown_name_is_an_attribute_error_that_names_it():

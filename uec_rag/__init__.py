@@ -9,14 +9,13 @@ if TYPE_CHECKING:
     from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
     from uec_rag.base.gaussian import Gaussian
     from uec_rag.confidence.advice import Advice
-    from uec_rag.ensemble import UEC, FitOptions
+    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Gate, Retriever, SearchResult
 
 __all__ = [
     "UEC",
     "Advice",
     "FingerprintMismatch",
-    "FitOptions",
     "Gate",
     "Gaussian",
     "IndexCorrupted",
@@ -30,7 +29,6 @@ _HOME = {
     "UEC": "uec_rag.ensemble",
     "Advice": "uec_rag.confidence.advice",
     "FingerprintMismatch": "uec_rag.base.errors",
-    "FitOptions": "uec_rag.ensemble",
     "Gate": "uec_rag.retrieval",
     "Gaussian": "uec_rag.base.gaussian",
     "IndexCorrupted": "uec_rag.base.errors",

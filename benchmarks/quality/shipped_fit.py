@@ -117,8 +117,7 @@ def save_fit(preset: str, uec: UEC, model: ConfidenceModel, pairs: str) -> None:
     """Write a fit into the package, with a confidence model and what it was fitted on."""
     assert uec.report is not None
     source = f"as it comes with uec-rag, fitted on {pairs}"
-    report = replace(uec.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source)
-    report = replace(report, pairs=(), shares=(), deviations=())
+    report = replace(uec.report, seconds=0.0, source=source, pairs=(), shares=())
     fitted, folder = (
         replace(uec.fitted, report=report, confidence_model=model),
         SHIPPED_FITS / preset,

@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from scipy.optimize import check_grad
 
 from uec_rag.ensemble.convolution import FEATURES, corpus_evidence
@@ -72,17 +71,6 @@ def test_a_prior_is_learned_of_an_encoder_that_knows_nothing():
     assert prior[0] > prior[1] + 0.1
 
 
-def test_one_encoder_is_enough():
-    corpus = fit_set(queries=40, passages=60)
-    alone = replace(corpus, similarities=corpus.similarities[:1], trace=corpus.trace[:, :1])
-    assert len(learned(alone).prior) == 1
-
-
-def test_the_same_seed_gives_the_same_gate():
-    first, second = (learned(fit_set(queries=50, passages=80), seed=3) for _ in range(2))
-    assert first == second
-
-
 def test_the_gradient_is_that_of_the_loss():
     rng = np.random.default_rng(0)
     relevant = np.zeros((6, 9), bool)
@@ -109,20 +97,6 @@ def test_views_hold_every_relevant_passage_of_their_queries():
 def test_unanswerable_queries_have_no_relevant_passage_left():
     view = corpus_views([[i] for i in range(40)], 200, sizes=(50,), unanswerable=0.25)[0]
     assert (~view.relevant.any(axis=1)).sum() == 10
-
-
-def test_a_view_cuts_rows_and_columns():
-    matrix = np.arange(12.0).reshape(3, 4)
-    view = corpus_views([[0], [1], [2]], 4, sizes=(10,))[0]
-    cut = view.cut(matrix)
-    assert cut.shape == (3, 4)
-    assert cut[0, 1] == matrix[view.queries[0], view.passages[1]]
-
-
-@pytest.mark.parametrize("relevant", [[], [[0], []]])
-def test_queries_without_a_passage_are_refused(relevant):
-    with pytest.raises(ValueError, match="at least one query, and a passage for each"):
-        corpus_views(relevant, 5)
 
 
 def test_about_the_share_asked_for_has_no_answer_where_questions_share_answers():

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.helpers import LinearHead, Remembering, bag_of_words, noise, pairs, refused, unit
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.base import retries
 from uec_rag.confidence.model import shipped_model
-from uec_rag.ensemble.convolution import Uniform
+from uec_rag.ensemble.convolution import Rule
 from uec_rag.ensemble.fitted import PAPER, FitOptions
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
@@ -75,12 +75,6 @@ def test_one_encoder_alone_is_an_ensemble(fit_pairs):
     assert (z.trace > 0).all()
 
 
-def test_no_texts_give_an_empty_batch_of_the_right_width(fitted):
-    for role in ("query", "passage"):
-        z = fitted.embed([], role=role)
-        assert z.mean.shape == z.variance.shape == (0, fitted.dimension)
-
-
 def test_encoders_that_wait_for_a_service_wait_side_by_side():
     together = threading.Barrier(2, timeout=20)  # who is alone breaks it
 
@@ -89,14 +83,6 @@ def test_encoders_that_wait_for_a_service_wait_side_by_side():
         return noise(texts)
 
     UEC([service, service], coefficients="uniform").embed(["a"])
-
-
-def test_an_error_of_one_encoder_is_that_of_the_call():
-    def away(texts):
-        raise KeyError("no such model")
-
-    with pytest.raises(KeyError, match="no such model"):
-        UEC([noise, away], coefficients="uniform").embed(["a"])
 
 
 # The paper's preset
@@ -108,16 +94,11 @@ def paper(fit_pairs):
     return UEC.paper(encoders).fit(fit_pairs)
 
 
-def test_options_are_given_by_name_or_as_one_object():
-    by_name = UEC(["bm25"], structure="diag", seed=3, beta=2)
-    assert by_name.options == FitOptions(structure="diag", seed=3, beta=2.0)
-    both = UEC(["bm25"], options=by_name.options, seed=4)
-    assert both.options == replace(by_name.options, seed=4)
-    assert UEC.paper(["bm25"], space="direct").options == replace(PAPER, space="direct")
+def test_options_are_given_by_name():
+    assert UEC(["bm25"], structure="diag", beta=2).options == FitOptions(structure="diag", beta=2.0)
+    assert UEC.paper(["bm25"], space="direct").options == FitOptions(**PAPER | {"space": "direct"})
     with pytest.raises(TypeError, match=r"no parameter 'structur'; .* space, structure,"):
         UEC(["bm25"], structur="diag")
-    with pytest.raises(TypeError, match="options: expected FitOptions, got dict"):
-        UEC(["bm25"], options={"structure": "diag"})
 
 
 def test_the_preset_makes_the_papers_choices(paper):
@@ -125,11 +106,15 @@ def test_the_preset_makes_the_papers_choices(paper):
     assert (paper.fitted.space, chosen.structure, chosen.likelihood) == ("shared", "diag", "pairs")
     assert (chosen.negatives, chosen.scaled, chosen.last_layer) == ("random", False, "auto")
     assert [posterior.summary.scale for posterior in paper.fitted.posteriors] == [1.0] * 3
-    assert paper.fitted.rule.metadata() == {"name": "trace", "temperature": 1.5}
+    assert paper.fitted.rule == Rule("trace", 1.5)
     assert paper.fitted.beta == 0.01
     assert all(posterior.structure == "diag" for posterior in paper.fitted.posteriors)
     other = UEC.paper([noise], beta=2.0, coefficients="uniform")
-    assert (other.fitted.beta, other.fitted.rule, other.fitted.space) == (2.0, Uniform(), "shared")
+    assert (other.fitted.beta, other.fitted.rule, other.fitted.space) == (
+        2.0,
+        Rule("uniform"),
+        "shared",
+    )
     assert UEC.paper([noise], likelihood="in_batch").options.likelihood == "in_batch"
 
 
@@ -155,50 +140,29 @@ def test_the_preset_leaves_out_an_encoder_that_knows_nothing(paper):
 # Fitting
 
 
-def test_fit_returns_a_report_on_every_encoder_which_reads_as_a_table(fitted):
+def test_fit_returns_a_report_with_a_line_for_every_encoder(fitted):
     report = fitted.report
     assert list(report.encoders) == fitted.names == ["fine", "coarse", "head"]
-    assert (report.structure, report.likelihood) == ("kron", "pairs")
-    assert min(report.encoding_seconds, report.fitting_seconds) >= 0
-    for summary in report.encoders.values():
+    for line, (name, summary) in zip(
+        str(report).splitlines(), report.encoders.items(), strict=False
+    ):
         assert min(summary.slope, summary.prior_precision, summary.scale) > 0
         assert summary.pairs > 400
         assert summary.held_out == 200
-        assert 0 < summary.nll < 1
-        assert 0 < summary.nll_deterministic < 1
-    head, *rows, foot = str(report).splitlines()[:5]
-    assert head.split()[:3] == ["encoder", "pairs", "slope"]
-    assert [row.split()[0] for row in rows] == fitted.names
-    assert len({len(line) for line in (head, *rows)}) == 1
-    summary = report.encoders["fine"]
-    assert rows[0].split()[1:3] == [str(summary.pairs), f"{summary.slope:.1f}"]
-    assert f"{summary.nll:.4f}" in rows[0]
-    assert "kron posterior, pairs likelihood" in foot
+        assert line.startswith(f"{name}: slope {summary.slope:.1f}")
+        assert f"{summary.nll:.4f} ({summary.nll_deterministic:.4f}" in line
 
 
-def test_the_report_warns_of_few_pairs_and_says_what_priors_decided(fitted):
-    few = UEC([bag_of_words(200, "wide")]).fit(pairs(40)).report
+def test_the_report_warns_of_few_pairs_and_says_who_is_ignored(fit_pairs):
+    few = UEC([bag_of_words(24, "narrow")]).fit(pairs(40)).report
     assert few.pairs == (40,)
-    told = str(few)
-    assert "Fitted on 40 pairs: with fewer than 300, slopes, variances and confidence" in told
-    assert few.encoders["wide"].by_prior
-    assert all(
-        f"The {what} of wide was determined by the prior" in told
-        for what in few.encoders["wide"].by_prior
-    )
-    enough = UEC([bag_of_words(24, "narrow")]).fit(pairs(400)).report
-    assert "fewer than 300" not in str(enough)
-
-
-def test_the_report_says_where_weights_are_constant_and_who_is_ignored(fit_pairs):
+    assert "Fitted on 40 pairs: with fewer than 300, slopes, variances and confidence" in str(few)
     members = [bag_of_words(32, "good"), noise]
-    constant = UEC(members, coefficients=[0.5, 0.5]).fit(fit_pairs).report
-    assert constant.deviations == pytest.approx((0, 0), abs=1e-4)
-    assert sum(constant.shares) == pytest.approx(1, abs=1e-5)
-    assert "The encoders count the same in every query: good 1.00, noise 0.00." in str(constant)
-    assert "noise is almost ignored: its weight is" in str(constant)
-    varying = UEC([bag_of_words(32, "good"), LinearHead()]).fit(fit_pairs).report
-    assert "ignored" not in str(varying)
+    report = UEC(members, coefficients=[0.5, 0.5]).fit(pairs(400)).report
+    assert sum(report.shares) == pytest.approx(1, abs=1e-5)
+    assert "fewer than 300" not in str(report)
+    assert "noise is almost ignored: its weight is" in str(report)
+    assert "good is almost ignored" not in str(report)
 
 
 def test_the_level_of_confidence_is_that_of_the_shipped_model(fitted):
@@ -253,24 +217,6 @@ def test_an_offset_of_a_member_is_no_disagreement(fitted, data):
     np.testing.assert_allclose(of_all, np.zeros_like(of_all), atol=1e-5)
 
 
-def test_an_encoder_that_knows_nothing_hardly_counts(encoders, fit_pairs, fitted):
-    uec = UEC([encoders[0], noise], coefficients="uniform").fit(fit_pairs)
-    assert uec.fitted.weights[1] < 0.02 * uec.fitted.weights[0]
-    texts = [passage for _, passage in fit_pairs]
-    queries = [query for query, _ in fit_pairs[:50]]
-    with_noise, without = (Retriever(u) for u in (uec, UEC([encoders[0]]).fit(fit_pairs)))
-    found = []
-    for retriever in (with_noise, without):
-        retriever.add(texts, ids=[str(i) for i in range(200)])
-        found.append([row[0] for row in retriever.search(queries, k=1).ids])
-    assert np.mean([one == other for one, other in zip(*found, strict=True)]) > 0.9
-
-
-def test_fitting_again_replaces_what_was_fitted(encoders, fit_pairs):
-    uec = UEC(encoders[1:2]).fit(pairs(60, seed=3))
-    assert uec.fit(fit_pairs).fingerprint == UEC(encoders[1:2]).fit(fit_pairs).fingerprint
-
-
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -314,9 +260,8 @@ def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(encoders, fit_pairs, mon
 # Names and fingerprints
 
 
-def test_names_are_made_unique(encoders):
+def test_names_are_made_unique():
     embed = bag_of_words(4, "a")
-    assert UEC([embed, embed, embed]).names == ["a", "a-2", "a-3"]
     assert UEC([embed, embed, bag_of_words(4, "a-2")]).names == ["a", "a-2", "a-2-2"]
 
 

@@ -4,7 +4,6 @@ import os
 import pickle
 import re
 import shutil
-import uuid
 import zlib
 from contextlib import closing, suppress
 
@@ -12,7 +11,6 @@ import pytest
 
 from tests.helpers import (
     assert_same_result,
-    by_name,
     change_setting,
     database_of,
     index_of,
@@ -305,15 +303,6 @@ def test_a_store_is_pickled_and_copied_as_it_is(full, queries):
     again = pickle.loads(pickle.dumps(full.store))
     assert [*again.passages()] == [*full.store.passages()]
     assert_same_result(Retriever(full.uec, again).search(queries), full.search(queries))
-
-
-def test_an_ensemble_that_would_not_load_takes_no_saved_ones_place(fitted, tmp_path, monkeypatch):
-    fitted.save(tmp_path / "uec")
-    monkeypatch.setattr("uec_rag.ensemble.save.fingerprint", lambda *given: uuid.uuid4().hex)
-    with pytest.raises(RuntimeError, match=r"does not load again .* has another fingerprint"):
-        fitted.save(tmp_path / "uec")
-    monkeypatch.undo()
-    assert UEC.load(tmp_path / "uec", encoders=by_name(fitted)).fingerprint == fitted.fingerprint
 
 
 def test_an_empty_store_elsewhere_is_not_taken_for_that_of_the_index(full, texts, tmp_path):

@@ -15,7 +15,7 @@ from tests.survival.in_a_child import FORKED, run_all
 from tests.survival.scale import report, times
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.confidence.risk import risk_threshold
-from uec_rag.ensemble import FitOptions
+from uec_rag.ensemble.fitted import FitOptions
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.base import Passage
 from uec_rag.stores.local import LocalStore

@@ -1,6 +1,5 @@
 """Ensembles of encoders that embed each text as one Gaussian."""
 
-from uec_rag.ensemble.fitted import FitOptions
 from uec_rag.ensemble.uec import UEC
 
-__all__ = ["UEC", "FitOptions"]
+__all__ = ["UEC"]

@@ -11,14 +11,14 @@ similarities to the corpus: no passage stands out, or every passage looks releva
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from uec_rag.base.checks import LARGEST, did_you_mean
-from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import largest, softmax
 
@@ -67,11 +67,10 @@ def direct_sum(
         n Gaussians of dimension sum_k d_k, with these `coefficients` and the d_k as `widths`. The
         sparse blocks of encoders without vectors are scaled in the same way.
     """
-    pi = _check(parts, coefficients)
     profiles = [part.profile for part in parts if part.profile is not None]
     factored = len(profiles) == len(parts)
     widths, means, spreads, terms = [], [], [], []
-    for part, factor in zip(parts, block_scales(weights, pi).T, strict=True):
+    for part, factor in zip(parts, block_scales(weights, coefficients).T, strict=True):
         means.append(part.mean * factor[:, None])
         spreads.append((part.scales if factored else part.variance) * (factor**2)[:, None])
         terms += [block.scale_by(factor) for block in part.terms]
@@ -79,7 +78,7 @@ def direct_sum(
             widths.append(part.mean.shape[1])
     mean, spread = np.concatenate(means, 1), np.concatenate(spreads, 1)
     if not factored:
-        return Gaussian(mean, spread, pi, widths or [0], terms)
+        return Gaussian(mean, spread, coefficients, widths or [0], terms)
     # A block-diagonal matrix of the profiles.
     profile = np.zeros((spread.shape[1], mean.shape[1]), np.float32)
     row = column = 0
@@ -87,7 +86,7 @@ def direct_sum(
         height, width = block.shape
         profile[row : row + height, column : column + width] = block
         row, column = row + height, column + width
-    return Gaussian.from_checked(mean, spread, profile, pi, widths or [0], terms)
+    return Gaussian.from_checked(mean, spread, profile, coefficients, widths or [0], terms)
 
 
 def block_scales(weights: FloatArray, coefficients: FloatArray | None = None) -> FloatArray:
@@ -102,11 +101,8 @@ def block_scales(weights: FloatArray, coefficients: FloatArray | None = None) ->
 
 def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:
     """Extract each encoder's unit vectors from means in a direct sum, shapes (..., d_k)."""
-    ends = np.cumsum(dimensions)[:-1]
-    return [
-        block / scale
-        for block, scale in zip(np.split(mean, ends, axis=-1), block_scales(weights), strict=True)
-    ]
+    parts = np.split(mean, np.cumsum(dimensions)[:-1], axis=-1)
+    return [part / scale for part, scale in zip(parts, block_scales(weights), strict=True)]
 
 
 def convolve_shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
@@ -115,21 +111,20 @@ def convolve_shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaus
     The result is ``N(sum pi_k mu_k, sum pi_k^2 Sigma_k)``. As in the paper, the mean is normalised
     before scoring; the variance is scaled accordingly.
 
-    Raises ValueError if the encoders differ in dimension.
+    `coefficients`: array, shape (n, K), as in `direct_sum`.
     """
-    pi = _check(parts, coefficients)
-    check_one_space([part.dimension for part in parts])
-    mean = sum((p.mean * w[:, None] for p, w in zip(parts, pi.T, strict=True)), np.float32(0))
+    weighed = zip(parts, coefficients.T, strict=True)
+    mean = sum((part.mean * pi[:, None] for part, pi in weighed), np.float32(0))
     norm = np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
-    square = pi**2 / norm**2
+    square = coefficients**2 / norm**2
     if any(part.profile is None for part in parts):
         variance = sum(p.variance * w[:, None] for p, w in zip(parts, square.T, strict=True))
-        return Gaussian(mean / norm, variance, pi)
+        return Gaussian(mean / norm, variance, coefficients)
     scales = np.concatenate(
         [p.scales * w[:, None] for p, w in zip(parts, square.T, strict=True)], 1
     )
     profile = np.concatenate([p.profile for p in parts if p.profile is not None])
-    return Gaussian.from_factors(mean / norm, scales, profile, pi)
+    return Gaussian.from_factors(mean / norm, scales, profile, coefficients)
 
 
 def check_one_space(dimensions: Sequence[int]) -> None:
@@ -145,154 +140,58 @@ def check_one_space(dimensions: Sequence[int]) -> None:
         )
 
 
-def _check(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
-    if not parts:
-        raise ValueError("parts: expected one Gaussian per encoder, got none.")
-    expected = (len(parts[0]), len(parts))
-    pi = as_matrix(coefficients, "coefficients")
-    lengths = [*map(len, parts)]
-    if pi.shape != expected or len({*lengths}) > 1:
-        raise ValueError(
-            f"coefficients: expected shape {expected}, one weight per text and encoder, "
-            f"got {pi.shape} for parts of {lengths} texts."
-        )
-    return pi
-
-
-class CoefficientRule(Protocol):
-    """A rule for convex weights (n, K) of n texts.
-
-    A rule that only needs the Gaussians of the encoders is callable with them. `Evidence` also
-    needs a corpus: it is a record, which `uec_rag.ensemble.fitted.Fitted` evaluates.
-    """
-
-    name: ClassVar[str]
-
-    def metadata(self) -> dict[str, object]:
-        """Return the state as a JSON object."""
-
-
-class _Rule(Record):
-    """The base of the rules of this package, which are saved with their name."""
-
-    name: ClassVar[str]
-
-    def metadata(self) -> dict[str, Any]:
-        """Return the state as a JSON object, with the rule's name."""
-        return {"name": self.name, **super().metadata()}
-
-
 @dataclass(frozen=True)
-class Uniform(_Rule):
-    """A rule with the same coefficient for every encoder."""
+class Rule(Record):
+    """A rule for the convex weights of the encoders.
 
-    name: ClassVar[str] = "uniform"
-
-    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Return the weights 1 / K."""
-        return np.full((len(parts[0]), len(parts)), 1 / len(parts), dtype=np.float32)
-
-
-@dataclass(frozen=True)
-class Fixed(_Rule):
-    """A rule with given weights, the same for every text.
-
-    Parameters
+    Attributes
     ----------
-    weights : tuple of float
-        One per encoder, at least 0, with a positive sum; they need not sum to 1.
-    """
-
-    weights: tuple[float, ...]
-    name: ClassVar[str] = "fixed"
-
-    def __post_init__(self) -> None:
-        if not all(0 <= weight <= LARGEST for weight in self.weights) or not sum(self.weights):
-            raise ValueError(
-                "coefficients: expected weights >= 0 with a positive sum, within the range of "
-                f"float32, got {self.weights!r:.200}."
-            )
-        object.__setattr__(self, "weights", tuple(map(float, self.weights)))
-
-    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Return the weights divided by their sum, for each text."""
-        weights = np.asarray(self.weights, dtype=np.float64)
-        return np.tile((weights / weights.sum()).astype(np.float32), (len(parts[0]), 1))
-
-
-@dataclass(frozen=True)
-class Trace(_Rule):
-    """The paper's rule: a softmax of the negative total variances of the encoders (paper eq. 4).
-
-    Parameters
-    ----------
+    name : {"adaptive", "trace", "uniform", "fixed"}
+        "adaptive" weighs by each encoder's similarities to the corpus: a search uses `evidence`.
+        Without a corpus, and before `UEC.fit` has learned it, all encoders weigh the same. "trace"
+        is the paper's rule: a softmax of the negative total variances (paper eq. 4).
     temperature : float
-        T > 0, in the unit of the traces, which depends on the encoder and the fit. Small values
-        favour the encoder of the lowest variance; large values give nearly equal weights.
+        T > 0 of "trace", in the unit of the traces, which depends on the encoder and the fit. Small
+        values favour the encoder of the lowest variance; large values give nearly equal weights.
+    weights : tuple of K floats
+        Those of "fixed", at least 0, with a positive sum; they need not sum to 1.
+    evidence : EvidenceWeights, optional
+        The weights of "adaptive".
 
     Examples
     --------
     >>> low, high = Gaussian([[1.0]], [[0.1]]), Gaussian([[1.0]], [[2.3]])
-    >>> bool(np.allclose(Trace(temperature=1.0)([low, high]), [[0.9, 0.1]], atol=1e-3))
+    >>> bool(np.allclose(Rule("trace", temperature=1.0)([low, high]), [[0.9, 0.1]], atol=1e-3))
     True
     """
 
+    name: Literal["adaptive", "trace", "uniform", "fixed"]
     temperature: float = 1.5
-    name: ClassVar[str] = "trace"
-
-    def __post_init__(self) -> None:
-        temperature = self.temperature
-        if not 0 < temperature <= LARGEST or not np.float32(temperature):
-            raise ValueError(
-                f"temperature: expected a number > 0 in the range of float32, got "
-                f"{temperature!r:.60}."
-            )
-        object.__setattr__(self, "temperature", float(temperature))
+    weights: tuple[float, ...] = ()
+    evidence: EvidenceWeights | None = None
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Compute the weights ``softmax(-tr Sigma_k / T)``."""
-        return softmax(-np.stack([p.trace for p in parts], axis=1) / np.float32(self.temperature))
-
-
-@dataclass(frozen=True)
-class Evidence(_Rule):
-    """A rule that computes coefficients from each encoder's similarities to the corpus.
-
-    A search uses `EvidenceWeights`. Without a corpus, and before `UEC.fit` has learned the weights,
-    all encoders have the same coefficient.
-
-    Parameters
-    ----------
-    weights : EvidenceWeights, optional
-    """
-
-    weights: EvidenceWeights | None = None
-    name: ClassVar[str] = "adaptive"
-
-
-_RULES: dict[str, type[Uniform | Fixed | Trace | Evidence]] = {
-    rule.name: rule for rule in (Uniform, Fixed, Trace, Evidence)
-}
-_EXPECTED = (
-    "coefficients: expected 'adaptive', 'trace', 'uniform', one weight per encoder or a mapping "
-    "from encoder name to weight"
-)
+        """Compute the weights of n texts from the encoders' Gaussians, shape (n, K)."""
+        if self.name == "trace":
+            traces = np.stack([part.trace for part in parts], axis=1)
+            return softmax(-traces / np.float32(self.temperature))
+        weights = np.asarray(self.weights or [1.0] * len(parts), dtype=np.float64)
+        return np.tile((weights / weights.sum()).astype(np.float32), (len(parts[0]), 1))
 
 
 def make_rule(
-    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None,
+    spec: str | Sequence[float] | Mapping[str, float] | None,
     names: Sequence[str],
-    temperature: float | None,
+    temperature: float | None = None,
     space: Space = "direct",
-) -> CoefficientRule:
+) -> Rule:
     """Make a rule from the argument `coefficients` of `UEC`.
 
     Parameters
     ----------
-    spec : str, sequence, mapping, CoefficientRule or None
-        "adaptive", "trace", "uniform", one weight per encoder, a mapping of encoder names to
-        weights, or a rule. None means "adaptive" in the direct sum and "trace" in
-        the shared space.
+    spec : str, sequence, mapping or None
+        "adaptive", "trace", "uniform", one weight per encoder, or a mapping of encoder names to
+        weights. None means "adaptive" in the direct sum and "trace" in the shared space.
     names : sequence of str
         Names of the encoders, in order.
     temperature : float, optional
@@ -307,29 +206,24 @@ def make_rule(
     """
     if spec is None:
         spec = "adaptive" if space == "direct" else "trace"
-    named = spec if isinstance(spec, str) else getattr(spec, "name", None)
-    if space == "shared" and named == Evidence.name:
-        raise ValueError(
-            "coefficients: 'adaptive' needs the similarities of each encoder, which a shared "
-            "space does not keep; use space='direct', or coefficients='trace'."
-        )
     if isinstance(spec, str):
-        if spec == "uniform":
-            return Uniform()
-        if spec == "trace":
-            return Trace() if temperature is None else Trace(temperature)
-        if spec == "adaptive":
-            return Evidence()
-        advice = did_you_mean(spec, ("adaptive", "trace", "uniform"))
-        raise ValueError(f"{_EXPECTED}, got {spec!r}{advice or '.'}")
+        if spec not in _NAMES:
+            raise ValueError(f"{_EXPECTED}, got {spec!r}{did_you_mean(spec, _NAMES) or '.'}")
+        if spec == "adaptive" and space == "shared":
+            raise ValueError(
+                "coefficients: 'adaptive' needs the similarities of each encoder, which a shared "
+                "space does not keep; use space='direct', or coefficients='trace'."
+            )
+        scale = 1.5 if temperature is None else float(temperature)
+        if not 0 < scale <= LARGEST:
+            raise ValueError(f"temperature: expected a number > 0, got {temperature!r:.60}.")
+        return Rule(cast(Any, spec), scale)
     if isinstance(spec, Mapping):
         if set(spec) != set(names):
             raise ValueError(
                 f"coefficients: expected a weight for each of {list(names)}, got {list(spec)}."
             )
-        return Fixed(tuple(spec[name] for name in names))
-    if isinstance(spec, _Rule) or callable(spec):
-        return spec
+        spec = [spec[name] for name in names]
     if not isinstance(spec, Iterable):
         raise TypeError(f"{_EXPECTED}, got {spec!r}.")
     weights = tuple(spec)
@@ -337,19 +231,19 @@ def make_rule(
         raise ValueError(
             f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
         )
-    return Fixed(weights)
+    if not all(0 <= weight <= LARGEST for weight in weights) or not sum(weights):
+        raise ValueError(
+            "coefficients: expected weights >= 0 with a positive sum, within the range of float32, "
+            f"got {weights!r:.200}."
+        )
+    return Rule("fixed", weights=tuple(map(float, weights)))
 
 
-def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:
-    """Rebuild a rule from its `metadata`.
-
-    Raises ValueError if it is not one of this module's rules.
-    """
-    rule = _RULES.get(str(metadata.get("name")))
-    state = {key: value for key, value in metadata.items() if key != "name"}
-    if rule is None or len(state) != len(fields(rule)):  # no saved field has a default
-        raise ValueError(f"coefficients: expected a saved rule, got {dict(metadata)}.")
-    return rule.restore(state)
+_NAMES = ("adaptive", "trace", "uniform")
+_EXPECTED = (
+    "coefficients: expected 'adaptive', 'trace', 'uniform', one weight per encoder or a mapping "
+    "from encoder name to weight"
+)
 
 
 LEADERS = 30
@@ -418,26 +312,18 @@ def corpus_evidence(
     mean, spread = logits.mean(axis=2), np.maximum(logits.std(axis=2), np.float32(1e-3))
     share = softmax(logits)
     entropy = -(share * np.log(np.maximum(share, np.float32(1e-30)))).sum(axis=2)
-    top = np.maximum((logits[:, :, 0] - mean) / spread, np.float32(0.01))
+    first, following = logits[:, :, 0], logits[:, :, 1:_NEXT]
+    gap = np.log1p(first - following.mean(axis=2)) if count > 1 else np.zeros_like(first)
+    top = np.maximum((first - mean) / spread, np.float32(0.01))
     of_members = [
         np.clip(trace, *_TRACE_RANGE).T,
         np.clip(entropy / np.log(max(count, 2)), 0, 1),
-        gap(logits),
+        gap,
         np.log(top),
         mean,
         np.log(spread),
     ]
     return np.stack([of_each.T for of_each in of_members], axis=2).astype(np.float32)
-
-
-def gap(logits: FloatArray) -> FloatArray:
-    """Compute ``log(1 + l_1 - mean(l_2, ..., l_10))``, shape (...); 0 if there is only one logit.
-
-    `logits`: array, shape (..., m), highest first.
-    """
-    top, others = logits[..., 0], logits[..., 1:_NEXT]
-    gaps: FloatArray = np.log1p(top - others.mean(axis=-1)) if others.size else np.zeros_like(top)
-    return gaps
 
 
 @dataclass(frozen=True)
@@ -459,24 +345,8 @@ class EvidenceWeights(Record):
     spread: tuple[float, ...]
     prior: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        for name in ("weights", "location", "spread"):
-            if len(getattr(self, name)) != len(FEATURES):
-                raise ValueError(
-                    f"{name}: expected {len(FEATURES)} numbers, one per feature, "
-                    f"got {len(getattr(self, name))}."
-                )
-
     def coefficients(self, evidence: FloatArray) -> FloatArray:
-        """Compute the convex weights of each query, shape (n, K).
-
-        `evidence`: array, shape (n, K, F). Raises ValueError if K or F is not that of the weights.
-        """
-        expected = (len(self.prior), len(FEATURES))
-        if evidence.ndim != 3 or evidence.shape[1:] != expected:
-            raise ValueError(
-                f"evidence: expected shape (n, {expected[0]}, {expected[1]}), got {evidence.shape}."
-            )
+        """Compute the convex weights of each query, shape (n, K), from evidence (n, K, F)."""
         scores = standardise(evidence, self.location, self.spread) @ np.asarray(
             self.weights, np.float32
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -79,31 +79,36 @@ def corpus_views(
         Largest number of queries in a view.
     unanswerable : float
         Share of a view's queries whose relevant passages are removed from it.
-
-    Raises
-    ------
-    ValueError
-        If there are no queries, or one has no relevant passage.
     """
-    if not relevant or not all(relevant):
-        raise ValueError("relevant: expected at least one query, and a passage for each.")
     rng = np.random.default_rng(seed)
     views = []
     for size in sizes:
         rows = rng.permutation(len(relevant))[:queries]
         wanted = np.unique([p for row in rows for p in relevant[row]])
-        hidden = _choose_hidden(rows.tolist(), relevant, round(unanswerable * len(rows)))
+        hidden = _choose_hidden([{*relevant[row]} for row in rows], round(unanswerable * len(rows)))
         others = np.setdiff1d(rng.permutation(passages)[: size + len(wanted)], wanted)
-        columns = np.setdiff1d(np.concatenate([rng.permutation(others)[:size], wanted]), hidden)
-        positions = np.full(passages, -1)
-        positions[columns] = np.arange(len(columns))
-        mask = np.zeros((len(rows), len(columns)), dtype=bool)
-        for i, row in enumerate(rows):
-            at = positions[list(relevant[row])]
-            mask[i, at[at >= 0]] = True
+        columns = np.setdiff1d(
+            np.concatenate([rng.permutation(others)[:size], wanted]), np.array([*hidden], np.intp)
+        )
+        mask = np.zeros((len(rows), passages), dtype=bool)
+        for position, row in enumerate(rows):
+            mask[position, [*relevant[row]]] = True
         if len(columns):
-            views.append(CorpusView(rows, columns.astype(np.intp), mask))
+            views.append(CorpusView(rows, columns.astype(np.intp), mask[:, columns]))
     return views
+
+
+def _choose_hidden(answers: Sequence[Set[int]], most: int) -> Set[int]:
+    """Choose passages to remove until `most` queries have lost all of their answers.
+
+    Queries that share answers may lose some or all of theirs as well.
+    """
+    hidden = set[int]()
+    for own in answers:
+        if sum(map(hidden.issuperset, answers)) >= most:
+            break
+        hidden |= own
+    return hidden
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,36 +128,6 @@ class FitCorpus:
     similarities: Sequence[FloatArray]
     relevant: Sequence[Collection[int]]
     trace: FloatArray
-
-    @property
-    def passages(self) -> int:
-        """The number of passages N."""
-        return int(self.similarities[0].shape[1])
-
-
-def _choose_hidden(
-    rows: list[int], relevant: Sequence[Collection[int]], most: int
-) -> NDArray[np.intp]:
-    """Choose passages to remove until `most` queries have lost all of their answers.
-
-    Queries that share answers may lose some or all of theirs as well.
-    """
-    left = {row: set(relevant[row]) for row in rows}
-    asking: dict[int, list[int]] = {}
-    for row in rows:
-        for passage in left[row]:
-            asking.setdefault(passage, []).append(row)
-    hidden: list[int] = []
-    lost = 0
-    for row in rows:
-        if lost >= most:
-            break
-        for passage in sorted(left[row]):
-            hidden.append(passage)
-            for other in asking[passage]:
-                left[other].discard(passage)
-                lost += not left[other]
-    return np.unique(hidden).astype(np.intp)
 
 
 def fit_evidence_weights(
@@ -181,43 +156,33 @@ def fit_evidence_weights(
         Random seed of the views.
     others : sequence of FitCorpus
         Queries over other corpora, to learn from in addition.
-
-    Raises
-    ------
-    ValueError
-        If `corpus_views` or `corpus_evidence` raises it.
     """
     from scipy.optimize import minimize
 
-    drawn = [(own, view) for view in corpus_views(own.relevant, own.passages, seed=seed)]
-    for other in others:
-        whole = corpus_views(other.relevant, other.passages, sizes=(other.passages,))
-        drawn += [(other, view) for view in whole]
-    cuts = [[view.cut(values) for values in corpus.similarities] for corpus, view in drawn]
-    evidence = [
-        corpus_evidence(cut, slopes, intercepts, corpus.trace[view.queries])
-        for (corpus, view), cut in zip(drawn, cuts, strict=True)
-    ]
-    pooled = np.concatenate([e.reshape(-1, len(FEATURES)) for e in evidence])
+    drawn, encoders = [], len(slopes)
+    for corpus in (own, *others):
+        size = corpus.similarities[0].shape[1]
+        views = partial(corpus_views, corpus.relevant, size)
+        for view in views(seed=seed) if corpus is own else views(sizes=(size,)):
+            cut = np.stack([view.cut(values) for values in corpus.similarities])
+            seen = corpus_evidence([*cut], slopes, intercepts, corpus.trace[view.queries])
+            drawn.append((cut, seen, view.relevant))
+    pooled = np.concatenate([seen.reshape(-1, len(FEATURES)) for _, seen, _ in drawn])
     location = pooled.mean(axis=0)
     # A feature that hardly varies over the fit queries must not be huge for others.
     spread = np.maximum(pooled.std(axis=0), 0.05)
-    encoders = len(slopes)
+    # The intercept is the same for all passages of a query, so the softmax ignores it.
+    factor = np.reshape(np.array(slopes, np.float32), (encoders, 1, 1))
     problems = [
-        (
-            # The intercept is the same for all passages of a query, so the softmax ignores it.
-            np.stack([np.float32(a) * s for a, s in zip(slopes, cut, strict=True)]),
-            standardise(e, location, spread).astype(np.float64),
-            view.relevant,
-        )
-        for (_, view), cut, e in zip(drawn, cuts, evidence, strict=True)
+        (factor * cut, standardise(seen, location, spread).astype(np.float64), relevant)
+        for cut, seen, relevant in drawn
     ]
     loss = partial(_penalised_loss, problems=problems, encoders=encoders)
     of_features = _BOUNDS if others else {**_BOUNDS, "deviation": _OUT}
     bounds = [*(of_features[name] for name in FEATURES), (-4.0, 6.0)]
     bounds += [(None, None)] * encoders
-    result = minimize(loss, np.zeros(len(bounds)), jac=True, method="L-BFGS-B", bounds=bounds)
-    solution = result.x
+    start = np.zeros(len(bounds))
+    solution = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     return EvidenceWeights(
         weights=tuple(solution[: len(FEATURES)].tolist()),
         location=tuple(location.tolist()),

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.model import (
-    ConfidenceModel,
-    FitView,
-    fit_temperature,
-    keep_level,
-    shipped_model,
-)
+from uec_rag.confidence.model import ConfidenceModel, fit_temperature, keep_level, shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, check_one_space
+from uec_rag.ensemble.convolution import check_one_space
 from uec_rag.ensemble.evidence_fit import FitCorpus, fit_evidence_weights
 from uec_rag.ensemble.fit_queries import (
     LANGUAGES,
@@ -73,95 +67,71 @@ def fit(
     pairs_of_each = _pairs_of_each(unfitted.names, pairs)
     if unfitted.space == "shared":
         check_one_space([encoder.dimension for encoder in encoders])
-    start = time.perf_counter()
+    start, seed = time.perf_counter(), options.seed
     bar = progress_bar("Fitting", 3, show_progress)
-    posteriors = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
+    made = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
     bar.update()
-    fitted = replace(unfitted, posteriors=tuple(posteriors.posteriors))
-    questions = posteriors.fit_queries(fitted, options.seed)
-    if isinstance(fitted.rule, Evidence) and len(encoders) > 1:
+    fitted = replace(unfitted, posteriors=tuple(made.posteriors))
+    asked = made.fit_queries(fitted, seed)
+    if fitted.rule.name == "adaptive" and len(encoders) > 1:
         strange = list[FitCorpus]()
         if not are_generated:
             strange = _encode_pseudo_languages(
-                encoders, fitted, questions.questions, options.seed, show_progress
+                encoders, fitted, made.questions, seed, show_progress
             )
-        weights = _evidence_weights(fitted, questions, options.seed, strange)
-        fitted = replace(fitted, rule=Evidence(weights))
+        traces = fitted.standardise_traces(asked.queries)
+        own = FitCorpus(asked.own, made.questions.relevant, traces)
+        evidence = fit_evidence_weights(
+            own, fitted.slopes, fitted.intercepts, seed=seed, others=strange
+        )
+        fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
     bar.update()
     known = shipped_fit(encoders, unfitted, options)
-    views = questions.views(fitted)
-    model = _confidence_model(fitted, views, posteriors, known, options.seed, are_generated)
+    model = _confidence_model(fitted, asked, made, known, are_generated)
     bar.close()
-    summaries = {
-        n: post.summary for n, post in zip(fitted.names, posteriors.posteriors, strict=True)
-    }
-    coefficients = fitted.encoder_coefficients(questions.queries, questions.coefficients(fitted))
-    shares = fitted.shares(coefficients)
-    seconds = time.perf_counter() - start - posteriors.encoding_seconds
+    shares = fitted.shares(fitted.encoder_coefficients(asked.queries, asked.coefficients(fitted)))
+    posteriors = zip(fitted.names, made.posteriors, strict=True)
     report = FitReport(
-        summaries,
-        options.structure,
-        options.likelihood,
-        posteriors.encoding_seconds,
-        seconds,
+        {name: posterior.summary for name, posterior in posteriors},
+        time.perf_counter() - start,
         source=f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
         "passages"
         if are_generated
         else "",
-        pairs=tuple(sum(map(len, each.positives)) for each in pairs_of_each),
+        pairs=tuple(int((each.labels == 1).sum()) for each in pairs_of_each),
         shares=tuple(shares.mean(axis=0).tolist()),
-        deviations=tuple(shares.std(axis=0).tolist()),
     )
-    profile = _profile(posteriors.questions, fitted.blocks(posteriors.corpus))
-    return replace(fitted, confidence_model=model, report=report, training_profile=profile)
-
-
-def _profile(questions: Questions, passages: Sequence[Gaussian]) -> TrainingProfile:
-    """Summarise the questions of a fit, given each block's Gaussians of their corpus."""
-    pairs = [
-        (query, questions.corpus[rows[0]])
-        for query, rows in zip(questions.queries[:_PROFILED], questions.relevant, strict=False)
+    texts = made.questions
+    known_pairs = [
+        (query, texts.corpus[rows[0]])
+        for query, rows in zip(texts.queries[:_PROFILED], texts.relevant, strict=False)
     ]
-    return TrainingProfile.from_pairs(pairs, passages)
-
-
-def _evidence_weights(
-    fitted: Fitted, questions: FitQueries, seed: int, strange: Sequence[FitCorpus]
-) -> EvidenceWeights:
-    """Learn the evidence weights of the questions of a fit, and of those over other corpora."""
-    traces = fitted.standardise_traces(questions.queries)
-    return fit_evidence_weights(
-        FitCorpus(questions.own, questions.questions.relevant, traces),
-        fitted.slopes,
-        fitted.intercepts,
-        seed=seed,
-        others=strange,
-    )
+    profile = TrainingProfile.from_pairs(known_pairs)
+    return replace(fitted, confidence_model=model, report=report, training_profile=profile)
 
 
 def _confidence_model(
     fitted: Fitted,
-    views: Sequence[FitView],
-    posteriors: FittedPosteriors,
+    asked: FitQueries,
+    made: FittedPosteriors,
     known: Fitted | None,
-    seed: int,
     are_generated: bool,
 ) -> ConfidenceModel:
     """Adapt the shipped model of confidence to an ensemble.
 
     `known`: the shipped fit of the same encoders, if there is one. `are_generated`: as in `fit`.
     """
-    if known is None or known.confidence_model is None:
-        words = any(part.terms for part in posteriors.queries)
-        shipped = shipped_model("words" if words else "fitted")
-        model = replace(shipped, temperature=fit_temperature(views))
-        if not are_generated:
-            return model
-        in_corpus = model.in_corpus.with_line(_GENERATED_SLOPE, _GENERATED_OFFSET)
-        return replace(model, in_corpus=in_corpus)
-    model, before = known.confidence_model, posteriors.fit_queries(known, seed).views(known)
-    temperature = model.temperature * fitted.slope / known.slope
-    return keep_level(model, before, views, temperature)
+    views = asked.views(fitted)
+    if known is not None and known.confidence_model is not None:
+        temperature = known.confidence_model.temperature * fitted.slope / known.slope
+        before = made.fit_queries(known, asked.seed).views(known)
+        return keep_level(known.confidence_model, before, views, temperature)
+    shipped = shipped_model("words" if any(part.terms for part in made.queries) else "fitted")
+    model = replace(shipped, temperature=fit_temperature(views))
+    if not are_generated:
+        return model
+    in_corpus = model.in_corpus.with_line(_GENERATED_SLOPE, _GENERATED_OFFSET)
+    return replace(model, in_corpus=in_corpus)
 
 
 def _encode_pseudo_languages(
@@ -180,9 +150,12 @@ def _encode_pseudo_languages(
     out = []
     for number, language in enumerate(LANGUAGES):
         strange = to_pseudo_language(questions, language, seed + number)
-        shown = {"show_progress": show_progress}
-        queries = fitted.gaussians([e.encode(strange.queries, "query", **shown) for e in encoders])
-        corpus = fitted.gaussians([e.encode(strange.corpus, "passage", **shown) for e in encoders])
+        sides: tuple[tuple[list[str], Role], ...]
+        sides = (strange.queries, "query"), (strange.corpus, "passage")
+        queries, corpus = (
+            fitted.gaussians([e.encode(some, role, show_progress=show_progress) for e in encoders])
+            for some, role in sides
+        )
         similarities = [moments(q, c)[0] for q, c in zip(queries, corpus, strict=True)]
         traces = fitted.standardise_traces(queries)
         out.append(FitCorpus(similarities, strange.relevant, traces))
@@ -211,15 +184,12 @@ class FittedPosteriors:
         Gaussians of questions and of a corpus that contains their answers, from each encoder.
     questions : Questions
         Their texts, and the indices of each question's answers in the corpus.
-    encoding_seconds : float
-        Time spent in the encoders.
     """
 
     posteriors: list[Posterior]
     queries: list[Gaussian]
     corpus: list[Gaussian]
     questions: Questions
-    encoding_seconds: float
 
     def fit_queries(self, fitted: Fitted, seed: int) -> FitQueries:
         """Return the questions as an ensemble of these encoders asks them, whatever its fit."""
@@ -229,23 +199,13 @@ class FittedPosteriors:
         return FitQueries(queries, corpus, own, self.questions, seed)
 
 
-@dataclass(frozen=True, eq=False)
-class _Encodings:
-    """The output of an encoder for distinct texts in one role, by text."""
-
-    encoded: Encoded
-    place: dict[str, int]
-
-    @classmethod
-    def from_encoder(
-        cls, encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool | None
-    ) -> Self:
-        distinct = list(dict.fromkeys(texts))
-        encoded = encoder.encode(distinct, role, show_progress=show_progress)
-        return cls(encoded, {text: row for row, text in enumerate(distinct)})
-
-    def select(self, texts: Sequence[str]) -> Encoded:
-        return self.encoded[[self.place[text] for text in texts]]
+def _encoded(
+    encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool | None
+) -> Callable[[Sequence[str]], Encoded]:
+    """Encode distinct texts; return a function that looks the encodings of some texts up."""
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    encoded = encoder.encode([*row_of], role, show_progress=show_progress)
+    return lambda some: encoded[[row_of[text] for text in some]]
 
 
 def fit_posteriors(
@@ -259,22 +219,21 @@ def fit_posteriors(
 
     `pairs`: one item per encoder, the same object if they share it.
     """
-    start = time.perf_counter()
     questions = choose_questions(list({id(each): each for each in pairs}.values()), options.seed)
-    queries, passages = [], []
-    for encoder, given in zip(encoders, pairs, strict=True):
-        texts = [*given.queries, *questions.queries], [*given.passages, *questions.corpus]
-        queries.append(_Encodings.from_encoder(encoder, texts[0], "query", show_progress))
-        passages.append(_Encodings.from_encoder(encoder, texts[1], "passage", show_progress))
-    encoding_seconds = time.perf_counter() - start
-    posteriors = []
-    for encoder, given, query, passage in zip(encoders, pairs, queries, passages, strict=True):
-        sides = query.select(given.queries), passage.select(given.passages)
-        posteriors.append(fit_posterior(given, *sides, encoder.gain, **options.posterior_options))
-
-    def gaussians(sides: list[_Encodings], texts: list[str]) -> list[Gaussian]:
-        pairs = zip(posteriors, sides, strict=True)
-        return [posterior.gaussian(side.select(texts)) for posterior, side in pairs]
-
-    own = gaussians(queries, questions.queries), gaussians(passages, questions.corpus)
-    return FittedPosteriors(posteriors, *own, questions, encoding_seconds)
+    sides = [
+        (
+            _encoded(encoder, [*given.queries, *questions.queries], "query", show_progress),
+            _encoded(encoder, [*given.passages, *questions.corpus], "passage", show_progress),
+        )
+        for encoder, given in zip(encoders, pairs, strict=True)
+    ]
+    posteriors, queries, corpus = list[Posterior](), list[Gaussian](), list[Gaussian]()
+    names = ("structure", "likelihood", "negatives", "scaled", "seed")
+    settings: dict[str, Any] = {name: getattr(options, name) for name in names}
+    for encoder, given, (asked, answers) in zip(encoders, pairs, sides, strict=True):
+        own = asked(given.queries), answers(given.passages)
+        posterior = fit_posterior(given, *own, encoder.gain, **settings)
+        posteriors.append(posterior)
+        queries.append(posterior.gaussian(asked(questions.queries)))
+        corpus.append(posterior.gaussian(answers(questions.corpus)))
+    return FittedPosteriors(posteriors, queries, corpus, questions)

@@ -15,10 +15,7 @@ import numpy as np
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.model import FitView
-from uec_rag.ensemble.evidence_fit import (
-    CorpusView,
-    corpus_views,
-)
+from uec_rag.ensemble.evidence_fit import CorpusView, corpus_views
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.laplace.pairs import Pairs
 
@@ -62,32 +59,22 @@ class FitQueries:
         cuts = drawn(sizes=_CORPUS_SIZES, queries=_MOST_ASKED, seed=self.seed + 1)
         for number in range(_TINY_CORPORA):
             cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=self.seed + 2 + number)
-        return [self._encode_questions(cut, fitted) for cut in cuts]
+        return [self._over(cut, fitted) for cut in cuts]
 
     def coefficients(self, fitted: Fitted) -> FloatArray:
         """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)
         return fitted.weigh(fitted.evidence_weights, self.queries, self.own, best)
 
-    def _encode_questions(self, view: CorpusView, fitted: Fitted) -> FitView:
-        smaller = replace(
-            self,
-            queries=[part[view.queries] for part in self.queries],
-            corpus=self.corpus[view.passages],
-            own=[view.cut(own) for own in self.own],
-        )
-        pi = smaller.coefficients(fitted)
-        mu, sigma2 = moments(fitted.combine(smaller.queries, pi), smaller.corpus)
-        members = np.moveaxis(
-            fitted.member_logits(smaller.queries, np.stack(smaller.own, axis=-1)), -1, 0
-        )
-        slope, offset = fitted.logit_line(smaller.queries, pi)
-        return FitView(
-            slope * mu + offset[:, None],
-            slope**2 * sigma2,
-            view.relevant,
-            members,
-        )
+    def _over(self, view: CorpusView, fitted: Fitted) -> FitView:
+        """Compute the logits of some questions over some passages."""
+        queries = [part[view.queries] for part in self.queries]
+        corpus, own = self.corpus[view.passages], [view.cut(each) for each in self.own]
+        pi = replace(self, queries=queries, corpus=corpus, own=own).coefficients(fitted)
+        mu, _ = moments(fitted.combine(queries, pi), corpus)
+        slope, offset = fitted.logit_line(queries, pi)
+        members = fitted.member_logits(queries, np.stack(own, axis=-1))
+        return FitView(slope * mu + offset[:, None], view.relevant, members)
 
 
 _MOST_QUERIES = 600  # more did not change the result, as measured
@@ -216,8 +203,8 @@ def to_pseudo_language(questions: Questions, language: Language, seed: int) -> Q
 
 
 def _ideographs(number: int) -> str:
-    first, second = divmod(number // 100 % _IDEOGRAPHS**2, _IDEOGRAPHS)
-    return chr(ord("一") + first) + chr(ord("一") + second)
+    pair = divmod(number // 100 % _IDEOGRAPHS**2, _IDEOGRAPHS)
+    return "".join(chr(ord("一") + place) for place in pair)
 
 
 def _exchange(texts: Iterable[str], rng: np.random.Generator, letters: str) -> dict[int, str]:
@@ -229,17 +216,13 @@ def _exchange(texts: Iterable[str], rng: np.random.Generator, letters: str) -> d
             scripts.setdefault(script, Counter())[letter] = count
     table: dict[int, str] = {}
     for counts in scripts.values():
-        usual = _usual(counts)
+        # The most frequent letters, without those of loan words.
+        ordered = sorted(counts, key=lambda letter: (-counts[letter], letter))
+        share = np.cumsum([counts[letter] for letter in ordered]) / counts.total()
+        usual = ordered[: int(np.searchsorted(share, _USUAL)) + 1]
         into = letters if len(letters) >= len(usual) else usual
         for letter, position in zip(usual, rng.permutation(len(into)).tolist(), strict=False):
             table[ord(letter)] = into[position]
             if len(letter.upper()) == 1 and letter.upper() != letter:
                 table[ord(letter.upper())] = into[position].upper()
     return table
-
-
-def _usual(counts: Counter[str]) -> list[str]:
-    """Return the most frequent letters of a script, without those of loan words."""
-    ordered = sorted(counts, key=lambda letter: (-counts[letter], letter))
-    share = np.cumsum([counts[letter] for letter in ordered]) / counts.total()
-    return ordered[: int(np.searchsorted(share, _USUAL)) + 1]

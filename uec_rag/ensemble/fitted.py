@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self, TypedDict, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self, get_args
 
 import numpy as np
 
-from uec_rag.base.checks import check_beta, check_type, did_you_mean
+from uec_rag.base.checks import check_beta, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
-from uec_rag.ensemble.convolution import CoefficientRule, Evidence, EvidenceWeights, Space, Uniform
+from uec_rag.ensemble.convolution import EvidenceWeights, Rule, Space
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
 
 _ENOUGH = 300  # pairs; with fewer, a prior dominates the fit
 _IGNORED = 0.02  # mean share below which a member has no effect
-_CONSTANT = 0.01  # standard deviation of the shares below which they do not depend on the query
-
-
-class Chosen(TypedDict, total=False):
-    """The fields of `FitOptions`, as arguments of `UEC`."""
-
-    space: Space
-    structure: Structure
-    temperature: float | None
-    likelihood: Likelihood
-    negatives: Negatives
-    scaled: bool
-    last_layer: LastLayers
-    beta: float
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -97,30 +81,16 @@ class FitOptions(Record):
         object.__setattr__(self, "beta", check_beta(self.beta))
 
     @classmethod
-    def from_keywords(cls, options: FitOptions | None, chosen: Mapping[str, Any]) -> FitOptions:
-        """Return `options`, or the defaults, with some of them replaced by name.
-
-        Raises
-        ------
-        TypeError
-            If `options` has another type, or a name is not that of an option.
-        """
-        check_type(options, FitOptions | None, "options", "FitOptions")
+    def from_keywords(cls, chosen: Mapping[str, Any]) -> Self:
+        """Make options by name; TypeError if there is no option of a name."""
         names = [field.name for field in fields(cls)]
-        unknown = [name for name in chosen if name not in names]
-        if unknown:
+        if unknown := next((name for name in chosen if name not in names), None):
+            advice = did_you_mean(unknown, (*names, "encoders", "coefficients", "device")) or "."
             raise TypeError(
-                f"UEC: there is no parameter {unknown[0]!r}; besides its own, it takes the "
-                f"fields of FitOptions: {', '.join(names)}"
-                f"{did_you_mean(unknown[0], (*_OWN, *names)) or '.'}"
+                f"UEC: there is no parameter {unknown!r}; besides its own, it takes the fields of "
+                f"FitOptions: {', '.join(names)}{advice}"
             )
-        return replace(options or cls(), **chosen)
-
-    @property
-    def posterior_options(self) -> dict[str, Any]:
-        """The options of `fit_posterior`, by name."""
-        names = ("structure", "likelihood", "negatives", "scaled", "seed")
-        return {name: getattr(self, name) for name in names}
+        return cls(**chosen)
 
 
 _ALLOWED = {
@@ -131,13 +101,15 @@ _ALLOWED = {
     "last_layer": get_args(LastLayers),
 }
 
-# The other parameters of `UEC`.
-_OWN = ("encoders", "coefficients", "options", "device", "dtype", "batch_size")
-
-PAPER = FitOptions(
-    space="shared", structure="diag", negatives="random", scaled=False, last_layer="auto", beta=0.01
-)
-"""Options of `UEC.paper`."""
+PAPER: Mapping[str, Any] = {
+    "space": "shared",
+    "structure": "diag",
+    "negatives": "random",
+    "scaled": False,
+    "last_layer": "auto",
+    "beta": 0.01,
+}
+"""The options of `UEC.paper`, by name."""
 
 
 @dataclass(frozen=True)
@@ -149,100 +121,50 @@ class FitReport(Record):
     encoders : dict
         Maps the name of each encoder to its `PosteriorSummary` (slope, prior precision, scale,
         pairs, held-out NLL).
-    structure, likelihood : str
-        How the posteriors were fitted.
-    encoding_seconds, fitting_seconds : float
-        Time spent in the encoders, and in everything else.
+    seconds : float
+        Time that the fit took.
     source : str
         What the ensemble was fitted on if not fitted by the user, as that of `UEC()`.
     pairs : tuple of K int
         Number of distinct pairs of a query and its passage that each encoder was fitted on; empty,
-        as are the two below, for the fit that comes with the package.
-    shares, deviations : tuple of K float
-        Mean and standard deviation of the share of each encoder in the fit queries.
+        as are the shares, for the fit that comes with the package.
+    shares : tuple of K float
+        Mean share of each encoder in the fit queries.
     """
 
     encoders: dict[str, PosteriorSummary]
-    structure: str
-    likelihood: str
-    encoding_seconds: float
-    fitting_seconds: float
+    seconds: float
     source: str = ""
     pairs: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
-    deviations: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        """Return a table with a line per encoder, and the notes."""
-        head = ("encoder", "pairs", "slope", "prior prec.", "scale", "NLL", "without var.")
-        rows = [head]
-        rows += [
-            (
-                name,
-                str(s.pairs),
-                f"{s.slope:.1f}",
-                f"{s.prior_precision:.2g}",
-                f"{s.scale:.2g}",
-                f"{s.nll:.4f}",
-                f"{s.nll_deterministic:.4f}",
-            )
+        """Return a line per encoder, what it was fitted on or how long that took, and the notes."""
+        lines = [
+            f"{name}: slope {s.slope:.1f}, prior precision {s.prior_precision:.2g}, scale "
+            f"{s.scale:.2g}, held-out NLL {s.nll:.4f} ({s.nll_deterministic:.4f} without variance)"
             for name, s in self.encoders.items()
         ]
-        first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
-        form = "  ".join([f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others)])
-        lines = [form.format(*row) for row in rows]
-        took = f"encoding {self.encoding_seconds:.1f} s, fitting {self.fitting_seconds:.1f} s"
-        how = f"{self.structure} posterior, {self.likelihood} likelihood"
-        lines.append(f"{how}; {self.source or took}")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, self.source or f"fitted in {self.seconds:.1f} s", *self.notes])
 
     @property
     def notes(self) -> list[str]:
         """The warnings about the fit, as sentences."""
-        return [*self._pair_warnings(), *self.share_warnings]
-
-    def _pair_warnings(self) -> Iterator[str]:
         fewest = min(self.pairs, default=_ENOUGH)
-        if fewest < _ENOUGH:
-            yield (
-                f"Fitted on {fewest} pairs: with fewer than {_ENOUGH}, slopes, variances and "
-                "confidence depend on priors as much as on the pairs. Give more if you can."
-            )
-        for what in ("slope", "variance"):
-            names = [name for name, s in self.encoders.items() if what in s.by_prior]
-            if names:
-                yield (
-                    f"The {what} of {', '.join(names)} was determined by the prior rather than "
-                    "by the pairs. Give more pairs."
-                )
-
-    @property
-    def share_warnings(self) -> list[str]:
-        """The warnings about the weights of the encoders."""
-        if len(self.shares) < 2:
-            return []
-        shares = list(zip(self.encoders, self.shares, strict=True))
-        notes = []
-        if max(self.deviations) < _CONSTANT:
-            weights = ", ".join(f"{name} {share:.2f}" for name, share in shares)
-            notes.append(f"The encoders count the same in every query: {weights}.")
-        return notes + [
+        few = (
+            f"Fitted on {fewest} pairs: with fewer than {_ENOUGH}, slopes, variances and "
+            "confidence depend on priors as much as on the pairs. Give more if you can."
+        )
+        ignored = [
             f"{name} is almost ignored: its weight is {share:.1%} on average. Leave it out, or "
             "check whether it suits these texts."
-            for name, share in shares
+            for name, share in zip(self.encoders, self.shares, strict=False)
             if share < _IGNORED
         ]
+        return [few, *ignored] if fewest < _ENOUGH else ignored
 
 
-ENOUGH_PASSAGES = 16
-"""The number of passages from which to estimate the distance between those of a corpus."""
-
-_COMPARED = 64
-
-# Fraction of the distance between fit passages. It is .57 to .85 in corpora on one subject, and .04
-# to .63 in a language that an encoder does not know (six encoders, twelve English and eight other
-# corpora).
-_ALIKE = 0.7
+_CROSSES = 0.05  # share of pairs
 
 
 @dataclass(frozen=True)
@@ -253,24 +175,20 @@ class TrainingProfile(Record):
     ----------
     writings : tuple of str
         Writings of the questions and passages, see `uec_rag.encoders.lexical`.
-    distance : tuple of float
-        1 minus the mean cosine of two fit passages, by each block; 0 for one without vectors.
     crosses_scripts : bool
         Whether passages answer questions in other scripts, in 5 % of the pairs or more. The models
         are then multilingual, and no script is unknown to them.
     """
 
     writings: tuple[str, ...]
-    distance: tuple[float, ...]
     crosses_scripts: bool = False
 
     @classmethod
-    def from_pairs(cls, pairs: Sequence[tuple[str, str]], passages: Sequence[Gaussian]) -> Self:
-        """Summarise fit pairs, given each block's Gaussians of the passages among them."""
+    def from_pairs(cls, pairs: Sequence[tuple[str, str]]) -> Self:
+        """Summarise fit pairs."""
         scripts = [{letters_in(text) for text in pair} - {None} for pair in pairs]
         return cls(
             writings(text for pair in pairs for text in pair),
-            tuple(distance(part.mean) for part in passages),
             sum(len(pair) > 1 for pair in scripts) >= _CROSSES * len(scripts),
         )
 
@@ -295,26 +213,6 @@ class TrainingProfile(Record):
             return sentence("other_writing", language, writing=writing), True
         return "", False
 
-    def weak_encoders(self, vectors: Sequence[FloatArray]) -> list[int]:
-        """Return the positions of the blocks that hardly distinguish the given passages.
-
-        `vectors`: each block's vectors of the same passages, arrays of shape (m, d_k).
-        """
-        return [
-            block
-            for block, (usual, means) in enumerate(zip(self.distance, vectors, strict=True))
-            if usual and distance(means) < _ALIKE * usual
-        ]
-
-
-_CROSSES = 0.05  # share of pairs
-
-
-def distance(vectors: FloatArray) -> float:
-    """Compute 1 minus the mean cosine of two different texts; 0 if there are no vectors."""
-    cosines = cosines_of_pairs(vectors[:_COMPARED])
-    return float(1 - cosines.mean()) if vectors.shape[1] and len(cosines) else 0.0
-
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -335,7 +233,7 @@ class Fitted:
 
     names: tuple[str, ...]
     space: Space
-    rule: CoefficientRule
+    rule: Rule
     beta: float = 1.0
     posteriors: tuple[Posterior, ...] | None = None
     confidence_model: ConfidenceModel | None = None
@@ -375,31 +273,7 @@ class Fitted:
     @property
     def evidence_weights(self) -> EvidenceWeights | None:
         """The weights of the rule "adaptive"; None for another rule."""
-        return self.rule.weights if isinstance(self.rule, Evidence) else None
-
-    def foreign_corpus(self, texts: Sequence[str], vectors: Sequence[FloatArray]) -> str | None:
-        """Return a warning if encoders cannot distinguish passages due to their language, or None.
-
-        `texts`: texts of the passages. `vectors`: each block's means of them, arrays of shape
-        (m, d_k).
-        """
-        profile = self.training_profile
-        if profile is None:
-            return None
-        most = writings(texts[:_COMPARED], least=0.5)
-        strange = [name for name in most if name not in profile.writings]
-        weak = profile.weak_encoders(vectors) if strange else []
-        if not weak:
-            return None
-        names = ", ".join(repr(self.block_names[block]) for block in weak)
-        words = 0 in profile.distance
-        so = "what is found is found by its words" if words else "its similarities say little"
-        also = "" if words else ', or "bm25"'
-        return (
-            f"Most of these passages are in {strange[0]}, which the fit pairs did not contain, "
-            f"and {names} cannot tell them apart: {so}, and confidence is low. Add an encoder "
-            f"that knows the language{also}, and fit it on pairs in that language."
-        )
+        return self.rule.evidence
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Compute the `blocks` of texts that the encoders have encoded."""
@@ -416,11 +290,8 @@ class Fitted:
         """
         if self.space == "direct":
             return [*parts]
-        return [convolution.convolve_shared(parts, self._apply_rule(parts))]
-
-    def _apply_rule(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Return the rule's coefficients; uniform ones if it needs evidence from a corpus."""
-        return (self.rule if callable(self.rule) else Uniform())(parts)
+        convolution.check_one_space([part.dimension for part in parts])
+        return [convolution.convolve_shared(parts, self.rule(parts))]
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Compute the coefficients of blocks from their Gaussians alone, shape (n, K).
@@ -429,8 +300,8 @@ class Fitted:
         quality of retrieval. `weigh` computes coefficients from a corpus.
         """
         if role == "passage" or len(parts) == 1:
-            return Uniform()(parts)
-        return self._apply_rule(parts)
+            return Rule("uniform")(parts)
+        return self.rule(parts)
 
     def weigh(
         self,
@@ -483,29 +354,27 @@ class Fitted:
         """Return the encoders' coefficients of texts, given those of their blocks, shape (n, K)."""
         if self.space == "direct":
             return coefficients
-        [block] = parts
-        assert block.coefficients is not None  # as `blocks` made it
-        return block.coefficients
+        made_with = parts[0].coefficients  # by `blocks`; of a mixture with turns, not known
+        return Rule("uniform")([parts[0]] * len(self.names)) if made_with is None else made_with
 
-    def block_intercepts(self, parts: Sequence[Gaussian]) -> FloatArray:
+    def _intercepts_of(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Return the intercept of each block's logit for texts, shape (n, K)."""
         intercepts = np.asarray(self.intercepts, np.float32)
         if self.space == "direct":
             return np.tile(intercepts, (len(parts[0]), 1))
-        ones = np.ones((len(parts[0]), 1), dtype=np.float32)
-        of_block: FloatArray = self.encoder_coefficients(parts, ones) @ intercepts
+        of_block: FloatArray = self.encoder_coefficients(parts, intercepts) @ intercepts
         return of_block[:, None]
 
     def logit_line(
         self, parts: Sequence[Gaussian], coefficients: FloatArray
     ) -> tuple[np.float32, FloatArray]:
         """Return slope and offset (n,) of ``sum_k pi_k (a_k s_k + b_k)`` as a function of mu_s."""
-        offset: FloatArray = (coefficients * self.block_intercepts(parts)).sum(axis=1)
+        offset: FloatArray = (coefficients * self._intercepts_of(parts)).sum(axis=1)
         return np.float32(self.slope), offset
 
     def member_logits(self, parts: Sequence[Gaussian], own: FloatArray) -> FloatArray:
         """Compute each block's logits ``a_k s_k + b_k`` of its similarities, shape (n, ..., K)."""
-        intercepts = self.block_intercepts(parts)
+        intercepts = self._intercepts_of(parts)
         logits: FloatArray = np.asarray(self.slopes, np.float32) * own
         return logits + (intercepts if own.ndim == 2 else intercepts[:, None])
 
@@ -541,10 +410,9 @@ class Fitted:
         """Compute the log total variance of queries, standardised per encoder, shape (n, K)."""
         if self.posteriors is None:
             return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
-        traces = np.empty((len(parts[0]), len(parts)), dtype=np.float32)
-        for member, (posterior, part) in enumerate(zip(self.posteriors, parts, strict=True)):
-            traces[:, member] = posterior.standardise_log_trace(part)
-        return traces
+        pairs = zip(self.posteriors, parts, strict=True)
+        each = [posterior.standardise_log_trace(part) for posterior, part in pairs]
+        return np.stack(each, axis=1)
 
     def shares(self, coefficients: FloatArray) -> FloatArray:
         """Compute each encoder's share, ``pi_k w_k`` normalised to a sum of 1, shape (n, K).

@@ -22,19 +22,10 @@ _MAKING = threading.Lock()
 
 
 def with_caches(uec: UEC) -> UEC:
-    """Return a copy of an ensemble that does not encode again what was encoded recently."""
-    view = copy.copy(uec)
-    view.encoders = _with_caches(uec)
-    return view
+    """Return a copy of an ensemble that does not encode again what was encoded recently.
 
-
-def encode(uec: UEC, texts: Sequence[str], role: Role) -> list[Gaussian]:
-    """Encode texts as `UEC.encode` does, except those that were encoded recently."""
-    return with_caches(uec).encode(texts, role)
-
-
-def _with_caches(uec: UEC) -> list[Encoder]:
-    """Return the encoders of an ensemble with a cache of texts, as long as it lives."""
+    The caches live as long as the ensemble.
+    """
     with _MAKING:
         if uec not in _MEMBERS:
             _MEMBERS[uec] = [
@@ -43,4 +34,11 @@ def _with_caches(uec: UEC) -> list[Encoder]:
                 else CachedEncoder(encoder, None)
                 for encoder in uec.encoders
             ]
-        return _MEMBERS[uec]
+    view = copy.copy(uec)
+    view.encoders = _MEMBERS[uec]
+    return view
+
+
+def encode(uec: UEC, texts: Sequence[str], role: Role) -> list[Gaussian]:
+    """Encode texts as `UEC.encode` does, except those that were encoded recently."""
+    return with_caches(uec).encode(texts, role)

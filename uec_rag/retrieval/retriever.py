@@ -34,7 +34,7 @@ from uec_rag.confidence.readings import Reading, shipped_underspecified
 from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids
 from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.loading import EncoderLike
-from uec_rag.ensemble.convolution import Uniform, make_rule
+from uec_rag.ensemble.convolution import Rule, make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
@@ -625,7 +625,7 @@ class Retriever(Index):
             mean = mean / np.float32(length)
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
-        pi = Uniform()([query] * len(fitted.names))
+        pi = Rule("uniform")([query] * len(fitted.names))
         shares, told_in = fitted.shares(pi)[0], self.language or ENGLISH
         return SearchResult([Result.from_vector(hits, pi[0], shares, fitted.names, told_in)])
 
@@ -648,7 +648,7 @@ class Retriever(Index):
         """
         view = self._with_gate(None)
         view.uec = copy(self.uec)
-        rule = make_rule(coefficients, self.uec.names, temperature=None)
+        rule = make_rule(coefficients, self.uec.names)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
         return view
 
@@ -851,7 +851,6 @@ class Retriever(Index):
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
             rests = str(self.calibration)
-            notes = [] if fit is None else fit.share_warnings
         elif not self._is_unfitted:
             rests = (
                 "Relevance and confidence are as high as on the collections of the shipped model; "

@@ -34,7 +34,7 @@ from benchmarks.paper.systems.lineup import Lineup
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import softmax
 from uec_rag.encoders import Encoder
-from uec_rag.ensemble.convolution import Trace, Uniform, convolve_shared
+from uec_rag.ensemble.convolution import Rule, convolve_shared
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior
@@ -225,9 +225,10 @@ def _coefficients(
 ) -> tuple[FloatArray, FloatArray]:
     """Coefficients of queries and passages by a rule."""
     if rule == "trace":
-        return Trace()(asked.queries), Trace()(asked.passages)
+        trace = Rule("trace")
+        return trace(asked.queries), trace(asked.passages)
     if rule == "z":
-        return softmax(-asked.standard), Uniform()(asked.passages)
+        return softmax(-asked.standard), Rule("uniform")(asked.passages)
     scores = [
         np.stack([_inverse_variances(part, rule) for part in side], axis=1)
         for side in (asked.queries, asked.passages)

@@ -250,7 +250,7 @@ def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration
         nll_deterministic=_nll(plain, test.labels),
         error_auroc=error_auroc(sigma2, p_plain, test.labels),
         reliability=_reliability(p, test.labels),
-        seconds=0.0 if uec.report is None else uec.report.fitting_seconds,
+        seconds=0.0 if uec.report is None else uec.report.seconds,
     )
 
 

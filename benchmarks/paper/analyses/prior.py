@@ -51,8 +51,8 @@ class Fit:
             seen.append(accumulate(layer))
             return seen[0]
 
-        options = {**PAPER.posterior_options, "curvature": remembered}
-        posterior = fitted_posterior(encoder, pairs, **options)
+        options = {name: PAPER[name] for name in ("structure", "negatives", "scaled")}
+        posterior = fitted_posterior(encoder, pairs, **options, curvature=remembered)
         return cls(posterior, seen[0].factors[0].T, encoder.gain)
 
     @property

@@ -38,14 +38,14 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import score, softmax
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.convolution import Trace, Uniform, convolve_shared
+from uec_rag.ensemble.convolution import Rule, convolve_shared
 from uec_rag.laplace.pairs import check_pairs
 from uec_rag.laplace.posterior import Structure
 
 _SEEDS = 3
 _KNOWS = 0.5  # nDCG@10 on a language's fitting pairs from which a member knows it
 FITS = ("own", "English + own", "union")
-SHARED = {"shared_uniform": Uniform(), "shared_trace": Trace()}
+SHARED = {"shared_uniform": Rule("uniform"), "shared_trace": Rule("trace")}
 RULES = ("uniform", "trace", "z", "evidence", *SHARED)
 _VARYING = ("trace", "z", "evidence", "shared_trace")
 _BETA = 0.01  # of `UEC.paper`
@@ -282,8 +282,8 @@ def _fit_and_ask(
         standard[own.collection.name] = z
         best = np.stack([cosine.max(axis=1) for cosine in own.cosines], axis=1)
         weighed = {
-            "uniform": Uniform()(plain),
-            "trace": Trace()(plain),
+            "uniform": Rule("uniform")(plain),
+            "trace": Rule("trace")(plain),
             "z": softmax(-z),
             "evidence": fitted.weigh(weights, parts, own.cosines, best),
         }
